@@ -27,6 +27,8 @@ HOT = [
     "src/rota/scheduler/decision.py",
     "src/rota/scheduler/world.py",
     "src/rota/scheduler/snapshot.py",
+    "src/rota/scheduler/guard/shapes.py",
+    "src/rota/scheduler/guard/claims.py",
     "src/rota/scheduler/guard/check.py",
     "src/rota/scheduler/guard/levers.py",
     "src/rota/scheduler/loop.py",
@@ -39,6 +41,8 @@ HOT = [
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
     "src/rota/scheduler/stages/grounds.py",
+    "src/rota/scheduler/stages/round_places.py",
+    "src/rota/scheduler/stages/rounds.py",
     "src/rota/policies/elasticflow/backward.py",
     "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
@@ -59,6 +63,7 @@ HOT = [
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
     "src/rota/worlds/simulated/world.py",
+    "src/rota/worlds/simulated/rounds.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 

@@ -7,17 +7,22 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from rota.api.fidelity import replay_case, run_case
+from rota.cli.app import app
 from rota.errors import InputError
 from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
 LONG = {
+    "gavel-cs300-fifo",
     "gavel-cs300-fifo-pairs",
     "gavel-cs300-fifo-perf",
     "gavel-cs300-finish-time",
+    "gavel-cs300-finish-time-pairs",
     "gavel-cs300-finish-time-perf",
+    "gavel-cs300-gandiva",
     "gavel-cs300-isolated",
     "gavel-cs300-max-min",
     "gavel-cs300-max-min-perf",
@@ -74,6 +79,24 @@ def test_a_case_is_replayed_and_compared(tmp_path: Path) -> None:
     assert (found.ours_s, found.theirs_s) == (pytest.approx(40 / 3), 14.0)
     assert found.holds
     assert found.engine_seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("vary", "exit_code", "says"),
+    [
+        ("skip=yes/no", 0, "toy, skip=no"),
+        ("skip=no", 1, "1 of 1 case differs by more than promised"),
+        ("skip=perhaps", 2, "skip=perhaps is not yes or no"),
+        ("skip", 2, "expected a parameter with values"),
+    ],
+)
+def test_the_band_that_a_parameter_spans(tmp_path: Path, vary: str, exit_code: int, says: str) -> None:
+    """Without skipping the second of three waits, and the third behind it: one of two values is enough."""
+    path = write(tmp_path, CASE | {"policy": "fifo"})
+    asked = ["fidelity", str(path), "--data", str(tmp_path / "data"), "--vary", vary]
+    outcome = CliRunner().invoke(app, asked)
+    assert outcome.exit_code == exit_code, outcome.output
+    assert says in " ".join(outcome.output.split())
 
 
 def test_several_runs_and_some_of_the_results(tmp_path: Path) -> None:

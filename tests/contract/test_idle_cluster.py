@@ -8,7 +8,7 @@ import pytest
 
 from play import finishes, play, starts, trace_of
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.model.trace import Trace
 from rota.scheduler.policy import systems
 
@@ -19,7 +19,7 @@ ALONE = Cluster.build([NodeShape(1, 4, levels={"vc": "default"})])
 PARTS = Cluster.build([NodeShape(1, 4, levels={"vc": unit}) for unit in "ab"])
 CELLS = Cluster.build(
     [NodeShape(2, 4, device_levels={"pair": 2})],
-    Tenants.of(*(Tenant(unit, cells=(Cell("node", 1),)) for unit in "ab")),
+    Tenants.of(*(Tenant(unit, cells=(CellQuota("node", 1),)) for unit in "ab")),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,33 @@ def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(OSError, match=r"jobs\.parquet: cannot be written \(No space left on device"):
         save(record([]), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fails", ["policy2/jobs.parquet", "policy2/summary.json", "report.html"])
+@pytest.mark.parametrize("there", [False, True])
+def test_what_cannot_be_written_whole_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, there: bool
+) -> None:
+    """Results of before are kept, new ones leave nothing; the sentence names the file that found no room."""
+    folder = tmp_path / "out"
+    records = [replace(record([]), policy=name) for name in ("policy1", "policy2")]
+    if there:
+        write_results([replace(one, decisions=7) for one in records], folder)
+    before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    write = Path.write_text
+
+    def full(path: Path, *_: object, **__: object) -> int:
+        if fails.rpartition("/")[2] in path.name and fails.rpartition("/")[0] in str(path.parent):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, *_, **__)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", lambda _, path: full(path, "table"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_results(records, folder)
+    assert caught.value.filename == str(folder / fails)
+    assert {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()} == before
+    assert folder.exists() == there
 
 
 def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def test_body_of_a_form(stage: Stage) -> None:
         ("/v1/jobs?limit=0", 422, 'parameter limit is "0"; expected a number greater than or equal to 1'),
         ("/v1/jobs?since=nan", 422, 'parameter since is "nan"; expected a finite number'),
         ("/v1/history?format=xml", 422, "parameter format is \"xml\"; expected 'json' or 'csv'"),
+        ("/v1/jobs?stat=x", 400, "'stat' is no parameter of this call; did you mean state?"),
+        ("/v1/nodes?x=1", 400, "'x' is no parameter of this call; it has none"),
         ("/v1/nix", 404, "there is no GET /v1/nix; GET /openapi.json lists what there is"),
         ("/v1/jobs/", 404, "there is no GET /v1/jobs/; GET /openapi.json lists what there is"),
         ("/v1/whatif", 405, "GET /v1/whatif is not possible; GET /openapi.json lists what is"),

@@ -142,12 +142,20 @@ _FIELDS: dict[str, type[BaseModel]] = {
 }
 
 
-def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".") -> CaseResult:
+def run_case(
+    path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".", also: str = ""
+) -> CaseResult:
     """Replay the case in the file `path` and compare; relative paths in it start at `data_dir`.
 
+    `also` is a further parameter of its policy, such as `tie=sum`, which becomes part of its name.
     Raises InputError naming the case file and the field that is wrong, or the file that is missing.
     """
     case, data = _load(Path(path)), Path(data_dir)
+    if also:
+        joint = "," if ":" in case.policy else ":"
+        case = case.model_copy(
+            update={"name": f"{case.name}, {also}", "policy": f"{case.policy}{joint}{also}"}
+        )
     theirs = _their_times(case.results, data)
     records = _replay(case, Path(path), data)
     times = compare_times(_mean_times(records), theirs, str(data / case.results.file))

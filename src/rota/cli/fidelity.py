@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import JsonFlag, console, progress_bars
+from rota.errors import InputError
 from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
@@ -25,11 +26,19 @@ def fidelity(
     page: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Write the results as a page, too.")
     ] = None,
+    vary: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=V/V...",
+            help="Run each case once with each of these values of a parameter of its policy: "
+            "the band that they span.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay published experiments and compare with the authors' completion times.
 
-    The exit code is 0 only if every case keeps what it promises.
+    The exit code is 0 only if every case keeps what it promises, with --vary by one of the values.
 
     \b
     Example:
@@ -42,12 +51,14 @@ def fidelity(
     from rota.reports.fidelity import page as page_of
     from rota.reports.fidelity import table
 
-    results = []
+    values = [""] if vary is None else _values(vary)
+    by_case = []
     with progress_bars(wanted=not as_json) as told:
         for number, case in enumerate(cases, start=1):
-            results.append(run_case(case, data))
+            by_case.append([run_case(case, data, also=value) for value in values])
             if told:
                 told("cases", number, len(cases))
+    results = [result for of_case in by_case for result in of_case]
     if page is not None:
         with replacing(page) as partial:
             partial.write_text(page_of(results), encoding="utf-8")
@@ -55,9 +66,17 @@ def fidelity(
         typer.echo(json_of(results))
     else:
         console(WIDE).print(table(results))
-    missed = sum(not result.holds for result in results)
+    missed = sum(not any(result.holds for result in of_case) for of_case in by_case)
     if missed:
         differ = "differs" if missed == 1 else "differ"
-        among = f"{missed} of {plural(len(results), 'case')} {differ}"
+        among = f"{missed} of {plural(len(by_case), 'case')} {differ}"
         typer.echo(f"rota: {among} by more than promised", err=True)
         raise typer.Exit(1)
+
+
+def _values(vary: str) -> list[str]:
+    """`tie=sum/vertex` as `tie=sum` and `tie=vertex`."""
+    name, _, values = vary.partition("=")
+    if not name or not all(values.split("/")):
+        raise InputError.at(f"{vary!r}", field="--vary", expected="a parameter with values: tie=sum/vertex")
+    return [f"{name}={value}" for value in values.split("/")]

@@ -22,7 +22,9 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         os.replace(partial, path)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+        # A whole sentence, or the name of another file that is being written, stays.
+        if error.errno is not None and str(error.filename or partial) == str(partial):
+            error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
         raise
     finally:
         partial.unlink(missing_ok=True)

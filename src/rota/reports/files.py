@@ -1,7 +1,7 @@
 """A run on disk: `DIR/POLICY/{jobs,intervals}.parquet` and `summary.json`, `DIR/report.html`.
 
 The two tables and the `run` entry of `summary.json` are the whole record; `load` reads them back.
-`summary.json` is written last: a folder without one is not a run.
+`summary.json` is there last: a folder without one is not a run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -47,13 +47,31 @@ def write_results(
     notes: Notes | None = None,
     csv: bool = False,
 ) -> list[Path]:
-    """Write every record and the report into `folder`; gives the runs' folders, in order."""
-    written = []
-    for place, (record, name) in enumerate(zip(records, _folder_names(records), strict=True)):
-        save(record, folder / name, place=place, window=window, csv=csv)
-        written.append(folder / name)
-    write_report(records, folder / "report.html", baseline=baseline, window=window, notes=notes)
+    """Write every record and the report into `folder`, all or nothing; gives the runs' folders, in order."""
+    written = [folder / name for name in _folder_names(records)]
+    with _whole(folder, *written) as files:
+        for place, (record, of_run) in enumerate(zip(records, written, strict=True)):
+            _save(files, record, of_run, place=place, window=window, csv=csv)
+        report = files.enter_context(replacing(folder / "report.html"))
+        write_report(records, report, baseline=baseline, window=window, notes=notes)
     return written
+
+
+@contextmanager
+def _whole(*folders: Path) -> Iterator[ExitStack]:
+    """Files that take their places together at the end, the one entered last first; none if one fails.
+
+    Of `folders`, outer ones first, those that were not there are not left behind then.
+    """
+    new = [folder for folder in folders if not folder.exists()]
+    try:
+        with ExitStack() as files:
+            yield files
+    except BaseException:
+        for folder in reversed(new):
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _folder_names(records: Sequence[Record]) -> list[str]:
@@ -71,24 +89,30 @@ def _folder_names(records: Sequence[Record]) -> list[str]:
 def save(
     record: Record, folder: Path, *, place: int = 0, window: Window | None = None, csv: bool = False
 ) -> None:
-    """Write one record into `folder`; `place` is its turn when a report lists several."""
+    """Write one record into `folder`, all or nothing; `place` is its turn when a report lists several."""
+    with _whole(folder) as files:
+        _save(files, record, folder, place=place, window=window, csv=csv)
+
+
+def _save(
+    files: ExitStack, record: Record, folder: Path, *, place: int, window: Window | None, csv: bool
+) -> None:
+    summary = summarise(record, window).to_dict() | {"run": _facts(record, place)}
+    text = json.dumps(_finite(summary), indent=1, ensure_ascii=False, default=str)
+    path = files.enter_context(replacing(folder / "summary.json"))
+    path.write_text(text + "\n", encoding="utf-8")
     for name, table in (("jobs", record.jobs), ("intervals", record.intervals)):
-        with _replacing_table(folder / f"{name}.parquet") as path:
+        with _table_at(files, folder / f"{name}.parquet") as path:
             table.write_parquet(path)
     if csv:
-        _write_csv(record, folder)
-    summary = summarise(record, window).to_dict() | {"run": _facts(record, place)}
-    with replacing(folder / "summary.json") as path:
-        text = json.dumps(_finite(summary), indent=1, ensure_ascii=False, default=str)
-        path.write_text(text + "\n", encoding="utf-8")
+        _write_csv(files, record, folder)
 
 
 @contextmanager
-def _replacing_table(path: Path) -> Iterator[Path]:
-    """As `replacing`; a full disk is an OSError, whatever the writer of tables calls it."""
+def _table_at(files: ExitStack, path: Path) -> Iterator[Path]:
+    """As `replacing`, as one of `files`; a full disk is an OSError, whatever the writer calls it."""
     try:
-        with replacing(path) as partial:
-            yield partial
+        yield files.enter_context(replacing(path))
     except pl.exceptions.PolarsError as error:
         raise OSError(f"{path}: cannot be written ({error})") from error
 
@@ -153,10 +177,10 @@ def _table(path: Path, schema: dict[str, Any], later: Sequence[str] = ()) -> pl.
     return table.select(*schema).cast(schema)  # type: ignore[arg-type]
 
 
-def _write_csv(record: Record, folder: Path) -> None:
+def _write_csv(files: ExitStack, record: Record, folder: Path) -> None:
     """Both tables as CSV; lists of nodes and devices are joined by spaces."""
-    with _replacing_table(folder / "jobs.csv") as path:
+    with _table_at(files, folder / "jobs.csv") as path:
         record.jobs.write_csv(path)
     lists = pl.col("nodes", "devices").cast(pl.List(pl.String)).list.join(" ")
-    with _replacing_table(folder / "intervals.csv") as path:
+    with _table_at(files, folder / "intervals.csv") as path:
         record.intervals.with_columns(lists).write_csv(path)

@@ -91,7 +91,7 @@ class Loop:
         self._may_exchange = type(self.state) is State
         """False where each verb is noted by itself."""
         self._is_plain = False
-        """True if by the present decision some jobs begin, others are preempted, and nothing else happens."""
+        """True if by the present decision jobs begin, are preempted or moved, and nothing else happens."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
@@ -314,7 +314,8 @@ class Loop:
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
             return self._check(self.state, decision)
-        if decision.preempt or self.rules is not None:
+        moves = any(grant.job in self.state.grants for grant in decision.grants)
+        if moves or decision.preempt or self.rules is not None:
             return self._check_further(self.state, decision)
         return ()
 
@@ -433,7 +434,6 @@ class Loop:
             else:
                 self.state.take_back(row, has_run=old is not None)
         self.wake = self._soon(self.wake)
-        self._wake_on = int(self.wake.on)
 
     def _remove(self, row: int, phase: Phase, why: str, changes: list[Change]) -> None:
         if row in self.state.running:
@@ -453,7 +453,7 @@ class Loop:
         """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
         if not (decision.preempt and self._is_plain and self._may_exchange):
             return False
-        return all(grant.share == 1.0 for grant in decision.grants)
+        return all(grant.share == 1.0 and grant.job not in self.state.grants for grant in decision.grants)
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""

@@ -222,10 +222,25 @@ def test_fast_gpus_that_nobody_is_due_are_used() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sizes", "jobs"), [((1, 1, 2, 4), 12), ((1, 1, 1, 2), 40)])
-@pytest.mark.parametrize("seed", first(1, range(2)))
-def test_every_tenant_has_its_share_over_an_hour(seed: int, sizes: Sequence[int], jobs: int) -> None:
-    """Stable tenants with gangs of several sizes on eight servers come within 10 % of what tickets say."""
+@pytest.mark.parametrize(
+    ("sizes", "jobs", "within"),
+    [
+        ((1,), 20, 0.05),
+        ((1, 1, 2, 4), 12, 0.05),
+        ((1, 1, 1, 2), 40, 0.05),
+        ((4,), 12, 0.05),
+        ((1, 2, 4, 8), 12, 0.12),
+    ],
+    ids=["one GPU", "mixed", "small", "whole servers", "two servers"],
+)
+@pytest.mark.parametrize("seed", first(1, range(8)))
+def test_every_tenant_has_its_share_over_an_hour(
+    seed: int, sizes: Sequence[int], jobs: int, within: float
+) -> None:
+    """Stable tenants with gangs of several sizes on eight servers come within 5 % of what tickets say.
+
+    From the third hour on, and within 12 % where gangs need two servers.
+    """
     rng = np.random.default_rng(seed)
     text = " ".join(
         f"{name}{number} {gpus}x{LONG}"
@@ -234,10 +249,10 @@ def test_every_tenant_has_its_share_over_an_hour(seed: int, sizes: Sequence[int]
     )
     cluster = Cluster.build([NodeShape(8, 4)], Tenants.of(Tenant("b", weight=2.0)))
     owners = "a" * jobs + "b" * jobs + "c" * jobs
-    record = turns(text, owners, cluster, hours=5.1)
-    for start in (10800, 14400):
+    record = turns(text, owners, cluster, hours=4.1)
+    for start in (7200, 10800):
         quanta = np.array(list(received(record, start + 3600, start, by="tenant").values()))
-        assert quanta / quanta.sum() == pytest.approx(np.array([0.25, 0.5, 0.25]), rel=0.1), start
+        assert quanta / quanta.sum() == pytest.approx(np.array([0.25, 0.5, 0.25]), rel=within), start
 
 
 def test_wrong_parameters_are_named() -> None:

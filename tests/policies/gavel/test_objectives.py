@@ -37,7 +37,8 @@ def asked(objective, rates, *, gpus=None, capacity=(1, 1), pairs=None, tenants=(
     demand = RoundDemand(rows, gpus, rates, np.array(capacity, dtype=float), pairs)
     seen = seen_rates(rates, parameters)
     weights = np.array(known.setdefault("weights", np.ones(jobs)), dtype=float)
-    cluster = SimpleNamespace(tenants=Tenants.of(*tenants))
+    types = ("v100", "p100", "k80")[: rates.shape[1]]
+    cluster = SimpleNamespace(tenants=Tenants.of(*tenants), type_names=types)
     table = SimpleNamespace(ids=[str(row) for row in rows])
     snapshot = SimpleNamespace(seed=0, cluster=cluster, jobs=SimpleNamespace(table=table))
     among = entries(demand, seen, weights[:, None])
@@ -206,6 +207,17 @@ def test_who_does_not_know_the_types_draws_one_and_stays():
     assert np.array_equal(first, again)
 
 
+def test_the_authors_draw_who_leaves_the_list_and_give_the_last_type_by_name():
+    """Two v100 and two p100: v100 comes last by name, until it is drawn, however many it is given to."""
+    own = {}
+    first = answer("fifo", [[1, 2]] * 6, capacity=[2, 2], aware=False, mode=GavelMode.ARTIFACT, own=own)
+    kinds = first.fractions.argmax(axis=1)[first.fractions.any(axis=1)].tolist()
+    assert kinds[:2] == [0, 0]
+    assert kinds in ([0, 0, 1, 1], [0, 0])
+    again = answer("fifo", [[1, 2]] * 6, capacity=[2, 2], aware=False, mode=GavelMode.ARTIFACT, own=own)
+    assert np.array_equal(first.fractions, again.fractions)
+
+
 TIMES = np.array([[150.0, 600], [100, 300], [1000, 1500]])
 
 
@@ -297,6 +309,19 @@ def test_two_that_share_obtain_more_than_by_turns(tie):
     assert shares.fractions.ravel() == pytest.approx([0, 1 / 11, 10 / 11], abs=1e-4)
 
 
+@pytest.mark.parametrize("fast", [1, 10])
+def test_without_types_a_pair_is_worth_what_it_keeps(fast):
+    """8 and 7 of 10, or of 100 on a type ten times as fast: the share is that of one type of two."""
+    both = np.array([8.0, 7.0])[:, None] * [1.0, fast]
+    pairs = PairRates(np.array([0, 1]), np.array([[[np.nan] * 2, both[0]], [both[1], [np.nan] * 2]]))
+    rates = [[10, 10 * fast]] * 2
+    for capacity, paired in (((1, 0), 10 / 11), ((0, 1), 10 / 11), ((1, 1), 0.0)):
+        shares = answer("max_min", rates, capacity=capacity, pairs=pairs, aware=False)
+        assert shares.fractions[2].sum() == pytest.approx(paired, abs=1e-4)
+    bad = PairRates(pairs.classes, pairs.rates / 2.0)
+    assert len(answer("max_min", rates, pairs=bad, aware=False).members) == 2, "4 and 3.5 of 10: by turns"
+
+
 def test_who_waits_runs_beside_who_came_first():
     fast = PairRates(np.array([0, 1]), np.array([[[np.nan], [8.0]], [[8.0], [np.nan]]]))
     shares = answer("fifo", [[10], [10]], capacity=[1], pairs=fast)
@@ -311,6 +336,17 @@ def test_pairs_at_random_only_if_gpus_do_not_suffice(capacity, pairs):
     shares = answer("packing", [[10], [10]], capacity=[capacity], pairs=TOGETHER, own=own)
     assert len(own.get("pairs", [])) == pairs
     assert shares.fractions.sum() == pytest.approx(1 if pairs else 2)
+
+
+@pytest.mark.parametrize(("beside", "kept"), [(8.0, True), (4.0, False), (0.0, False)])
+def test_the_authors_try_a_pair_before_they_look_what_it_is_worth(beside, kept):
+    own = {}
+    pairs = PairRates(np.array([0, 1]), np.array([[[np.nan], [beside]], [[beside], [np.nan]]]))
+    options = {"capacity": [1], "pairs": pairs, "mode": GavelMode.ARTIFACT, "own": own}
+    assert answer("packing", [[10], [10]], **options).members.tolist()[-1] == [0, 1]
+    turn = own["drawn"].copy()
+    answer("packing", [[10], [10]], **options)
+    assert np.array_equal(own["drawn"], turn) == kept, "who is parted is drawn again"
 
 
 @examples(25)

@@ -275,6 +275,33 @@ def test_the_quick_check_agrees_with_the_full_one(cluster: str) -> None:
     assert accepted > 50
 
 
+@pytest.mark.parametrize("cluster", ["2x4", "1x4:A,1x4:B"])
+def test_the_quick_check_of_moves_agrees_with_the_full_one(cluster: str) -> None:
+    """Random moves, starts and stops where three run, sometimes on other GPUs than they asked for."""
+    from rota.scheduler.guard import check as guard
+
+    rng = np.random.default_rng(7)
+    accepted = 0
+    for _ in range(600):
+        sizes = rng.integers(1, 3, 6).tolist()
+        types = {"type_names": ("A", "B"), "gpu_types": rng.integers(0, 3, 6)} if ":" in cluster else {}
+        state = state_of(trace_of(" ".join(f"J{i} {n}x9" for i, n in enumerate(sizes)), **types), cluster)
+        devices = rng.permutation(8).tolist()
+        for row in range(3):
+            role = Role.PACKED if rng.random() < 0.1 else Role.ALONE
+            held = tuple(sorted(devices.pop() for _ in range(sizes[row] + (rng.random() < 0.05))))
+            state.start(Grant(row, held, 1.0 if role is Role.ALONE else 0.5, role))
+        among, given = rng.permutation(8).tolist(), []
+        for row in rng.integers(0, 6, rng.integers(1, 5)).tolist():
+            places = [among.pop() if among and rng.random() < 0.95 else 0 for _ in range(sizes[row])]
+            given.append(Grant(row, tuple(sorted(places))))
+        decision = Decision({}, given, rng.permutation(3)[: rng.integers(0, 3)].tolist())
+        quick = guard.is_plainly_sound(state, decision)
+        assert not (quick and guard.check(state, decision)), decision
+        accepted += quick and any(grant.job < 3 for grant in given)
+    assert accepted > 20
+
+
 def test_the_quick_check_of_shared_devices_agrees_with_the_full_one() -> None:
     """Random starts of parts and of whole devices beside parts, turns and opportunists."""
     from rota.scheduler.guard import check as guard

@@ -13,6 +13,7 @@ from play import play, trace_of
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import parse_cluster
+from rota.scheduler.stages.round_books import Shares, of_one_size
 from rota.scheduler.stages.rounds import Rounds, Turns
 from rota.traces import read
 from rota.worlds.simulated.faults import Fault
@@ -76,6 +77,14 @@ def test_new_fractions_start_the_books_anew():
     setting = Setting(semantics=FULL_ROUNDS, until_s=360.0 * 16)
     record = play(ByFractions(_halves), "A 1x36000 B 1x36000@3600", "1x1", setting)
     assert _sequence(record, 16) in ("A" * 10 + "ABABAB", "A" * 10 + "BABABA")
+
+
+def test_shares_with_all_pairs_of_one_size():
+    """The pair that has a fraction keeps it, the other gets nothing; sizes 1, 2, 1, 1 make three pairs."""
+    members = np.array([[0, -1], [1, -1], [2, -1], [3, -1], [2, 0]])
+    shares = Shares(members, np.arange(5.0)[:, None]).with_pairs(of_one_size(np.array([1.0, 2, 1, 1])))
+    assert shares.members.tolist() == [*members.tolist(), [0, 3], [2, 3]]
+    assert shares.fractions.ravel().tolist() == [0, 1, 2, 3, 4, 0, 0]
 
 
 def test_no_job_runs_on_two_types_at_once():

@@ -11,6 +11,7 @@ from play import finishes, play, starts, trace_of
 from rota.errors import InputError, WorldError
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
+from rota.model.grants import Grant, Role
 from rota.model.jobs import Truth
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
@@ -26,6 +27,7 @@ from rota.worlds.simulated.semantics import (
     semantics,
 )
 from rota.worlds.simulated.speed_table import ThroughputSpeed
+from scripted import Scripted
 
 ROUNDS = Semantics("rounds", arrivals=Arrivals.ROUND, finish=Finish.EPOCH, round_s=10.0)
 
@@ -117,6 +119,15 @@ def test_preset_of_gavel_is_a_world_of_rounds():
     trace, cluster, speed = _iterations(1000, 2.5)
     record = play("fifo", trace, cluster, Setting(semantics=PRESETS["gavel"], speed=speed))
     assert finishes(record) == {"A": 400}
+
+
+def test_who_shares_a_gpu_under_the_rules_of_gavel_ends_with_the_other():
+    """A is done at 200 s and B at 300 s; alone on GPU 1, C ends when it is done."""
+    half = {"share": 0.5, "role": Role.PACKED}
+    policy = Scripted({"grants": [Grant(0, (0,), **half), Grant(1, (0,), **half), Grant(2, (1,))]})
+    rules = replace(PRESETS["gavel"], work=Work.CONTINUOUS)
+    record = play(policy, "A 1x100 B 1x150 C 1x100", "1x2", Setting(semantics=rules))
+    assert finishes(record) == {"A": 300, "B": 300, "C": 100}
 
 
 def test_start_up_is_counted_once_however_many_rounds_follow():

@@ -1,8 +1,8 @@
 """Tickets count more for tenants that have long received less than they are due.
 
 Inside a server stride is exact, but gangs that find no room together, and loads that no migration evens out,
-leave tenants short in the long run.  What a tenant is short of on average is made up by a factor on its
-tickets; who is within a twentieth of what it is due is left alone, so that turns stay as stride has them.
+leave tenants short in the long run.  What a tenant is short of adds up, and is made up by a factor on its
+tickets; who is short of two turns or less is left alone, so that turns stay as stride has them.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-_MEAN_S = 1200.0
-"""Time over which what tenants receive is averaged."""
-_LEEWAY = 0.05
-"""Part of what it is due that a tenant may be short of, or ahead, without its tickets changing."""
-_SPEED_S = 6 * _MEAN_S
-"""A tenant that receives nothing has the factor multiplied by e in so many seconds: turns are slow."""
+_LEEWAY_S = 120.0
+"""So many seconds of all that it is due a tenant may be short of, or ahead, without its tickets changing:
+turns of gangs take that."""
+_SPEED_S = 600.0
+"""For so many seconds beyond that its tickets count e times as much."""
 _MOST = 2.0
 """Tickets count at most so many times more, or less, than they are."""
 
 Arrears = list[float]
-"""Part of what it is due that a tenant is short of, on average; and the factor on its tickets."""
+"""What a tenant is short of, in seconds of all that it is due; and the factor on its tickets."""
 
 
 def after(
@@ -43,9 +42,7 @@ def after(
 
 def _one(before: Sequence[float], short: float, elapsed_s: float) -> Arrears:
     """Arrears of a tenant that was `short` of such a part of what it was due."""
-    mean, factor = before
-    weight = min(elapsed_s / _MEAN_S, 1.0)
-    mean = (1.0 - weight) * mean + weight * max(short, -1.0)
-    if abs(mean) > _LEEWAY:
-        factor *= math.exp(mean * min(elapsed_s, _MEAN_S) / _SPEED_S)
-    return [mean, min(max(factor, 1.0 / _MOST), _MOST)]
+    most_s = _LEEWAY_S + _SPEED_S * math.log(_MOST)  # nothing is owed that could not be made up
+    owed_s = min(max(before[0] + max(short, -1.0) * elapsed_s, -most_s), most_s)
+    beyond_s = math.copysign(max(abs(owed_s) - _LEEWAY_S, 0.0), owed_s)
+    return [owed_s, math.exp(beyond_s / _SPEED_S)]

@@ -94,8 +94,10 @@ def entries(demand: RoundDemand, seen: Floats, apart_by: Floats) -> Entries:
     classes = classes.ravel()
     counts = np.bincount(classes).astype(np.float64)
     gpus = demand.gpus[first]
-    alone_in = single(gpus, seen[first], demand.capacity)
-    members, rates = _pairs(demand.pairs, of_job[first], gpus, seen[first], counts)
+    seen_alone = seen[first]
+    alone_in = single(gpus, seen_alone, demand.capacity)
+    true_alone = seen_alone if seen is demand.rates else demand.rates[first]
+    members, rates = _pairs(demand.pairs, of_job[first], gpus, true_alone, seen_alone, counts)
     division = Division(
         np.concatenate((alone_in.members, members)),
         np.concatenate((gpus, gpus[members[:, 0]])),
@@ -107,15 +109,22 @@ def entries(demand: RoundDemand, seen: Floats, apart_by: Floats) -> Entries:
 
 
 def _pairs(
-    pairs: PairRates, of_class: Ints, gpus: Floats, seen: Floats, counts: Floats
+    pairs: PairRates, of_class: Ints, gpus: Floats, rates_alone: Floats, seen: Floats, counts: Floats
 ) -> tuple[Ints, Floats]:
-    """Members and rates of the pairs worth looking at, [pair, 2] and [pair, 2, type]."""
+    """Members and rates of the pairs worth looking at, [pair, 2] and [pair, 2, type].
+
+    Who keeps a part of its rate alone beside another is seen to do that part of what is `seen` of it.
+    """
     whole = gpus == np.floor(gpus)
     one, other = np.nonzero(np.triu((gpus[:, None] == gpus) & whole & whole[:, None]))
     several = (one != other) | (counts[one] > 1.0)
     one, other = one[several], other[several]
     rates = pairs.both(of_class[one], of_class[other])
-    useful = (kept(rates, np.stack((seen[one], seen[other]), axis=1)) > 1.0).any(axis=1)
+    alone_rates = np.stack((rates_alone[one], rates_alone[other]), axis=1)
+    useful = (kept(rates, alone_rates) > 1.0).any(axis=1)
+    if seen is not rates_alone:
+        parts = np.divide(rates, alone_rates, out=np.zeros_like(rates), where=alone_rates > 0.0)
+        rates = parts * np.stack((seen[one], seen[other]), axis=1)
     return np.column_stack((one[useful], other[useful])), rates[useful]
 
 

@@ -8,6 +8,8 @@ members together keep less than one job's rate alone is parted again.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -52,13 +54,17 @@ def beside_the_first(problem: GavelProblem, fractions: Floats) -> Shares:
 def at_random(problem: GavelProblem) -> Shares:
     """Equal time for the entries in use, as far as there is room for it."""
     crowded = problem.gpus.sum() > problem.capacity.sum()
-    pairs = _drawn_pairs(problem) if crowded else []
+    drawn = _pairs_of_the_authors if problem.is_artifact else _drawn_pairs
+    pairs = drawn(problem, crowded=crowded)
     paired = {place for pair in pairs for place in pair}
     entries = len(problem.rows) - len(pairs)
 
+    # Divided and added up in the authors' order: which of jobs that are alike comes first is rounding.
+    by_name = np.argsort(problem.snapshot.cluster.type_names)
+
     def equal_time(jobs: list[int]) -> Floats:
-        share = problem.capacity / (entries * problem.gpus[jobs][:, None])
-        fractions: Floats = share / np.maximum(1.0, share.sum(axis=1, keepdims=True))
+        share = problem.capacity / entries / problem.gpus[jobs][:, None]
+        fractions: Floats = share / np.maximum(1.0, share[:, by_name].sum(axis=1, keepdims=True))
         return fractions
 
     own = np.where(problem.seen > 0.0, equal_time(list(range(len(problem.rows)))), 0.0)
@@ -69,8 +75,11 @@ def at_random(problem: GavelProblem) -> Shares:
     return _with_pairs(own, pairs, of_pairs)
 
 
-def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
-    """The pairs of the last time that are still worth it, and new ones among the other jobs."""
+def _drawn_pairs(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
+    """The pairs of the last time that are still worth it, and new ones among the other jobs; none unless
+    `crowded`."""
+    if not crowded:
+        return []
     place_of = {row: place for place, row in enumerate(problem.rows.tolist())}
     pairs = [
         (place_of[a], place_of[b])
@@ -92,6 +101,52 @@ def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
     rows = problem.rows.tolist()
     problem.own.update(pairs=sorted([rows[a], rows[b]] for a, b in pairs), turn=turn + 1)
     return sorted(pairs)
+
+
+def _pairs_of_the_authors(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
+    """The same as their code does it.
+
+    Pairs are tried whatever they are worth, and parted at the next computation if on some type one of them
+    does nothing, or if what they keep, added up over all types, is less than 1.
+    """
+    rows = problem.rows.tolist()
+    place_of = {row: place for place, row in enumerate(rows)}
+    pairs = [
+        (place_of[a], place_of[b])
+        for a, b in problem.own.get("pairs", [])
+        if a in place_of and b in place_of and _is_kept_by_the_authors(problem, place_of[a], place_of[b])
+    ]
+    if crowded:
+        taken = {place for pair in pairs for place in pair}
+        free = [place for place in range(len(rows)) if place not in taken]
+        with generator_of(problem) as drawing:
+            for _ in range(len(free)):
+                if len(free) < 2:
+                    break
+                one, other = drawing.sample(free, 2)
+                if problem.gpus[one] == problem.gpus[other]:
+                    free.remove(one)
+                    free.remove(other)
+                    pairs.append((min(one, other), max(one, other)))
+    problem.own["pairs"] = sorted([rows[a], rows[b]] for a, b in pairs)
+    return sorted(pairs) if crowded else []
+
+
+def _is_kept_by_the_authors(problem: GavelProblem, one: int, other: int) -> bool:
+    worth = worth_of(problem, one, other)
+    return bool((worth > 0.0).all() and worth.sum() >= 1.0)
+
+
+@contextmanager
+def generator_of(problem: GavelProblem) -> Iterator[random.Random]:
+    """Python's generator, begun with the seed of the run as in the authors' simulator, where it was left."""
+    drawing = random.Random(problem.snapshot.seed)
+    version, _, gauss = drawing.getstate()
+    now = problem.own.get("drawn")
+    if now is not None:
+        drawing.setstate((version, tuple(now.tolist()), gauss))
+    yield drawing
+    problem.own["drawn"] = np.array(drawing.getstate()[1], dtype=np.int64)
 
 
 def worth_of(problem: GavelProblem, one: int, other: int) -> Floats:

@@ -161,5 +161,6 @@ def turns(parameters: GavelParameters) -> Turns:
         one_queue=parameters.mode is GavelMode.SIA,
         keeps_books=parameters.mode is GavelMode.SIA,
         lowest=parameters.mode is GavelMode.SIA,
+        all_pairs=artifact,
         waits=parameters.mode is not GavelMode.PAPER,
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.columns import Floats
-from rota.policies.gavel.packing import beside_the_first
+from rota.policies.gavel.packing import beside_the_first, generator_of
 from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 from rota.table.occupancy import EPSILON
@@ -36,7 +36,8 @@ def fifo(problem: GavelProblem) -> Shares:
     who has a type.
     """
     if not problem.parameters.aware:
-        return problem.by_job(_drawn(problem))
+        drawn = _drawn_by_the_authors if problem.is_artifact else _drawn
+        return problem.by_job(drawn(problem))
     fractions = _fastest(problem, range(len(problem.rows)), stop=True)
     return beside_the_first(problem, fractions) if problem.parameters.pairs else problem.by_job(fractions)
 
@@ -82,8 +83,55 @@ def _drawn(problem: GavelProblem) -> Floats:
         kind_of[row] = random.Random(f"{problem.snapshot.seed}:{row}").choice(room)
         left[kind_of[row]] -= problem.gpus[job]
     problem.own["kinds"] = kind_of
+    return _only(problem, kind_of)
+
+
+def _only(problem: GavelProblem, kind_of: dict[int, int]) -> Floats:
+    """All the time of each row of `kind_of` on the type that it has there."""
     fractions = np.zeros_like(problem.rates)
-    for job, row in enumerate(rows):
+    for job, row in enumerate(problem.rows.tolist()):
         if row in kind_of:
             fractions[job, kind_of[row]] = 1.0
     return fractions
+
+
+def _drawn_by_the_authors(problem: GavelProblem) -> Floats:
+    """The same as their code does it.
+
+    Who has ended leaves its type to the first who waits, if that has as much room at this point of their
+    count.  The others all get the last type by name that any GPU was free of;
+    what is drawn is only which type leaves the list when that one is full, so that it may stay, and be given
+    to more jobs than it has GPUs for.
+    """
+    rows, gpus = problem.rows.tolist(), dict(zip(problem.rows.tolist(), problem.gpus.tolist(), strict=True))
+    runs = dict(zip(rows, (problem.rates > 0.0).tolist(), strict=True))
+    names, left = problem.snapshot.cluster.type_names, problem.capacity.tolist()
+    before: dict[int, int] = dict(problem.own.get("kinds", {}))
+    kind_of = dict(before)
+    line = [row for row in rows if row not in before]
+    for row in sorted(before):
+        kind = before[row]
+        if row in gpus:
+            left[kind] -= gpus[row]
+            continue
+        if line and gpus[line[0]] <= left[kind] and runs[line[0]][kind]:
+            heir = line.pop(0)
+            kind_of[heir] = kind
+            left[kind] -= gpus[heir]
+        del kind_of[row]
+    kinds = sorted((kind for kind in range(len(left)) if left[kind] > 0.0), key=lambda kind: names[kind])
+    with generator_of(problem) as drawing:
+        while line and kinds:
+            row = line.pop(0)
+            fits = [place for place, kind in enumerate(kinds) if left[kind] >= gpus[row]]
+            if not fits:
+                break
+            leaves, kind = fits[drawing.randrange(len(fits))], kinds[-1]
+            if not runs[row][kind]:
+                continue
+            kind_of[row] = kind
+            left[kind] -= gpus[row]
+            if left[kind] == 0.0:
+                kinds.pop(leaves)
+    problem.own["kinds"] = kind_of
+    return _only(problem, kind_of)

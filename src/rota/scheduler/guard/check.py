@@ -37,8 +37,8 @@ def check(state: State, decision: Decision) -> list[Breach]:
 def is_plainly_sound(state: State, decision: Decision) -> bool:
     """All rules in one pass, for the common case: waiting gangs start on whole devices that are free.
 
-    Or on parts of devices that others hold parts of.  Says True only if nothing else is involved; anything
-    unusual gets the full `check`.
+    Or on parts of devices that others hold parts of; or who holds whole devices moves to others.  Says True
+    only if nothing else is involved; anything unusual gets the full `check`.
     """
     if decision.reject or decision.cancel or decision.offers or not state.is_open:
         return False
@@ -52,12 +52,22 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
         if sharers and not sharers.keys().isdisjoint(state.grants[row].devices):
             return False
         freed.update(state.grants[row].devices)
-    return _are_fresh_starts(state, decision.grants, freed)
+    for grant in decision.grants:
+        old = state.grants.get(grant.job)
+        if old is None:
+            continue
+        if not is_whole(old) or not is_whole(grant) or not freed.isdisjoint(old.devices):
+            return False
+        if sharers and not sharers.keys().isdisjoint(old.devices):
+            return False
+        freed.update(old.devices)
+    return _are_fresh(state, decision.grants, freed)
 
 
-def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
-    """True if each grant starts another waiting job as it asks to, on devices free or freed."""
-    waiting, gpus_of, occupancy = state.waiting, state.gpus_of, state.occupancy
+def _are_fresh(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
+    """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
+    devices free or freed."""
+    held, waiting, gpus_of, occupancy = state.grants, state.waiting, state.gpus_of, state.occupancy
     claimed, sharers = occupancy.claimed, occupancy.sharers
     takes_any = state.takes_any
     taken: set[int] = set()
@@ -65,7 +75,7 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
     last = len(claimed) - 1
     for grant in grants:
         row, devices = grant.job, grant.devices
-        if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
+        if row in jobs or len(devices) != gpus_of[row] or not (row in waiting or row in held):
             return False
         if not state.asks_only_gpus(row):
             return False

@@ -15,7 +15,7 @@ def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> 
     """A breach for each job to which `decision` does what `levers` do not hold."""
     may_preempt = not decision.preempt or Lever.PREEMPT in levers
     is_plain = not (decision.reject or decision.offers or decision.reservations)
-    if may_preempt and is_plain and _only_starts(state, decision):
+    if may_preempt and is_plain and _only_starts(state, decision, or_moves=Lever.MIGRATE in levers):
         return []
     return [
         breach(state, "lever", row, f"is {_DONE[lever]}, and the policy does not declare the lever {lever}")
@@ -25,12 +25,14 @@ def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> 
     ]
 
 
-def _only_starts(state: State, decision: Decision) -> bool:
-    """True for the common case: waiting jobs get as many whole GPUs as they ask for."""
+def _only_starts(state: State, decision: Decision, *, or_moves: bool) -> bool:
+    """True for the common case: jobs get as many whole GPUs as they ask for; `or_moves`, or as they had."""
     gpus_of, running = state.gpus_of, state.grants
     for grant in decision.grants:
-        row = grant.job
-        if grant.share != 1.0 or row in running or len(grant.devices) != gpus_of[row]:
+        row, gpus = grant.job, len(grant.devices)
+        if grant.share != 1.0 or gpus != gpus_of[row]:
+            return False
+        if row in running and not (or_moves and len(running[row].devices) == gpus):
             return False
     return True
 

@@ -23,6 +23,14 @@ class Shares:
     fractions: Floats
     """[entry, type]"""
 
+    def with_pairs(self, pairs: Ints) -> Shares:
+        """The same with each of `pairs`, [pair, 2], an entry: those that are none get nothing."""
+        known = set(map(tuple, np.sort(self.members, axis=1).tolist()))
+        more = [pair for pair in pairs.tolist() if tuple(pair) not in known]
+        members = np.concatenate((self.members, np.array(more, dtype=np.int64).reshape(-1, 2)))
+        nothing = np.zeros((len(more), self.fractions.shape[1]))
+        return Shares(members, np.concatenate((self.fractions, nothing)))
+
 
 def _no_rows() -> Ints:
     return np.zeros(0, dtype=np.int64)
@@ -74,14 +82,21 @@ class Books:
             books.round = memory["round"]
         return books
 
-    def follow(self, rows: Ints, credit_s: float) -> None:
-        """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received."""
+    def follow(self, rows: Ints, credit_s: float, sizes: Floats | None = None) -> None:
+        """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received.
+
+        With `sizes` of all of them every pair of one size is an entry from the moment its members are there.
+        """
         if rows is self.rows or np.array_equal(rows, self.rows):
             return
-        stays = np.isin(self.later, rows) & (np.isin(self.earlier, rows) | (self.earlier == ALONE))
-        new = np.setdiff1d(rows, self.rows, assume_unique=True)
+        stays = _are_in(self.later, rows) & (_are_in(self.earlier, rows) | (self.earlier == ALONE))
+        new = rows[~_are_in(rows, self.rows)]
         later = np.concatenate((self.later[stays], new))
         earlier = np.concatenate((self.earlier[stays], np.full(len(new), ALONE)))
+        if sizes is not None:
+            pairs = rows[of_one_size(sizes)]
+            pairs = pairs[_are_in(pairs[:, 1], new)]  # rows ascend: who is new stands second
+            later, earlier = np.concatenate((later, pairs[:, 1])), np.concatenate((earlier, pairs[:, 0]))
         self._enter(later, earlier, credit_s)
         self.rows = rows
         self.is_stale = True
@@ -94,8 +109,11 @@ class Books:
             self.is_stale = True
         self.rates = rates
 
-    def _enter(self, later: Ints, earlier: Ints, credit_s: float) -> None:
-        """The entries are these now; those known before keep what they have, others get `credit_s`."""
+    def _enter(self, later: Ints, earlier: Ints, credit_s: float, owed_s: float = 0.0) -> None:
+        """The entries are these now; those known before keep what they have, others get `credit_s`.
+
+        New pairs are owed `owed_s`.
+        """
         order = np.lexsort((earlier, later))
         later, earlier = later[order], earlier[order]
         known, place = _places(self.later, self.earlier, later, earlier)
@@ -109,6 +127,7 @@ class Books:
         self.fraction = spread(self.fraction.reshape(-1, types), 0.0)
         self.received_s = spread(self.received_s.reshape(-1, types), credit_s)
         self.deficit_s = spread(self.deficit_s.reshape(-1, types), 0.0)
+        self.deficit_s[~known & (earlier != ALONE)] = owed_s
         self.is_new = spread(self.is_new, True)
         self.later, self.earlier = later, earlier
 
@@ -118,20 +137,24 @@ class Books:
 
     def credit(self, time_s: Floats, known: Bools, place: Ints) -> None:
         """`time_s` was received by those that ran, whether they still live (`where_ran`) or not."""
-        total_s = self.total_s.tolist()
-        for kind, one_s in zip(self.ran_type.tolist(), time_s.tolist(), strict=True):
-            total_s[kind] += one_s
-        self.total_s = np.array(total_s)
+        self.total_s = self.total_s.copy()
+        np.add.at(self.total_s, self.ran_type, time_s)  # one by one, in their order
         self.received_s[place[known], self.ran_type[known]] += time_s[known]  # each ran once
 
-    def reset(self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False) -> None:
-        """New fractions: settle what the old ones were owed and count from here; `keeps` goes on counting."""
+    def reset(
+        self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False, owed_s: float = 0.0
+    ) -> None:
+        """New fractions: settle what the old ones were owed and count from here; `keeps` goes on counting.
+
+        New pairs are owed `owed_s`.
+        """
         if keeps:
             self._go_on(shares, now, credit_s)
             return
         owed = self.fraction * (now - self.reset_s) - (self.received_s - credit_s)
         self.deficit_s = self.deficit_s + np.where(self.is_new[:, None], 0.0, owed)
-        self._take(shares, now, credit_s)
+        self.deficit_s[self.is_new & (self.earlier != ALONE)] += owed_s
+        self._take(shares, now, credit_s, owed_s)
         self.received_s = np.full_like(self.received_s, credit_s)
         self.total_s = self.received_s.sum(axis=0)
 
@@ -140,12 +163,12 @@ class Books:
         self.total_s = self.total_s + credit_s * int(self.is_new.sum())
         self._take(shares, now, credit_s)
 
-    def _take(self, shares: Shares, now: float, credit_s: float) -> None:
+    def _take(self, shares: Shares, now: float, credit_s: float, owed_s: float = 0.0) -> None:
         """The entries and fractions of `shares` hold from now on."""
         members = np.where(shares.members == ALONE, ALONE, self.rows[shares.members])
         later, earlier = members.max(axis=1), members.min(axis=1)
         order = np.lexsort((earlier, later))
-        self._enter(later, earlier, credit_s)
+        self._enter(later, earlier, credit_s, owed_s)
         self.fraction = shares.fractions[order]
         self.is_new = np.zeros(len(self.later), dtype=bool)
         self.is_stale = False
@@ -163,6 +186,20 @@ class Books:
         return np.where(
             received > 0.0, self.fraction / np.where(received > 0.0, received, 1.0), self.fraction * 1e9
         )
+
+
+def of_one_size(sizes: Floats) -> Ints:
+    """Places of all pairs of jobs of one of `sizes`, [pair, 2], the earlier first."""
+    one, other = np.nonzero(np.triu(sizes[:, None] == sizes, 1))
+    return np.column_stack((one, other))
+
+
+def _are_in(values: Ints, rows: Ints) -> Bools:
+    """Which of `values` are among `rows`, which ascend."""
+    if not len(rows):
+        return np.zeros(len(values), dtype=bool)
+    are_in: Bools = rows[np.minimum(np.searchsorted(rows, values), len(rows) - 1)] == values
+    return are_in
 
 
 def _places(later: Ints, earlier: Ints, of_later: Ints, of_earlier: Ints) -> tuple[Bools, Ints]:

@@ -18,10 +18,11 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate, lowest
-from rota.scheduler.stages.round_books import Books, Shares
+from rota.scheduler.stages.round_books import Books, Shares, of_one_size
 from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
 from rota.scheduler.stages.round_turns import RoundTurns
@@ -62,6 +63,9 @@ class Turns:
     """New fractions do not start the books anew: what was received counts from the beginning."""
     lowest: bool = False
     """Who comes to other GPUs gets the first that are free, however they lie."""
+    all_pairs: bool = False
+    """All pairs of one size are entries, also those without a fraction, and owed half a round when they are
+    new: in the authors' books they begin without the credit that the first recomputation takes off again."""
     waits: bool = False
     """A round goes on also when nobody runs any more, as in the authors' simulators."""
 
@@ -76,8 +80,9 @@ class Rounds:
         self._live = DemandingJobs()
         self._demand: RoundDemand | None = None
         self._queue: _Queue | None = None
+        self._jobs: JobTable | None = None
         self._seen: tuple[bytes, bytes] | None = None
-        """GPUs and rates that `_demand` was made of."""
+        """GPUs and rates that `_demand` was made of; the GPUs stand in `_jobs`."""
         self._picks: list[Pick] = []
         self._rests: Ints | None = None
         """`books.ran` if all of `_picks` run, and the last decision left everybody where he was."""
@@ -90,13 +95,19 @@ class Rounds:
         rows = self._live.rows(snapshot)
         demand = self._demanded(snapshot, rows)
         self._count(snapshot, books, demand)
-        books.follow(rows, self.turns.round_s / 2)
+        sizes = demand.gpus if self.turns.all_pairs and demand.pairs is not None else None
+        books.follow(rows, self.turns.round_s / 2, sizes)
         if self.turns.learn:
             books.learn(demand.rates)
         if books.is_stale and snapshot.now >= self._again_s(books):
             shares = self._shares(snapshot, books, demand)
-            books.reset(shares, snapshot.now, self.turns.round_s / 2, keeps=self.turns.keeps_books)
+            credit_s, owed_s = self.turns.round_s / 2, 0.0
+            if sizes is not None:
+                shares, owed_s = shares.with_pairs(of_one_size(sizes)), credit_s
+            books.reset(shares, snapshot.now, credit_s, keeps=self.turns.keeps_books, owed_s=owed_s)
         picks = self._walk(snapshot, books, demand)
+        if picks == self._picks:
+            picks = self._picks
         books.round += 1
         rests = picks is self._picks and books.ran is self._rests
         if rests and self._live.is_quiet and not self._live.has_idle:
@@ -248,10 +259,13 @@ class Rounds:
     def _demanded(self, snapshot: Snapshot, rows: Ints) -> RoundDemand:
         """What is to be divided; the same object as long as nothing of it has changed."""
         jobs, last = snapshot.jobs, self._demand
-        gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
         capacity = self._live.capacity(snapshot)
         known = snapshot.know(Knowledge.THROUGHPUT)[rows]
         pairs = PairRates.of(snapshot.know(Knowledge.PAIRS)) if self.turns.pairs else None
+        if last is not None and last.rows is rows and jobs.table is self._jobs:
+            gpus = last.gpus
+        else:
+            self._jobs, gpus = jobs.table, jobs.gpus[rows] * jobs.gpu_share[rows]
         seen = gpus.tobytes(), known.tobytes()
         is_same = (
             last is not None

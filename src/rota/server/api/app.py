@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
-from rota.server.api.calling import Waiting
+from rota.server.api.calling import Waiting, known_parameters
 from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
 from rota.server.api.talking import StraightCalls
@@ -102,8 +102,9 @@ def create_app(
     app.state.roster, app.state.feed = roster, feed or Feed()
     app.state.memo = Memo(app.state.feed)
     handle_errors(app)
-    for room in ROOMS:
-        app.include_router(room.router)
+    for room in ROOMS:  # probes and Prometheus may send what they like
+        checks = [] if room is service else [Depends(known_parameters)]
+        app.include_router(room.router, dependencies=checks)
     for router in routers():
         app.include_router(router)
     _describe(app, open_paths)

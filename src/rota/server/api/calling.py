@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Coroutine, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from rota.errors import InputError
 from rota.server.api import services
 from rota.server.callers import Caller
 from rota.server.refusals import Busy, Forbidden, NotFound
@@ -74,6 +78,33 @@ Person = Annotated[Caller, Depends(_person)]
 Admin = Annotated[Caller, Depends(_admin)]
 JobId = Annotated[str, Depends(_job_id)]
 NodeName = Annotated[str, Path(max_length=253, description="name of a node", examples=["gpu-1"])]
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse a parameter in the address that this call has not: one that is misspelt would change nothing."""
+    route = request.scope.get("route")
+    if not request.scope["query_string"] or not isinstance(route, APIRoute):
+        return
+    known = _parameters(route.dependant)
+    for name in request.query_params:
+        if name not in known:
+            raise InputError(f"{_shortened(name)} is no parameter of this call{_meant(name, known)}")
+
+
+def _parameters(of: Dependant) -> list[str]:
+    """Names of what a call, or what it depends on, reads in the address."""
+    inner = [name for one in of.dependencies for name in _parameters(one)]
+    return [field.alias for field in of.query_params] + inner
+
+
+def _meant(name: str, known: list[str]) -> str:
+    if near := get_close_matches(name, known, n=1):
+        return f"; did you mean {near[0]}?"
+    return f"; expected one of: {', '.join(known)}" if known else "; it has none"
+
+
+def _shortened(name: str) -> str:
+    return repr(name if len(name) <= 80 else name[:79] + "…")
 
 
 def answer(value: BaseModel | Sequence[BaseModel], status: int = 200) -> Response:

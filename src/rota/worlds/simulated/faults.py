@@ -13,6 +13,8 @@ from rota.model.cluster import Cluster
 from rota.model.options import parse_options
 from rota.model.units import parse_duration
 
+MOST_LOSSES = 100_000
+"""Losses of nodes in one run: beyond them a run would not end soon, each being news to the policy."""
 _STREAM = 0xFA17
 """Keeps the random numbers of faults apart from those of policies under the same seed."""
 
@@ -37,7 +39,18 @@ class Breakdowns(NamedTuple):
 def random_faults(
     cluster: Cluster, span_s: float, rng: np.random.Generator, *, mtbf_s: float, repair_s: float
 ) -> list[Fault]:
-    """Independent failures of each node: exponential times between failures and to repair."""
+    """Independent failures of each node: exponential times between failures and to repair.
+
+    InputError if there would be more than `MOST_LOSSES` of them, about.
+    """
+    expected = cluster.nodes * span_s / (mtbf_s + repair_s)
+    if expected > MOST_LOSSES:
+        raise InputError.at(
+            f"{cluster.nodes} nodes lost every {mtbf_s:g} s, for {repair_s:g} s, are {expected:.2g} losses "
+            f"in the {span_s / 86400:.3g} days that the jobs may take",
+            field="--faults",
+            expected=f"at most {MOST_LOSSES:,}: a longer mtbf",
+        )
     faults = []
     for node in range(cluster.nodes):
         now = float(rng.exponential(mtbf_s))

@@ -16,23 +16,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
-from rota.errors import InputError, WorldError
+from rota.errors import WorldError
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import format_duration
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
-from rota.worlds.simulated.semantics import Arrivals, Charge, Finish, RoundEnds, Semantics, Work
+from rota.worlds.simulated.semantics import Charge, Finish, RoundEnds, Work, round_s_of
 from rota.worlds.simulated.world import SimulatedWorld
 
 RESTART_S = 20.0
 """What a restart costs under `Charge.SCALED`."""
 _SPARED_S = 5.0
 """Who leaves so much of a round unused pays nothing for it."""
+
+# As plain integers: joining flags costs more than all the rest of a quiet round end.
+_ARRIVAL, _END, _FAILURE = int(Event.ARRIVAL), int(Event.END), int(Event.FAILURE)
+_CAPACITY, _TIMER, _ROUND = int(Event.CAPACITY), int(Event.TIMER), int(Event.ROUND)
 
 _MOST_EMPTY = 10
 """So many rounds in a row in which nobody works are over at once, where work may be counted anew after."""
@@ -48,11 +52,11 @@ _FEW = 64
 """So many jobs are worked out sooner one by one than as columns."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RoundWorld(SimulatedWorld):
     """Replays a trace on a cluster, round by round."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _begin(self) -> None:
         self.round_s = round_s_of(self.semantics)
         self.progress.steady = False  # jobs stand still between their last whole step and the round end
         self._is_open = False
@@ -62,7 +66,7 @@ class RoundWorld(SimulatedWorld):
         """Work done by each row of the round when it ends."""
         self._finishes: list[tuple[float, int]] = []
         """Moments and rows of the finishes still to come in this round, latest first."""
-        self._cause = Event.NONE
+        self._cause = 0
         self._changing: set[int] = set()
         """Rows whose rate ends at some work or moment."""
         self._worked: Floats = np.zeros(0)
@@ -96,7 +100,7 @@ class RoundWorld(SimulatedWorld):
     def _finish_inside(self) -> Batch:
         """The next finishes of the round; without a cause, so that nobody is asked yet."""
         moment = self._finishes[-1][0]
-        batch = Batch(moment, Event.NONE, ended=self._take_finishes(moment))
+        batch = Batch(moment, 0, ended=self._take_finishes(moment))
         self._cause |= _cause_of(batch.ended)
         self._end_groups(batch)
         return batch
@@ -115,16 +119,17 @@ class RoundWorld(SimulatedWorld):
             return None
         self._close(now)
         ended = self._take_finishes(now)
-        batch = Batch(now, Event.ROUND | self._cause | _cause_of(ended), ended=ended)
-        self._cause = Event.NONE
+        cause = _ROUND | self._cause | _cause_of(ended)
+        batch = Batch(now, cause, ended=ended)
+        self._cause = 0
         self._end_groups(batch)
         batch.arrived = self._arrived(now)
         if len(batch.arrived):
-            batch.cause |= Event.ARRIVAL
+            batch.cause |= _ARRIVAL
         if self._holds and self._holds.follow(batch, self.state):
-            batch.cause |= Event.ARRIVAL
+            batch.cause |= _ARRIVAL
         if until_s <= now:
-            batch.cause |= Event.TIMER
+            batch.cause |= _TIMER
         self._add_faults(batch)
         return batch
 
@@ -150,7 +155,7 @@ class RoundWorld(SimulatedWorld):
             news[node] = returns
             self._fault += 1
         if news:
-            batch.cause |= Event.CAPACITY
+            batch.cause |= _CAPACITY
             batch.lost = [node for node, returns in news.items() if not returns]
             batch.back = [node for node, returns in news.items() if returns]
 
@@ -240,8 +245,22 @@ class RoundWorld(SimulatedWorld):
         self._note_end(end if is_latest else begin + length, begin, is_empty=is_empty)
         if self.semantics.finish is Finish.ROUND_END:
             finishes = [(self._end, row) for _, row in finishes]
-        self._finishes = sorted(finishes, reverse=True)
+        self._finishes = sorted(self._with_company(finishes), reverse=True)
         return True
+
+    def _with_company(self, finishes: list[tuple[float, int]]) -> list[tuple[float, int]]:
+        """Moments and rows of the finishes of this round; who shares devices ends with the last there."""
+        sharers = self.state.occupancy.sharers
+        if not (sharers and finishes and self.semantics.ends_with_company):
+            return finishes
+        stops = (self.state.now + self._worked).tolist()
+        stop_of = dict(zip(self._rows.tolist(), stops, strict=True))
+        together = list[tuple[float, int]]()
+        for moment, row in finishes:
+            devices = self.state.grants[row].devices
+            company = [other for device in devices for other in sharers.get(device, ())]
+            together.append((max([moment, *[stop_of[other] for other in company if other != row]]), row))
+        return together
 
     def _note_end(self, end: float, begin: float, *, is_empty: bool) -> None:
         """When the round ends; `is_empty` if nobody works."""
@@ -326,7 +345,8 @@ class RoundWorld(SimulatedWorld):
         at_end = self.semantics.finish is Finish.ROUND_END
         ending = np.flatnonzero(finishes)
         moments = np.full(len(ending), self._end) if at_end else stops[ending]
-        self._finishes = sorted(zip(moments.tolist(), self._rows[ending].tolist(), strict=True), reverse=True)
+        finishing = list(zip(moments.tolist(), self._rows[ending].tolist(), strict=True))
+        self._finishes = sorted(self._with_company(finishing), reverse=True)
 
     def _close(self, now: float) -> None:
         """Write down what the jobs that still run have done."""
@@ -373,20 +393,8 @@ class RoundWorld(SimulatedWorld):
             self._changing.discard(row)
 
 
-def _cause_of(ended: Sequence[Ended]) -> Event:
-    cause = Event.NONE
+def _cause_of(ended: Sequence[Ended]) -> int:
+    cause = 0
     for end in ended:
-        cause |= Event.FAILURE if end.phase is Phase.PENDING else Event.END
+        cause |= _FAILURE if end.phase is Phase.PENDING else _END
     return cause
-
-
-def round_s_of(semantics: Semantics) -> float:
-    """Length of a round; refuses switches that rounds do not have."""
-    if not semantics.round_s:
-        raise InputError.at(f"semantics {semantics.name!r} has no rounds", expected="a round length")
-    if semantics.arrivals is Arrivals.EVENT or semantics.finish is Finish.EXACT:
-        raise InputError(
-            f"semantics {semantics.name!r}: in rounds, arrivals and free devices are seen at round ends; "
-            "expected arrivals=round, and finish=epoch or round end"
-        )
-    return semantics.round_s

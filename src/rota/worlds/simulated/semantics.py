@@ -82,6 +82,8 @@ class Semantics:
     this (Pollux, Sia: whole seconds); 0 is when it is reached."""
     lag_s: float = 0.0
     """Time between the end of the work and the moment it is noticed."""
+    ends_with_company: bool = False
+    """In rounds, who finishes beside others on the same devices is done when the last of them stops."""
 
 
 _ELASTICFLOW = Semantics(
@@ -101,6 +103,7 @@ _GAVEL = Semantics(
     round_ends=RoundEnds.LATEST_STOP,
     work=Work.WHOLE_STEPS,
     restart=Restart.NEVER,
+    ends_with_company=True,
 )
 
 _POLLUX = Semantics(
@@ -214,3 +217,15 @@ def semantics(text: str) -> Semantics:
             f"{field} cannot have rounds of {round_s:g} s; expected a preset with rounds, above 0"
         )
     return replace(preset, name=text, round_s=round_s)
+
+
+def round_s_of(semantics: Semantics) -> float:
+    """Length of a round; refuses switches that rounds do not have."""
+    if not semantics.round_s:
+        raise InputError.at(f"semantics {semantics.name!r} has no rounds", expected="a round length")
+    if semantics.arrivals is Arrivals.EVENT or semantics.finish is Finish.EXACT:
+        raise InputError(
+            f"semantics {semantics.name!r}: in rounds, arrivals and free devices are seen at round ends; "
+            "expected arrivals=round, and finish=epoch or round end"
+        )
+    return semantics.round_s

@@ -7,7 +7,6 @@ happens.  `RoundEnds` names their rules; `Charge` says who pays for a decision i
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from rota.worlds.simulated.semantics import Charge, RoundEnds
 class SlotWorld(RoundWorld):
     """Replays a trace on a cluster in rounds that end when something happens."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _begin(self) -> None:
+        super()._begin()
         self._loses_nothing = self._loses_nothing and self.semantics.charge is Charge.COSTS
         self._alarm = math.inf
         self._opened = 0

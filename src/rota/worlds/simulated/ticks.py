@@ -14,7 +14,7 @@ from typing import Any
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch
 from rota.table.state import Phase
-from rota.worlds.simulated.rounds import round_s_of
+from rota.worlds.simulated.semantics import round_s_of
 from rota.worlds.simulated.world import SimulatedWorld
 
 

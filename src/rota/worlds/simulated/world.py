@@ -144,6 +144,10 @@ class SimulatedWorld:
         self._holds = Holds(trace, self._tick, answers or UserAnswers())
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
+        self._begin()
+
+    def _begin(self) -> None:
+        """For worlds with other rules of time: what they keep besides."""
 
     def attach(self, state: State) -> None:
         self.state = state
