@@ -15,6 +15,7 @@ from rota.errors import InputError
 from rota.forecast.remaining import (
     FIRST_GUESS_S,
     IN_ONE_GO_S,
+    LONGEST,
     MOST_DRAWN,
     Basis,
     Durations,
@@ -165,7 +166,27 @@ def test_draws_follow_the_past() -> None:
     rng = np.random.default_rng(1)
     drawn = [found.draw(rng).item(0) for _ in range(3000)]
     shares = [drawn.count(value) / len(drawn) for value in (10.0, 30.0, 50.0)]
-    assert shares == pytest.approx([1 / 3] * 3, abs=0.03)
+    assert shares == pytest.approx([1 / 4] * 3, abs=0.03)
+
+
+def test_one_more_may_be_the_longest() -> None:
+    """Of three that are known the next is longer than all in one of four futures, and five times at most."""
+    found = estimate(RemainingSource.PREDICTED, gpus=3, group=-1)
+    rng = np.random.default_rng(2)
+    longer = np.array([found.draw(rng).item(0) for _ in range(3000)])
+    longer = longer[longer > 50.0] / 50.0
+    assert len(longer) / 3000 == pytest.approx(1 / 4, abs=0.03)
+    assert np.median(longer) == pytest.approx(2.0, rel=0.1)
+    assert longer.max() == LONGEST
+
+
+def test_who_is_always_alike_stays_so() -> None:
+    """A series whose runs all took as long takes as long once more."""
+    past = Past(np.full(3, 70.0), ("a",) * 3, ("g",) * 3, np.ones(3, dtype=np.int64))
+    jobs = JobTable.build(["A"], submit_s=[0.0], gpus=1, tenant_names=("a",), group_names=("g",), group=[0])
+    found = Durations(RemainingSource.PREDICTED, past).estimate(jobs, np.arange(1), np.zeros(1))
+    rng = np.random.default_rng(4)
+    assert {found.draw(rng).item(0) for _ in range(100)} == {70.0}
 
 
 LIMITED = Past(
@@ -244,8 +265,8 @@ def test_the_luck_of_a_series_is_much_alike_and_that_of_all_a_little() -> None:
     rng = np.random.default_rng(3)
     drawn = np.array([found.draw(rng) for _ in range(2000)])
     alike = np.corrcoef(drawn.T)
-    assert alike[0, 1] > 0.8 > 0.65 > alike[0, 2] > 0.35
-    assert drawn.mean(axis=0) == pytest.approx([50.5] * 3, abs=2.5)
+    assert alike[0, 1] > 0.75 > 0.65 > alike[0, 2] > 0.35
+    assert np.median(drawn, axis=0) == pytest.approx([50.5] * 3, abs=4.0)
 
 
 def test_the_past_knows_services_and_refuses_ragged_columns() -> None:

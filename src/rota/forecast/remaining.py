@@ -19,6 +19,9 @@ of a tenant's and of all tenants' jobs those that asked for about as many GPUs g
 counts if `ENOUGH` of it ran longer than this job has.  Nobody is taken to run beyond a time limit that is
 still ahead.
 
+Nor is the longest that is known the longest there is: of n runs the next one is longer than all with
+probability 1 / (n + 1), and may then be up to `LONGEST` times as long.
+
 Who has completed so far is short: the long ones still run.  Jobs that run therefore count with what they have
 run, as lengths that are known to be exceeded (Kaplan and Meier 1958).  And draws are not independent: jobs
 that somebody submits in one go are much alike, and there are weeks of long jobs and of short ones.
@@ -49,6 +52,8 @@ ENOUGH = 2
 """Completed jobs that ran longer from which on the nearest set of them is drawn from."""
 MOST_DRAWN = 512
 """Values that are kept of a set: more say the same."""
+LONGEST = 5.0
+"""How many times as long as the longest job that is known another one may be."""
 IN_ONE_GO_S = 900.0
 """Jobs of a tenant that ask for the same, each so soon after the last one, are a series."""
 ALIKE = 0.4
@@ -267,9 +272,23 @@ class RemainingTimes:
         luck += np.sqrt(1.0 - ALIKE - at_once) * rng.standard_normal(count)
         for place, values in self.candidates.items():
             part = 0.5 * math.erfc(-luck.item(place) / math.sqrt(2.0))
-            value = values.item(min(int(part * len(values)), len(values) - 1))
-            drawn[place] = min(value, self.most_s.item(place))
+            drawn[place] = min(_at(values, part), self.most_s.item(place))
         return drawn
+
+
+def _at(values: Floats, part: float) -> float:
+    """The value that `part` of all are below: one more than are known is as likely to be the longest as any.
+
+    How much longer than the longest known follows Pareto's law, with index 1 (half are twice as long) where
+    the known lie a factor of e apart or more, with a thinner tail where they are alike; `LONGEST` at most.
+    """
+    place = int(part * (len(values) + 1))
+    if place < len(values):
+        return values.item(place)
+    apart = min(math.log(values.item(-1) / values.item(0)), 1.0)
+    beyond = max((len(values) + 1) * (1.0 - part), 1.0 / LONGEST)
+    times: float = beyond**-apart
+    return values.item(-1) * times
 
 
 @dataclass(frozen=True)
