@@ -75,7 +75,7 @@ check: lint test  ## both
 fast: build/fast/.built  ## compile the hot modules into build/fast (needs a C compiler)
 
 build/fast/.built: $(STAMP) setup.py $(shell find src -name '*.py' -o -name '*.[ch]')
-	rm -rf build/fast
+	rm -rf build/fast build/lib*  # a module that is compiled no more would stay so
 	ROTA_COMPILE=1 $(BIN)/pip install --quiet --no-build-isolation --no-deps --target build/fast .
 	@touch $@
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from play import finishes, play, starts
+from rota.cli.app import app
 from rota.cli.catalogue import entries
+from tiers import first
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "systems"
@@ -41,6 +45,37 @@ def test_examples(page: Path) -> None:
         assert said, "an example without an outcome"
         came = OUTCOME[about](play(policy, jobs, cluster))
         assert came == pytest.approx(came | said), f"{policy}: {jobs}: {why}"
+
+
+def commands(text: str) -> list[str]:
+    """The commands of the blocks of `text` that begin with the jobs they need."""
+    blocks = re.findall(r"```sh\n(rota trace generate .*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+
+
+NEED_MORE = {"chronus": "a public trace", "partition": "a cluster in parts"}
+"""Pages whose commands need what a reader has to fetch or write first."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", first(1, [6, None]), ids=["few jobs", "as it stands"])
+@pytest.mark.parametrize("name", sorted(IMPLEMENTED.keys() - NEED_MORE))
+def test_commands(name: str, jobs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of each page runs as it is printed, from the root of the sources, on files of its own."""
+    text = IMPLEMENTED[name].read_text("utf-8")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for file, body in re.findall(r"```yaml\n# (\w+\.yaml): .*?\n(.*?)```", text, re.DOTALL):
+        (tmp_path / file).write_text(body, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    typed = commands(text)
+    assert any(line.startswith("rota simulate ") for line in typed)
+    for line in typed:
+        words = line
+        if jobs is not None:
+            words = re.sub(r"--jobs \d+ --load [\d.]+", f"--jobs {jobs} --days 1", line)
+            words = words.replace("--at 1d", "--at 1h").replace("--runs 20", "--runs 2")
+        done = CliRunner().invoke(app, shlex.split(words)[1:])
+        assert done.exit_code == 0, f"{words}\n{done.output}"
 
 
 @pytest.mark.parametrize("name", IMPLEMENTED)

@@ -20,6 +20,7 @@ LONG = {
     "gavel-cs300-fifo-pairs",
     "gavel-cs300-fifo-perf",
     "gavel-cs300-finish-time",
+    "gavel-cs300-finish-time-pairs",
     "gavel-cs300-finish-time-perf",
     "gavel-cs300-gandiva",
     "gavel-cs300-isolated",

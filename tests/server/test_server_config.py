@@ -91,6 +91,13 @@ def test_what_becomes_of_idle_jobs(tmp_path: Path) -> None:
     assert sentence(tmp_path, {}) == "--idle-action: 'kill' is nothing to do; expected tell or suspend"
 
 
+@pytest.mark.parametrize("number", [-1, 1])
+def test_failures_are_alike_from_two_on(tmp_path: Path, number: int) -> None:
+    write(tmp_path, retries_alike=number)
+    said = f"{number} is no number of same failures; expected 2 or more, or 0 for never"
+    assert sentence(tmp_path, {}).endswith(said)
+
+
 def test_another_file(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("policy: srtf\n")

@@ -63,6 +63,8 @@ class Config:
     """Pause before the first retry; it doubles."""
     back_off_most: float = 600.0
     """Longest pause before a retry."""
+    retries_alike: int = 3
+    """A job that failed of the same thing so often in a row is given up; 0 is never for that."""
     trial: float = 60.0
     """Length of the trial run of jobs that want one."""
     idle_after: float = 0.0
@@ -244,6 +246,12 @@ def _check(config: Config, file: Path) -> None:
         raise InputError.at("leaves no time to decide", field="--deadline", expected="a duration such as 10s")
     if config.lost_after < 1.0:
         raise InputError.at("is too short", field="--lost-after", expected="1s or more")
+    if config.retries_alike < 0 or config.retries_alike == 1:
+        raise InputError.at(
+            f"{config.retries_alike} is no number of same failures",
+            field="retries_alike",
+            expected="2 or more, or 0 for never",
+        )
     if config.idle_action not in ("tell", "suspend"):
         raise InputError.at(
             f"{config.idle_action!r} is nothing to do", field="--idle-action", expected="tell or suspend"

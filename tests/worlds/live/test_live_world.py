@@ -118,6 +118,46 @@ def test_a_users_error_fails_at_once() -> None:
     assert job.exit.code == 1
 
 
+ALIKE = "; failed of the same 3 times in a row, so it is not tried again"
+
+
+@pytest.mark.parametrize(
+    ("ends", "state", "why"),
+    [
+        (["KeyError: 'x'"] * 3, "FAILED", "three times the same"),
+        (["KeyError: 'x'"] * 2, "PENDING", "twice"),
+        (["KeyError: 'x'", "IndexError: 1", "KeyError: 'x'"], "PENDING", "another thing in between"),
+        (["KeyError: 'x'", "TypeError: 0", "TypeError: 0", "TypeError: 1"], "FAILED", "the last three alike"),
+        (["CUDA out of memory"] * 3, "OUT_OF_MEMORY", "memory does not grow by trying"),
+        (["NCCL error: unhandled system error"] * 3, "NODE_FAIL", "a network that is broken for good"),
+        ([""] * 4, "PENDING", "nothing says of what: it may be another thing each time"),
+        (["KeyError: 'x'", "KeyError: 'x'", "preempted", "KeyError: 'x'"], "PENDING", "it ran on in between"),
+    ],
+)
+def test_what_fails_of_the_same_thing_again_and_again_is_given_up(
+    ends: list[str], state: str, why: str
+) -> None:
+    """Each end is the last line of the log; the guideline of the Philly study, with its three attempts."""
+    stage = two()
+    row = stage.submit(retries=9, user_retries=9)
+    for tail in ends:
+        stage.start(row, 0)
+        stage.end(row, 85 if tail == "preempted" else 1, tail=tail)
+        stage.wait(20.0)
+    assert stage.state(row) == state, why
+    assert stage.job(row).cause.endswith(ALIKE) == (state != "PENDING")
+
+
+def test_lost_and_killed_attempts_are_alike_in_nothing() -> None:
+    stage = two()
+    row = stage.submit(retries=9)
+    for _ in range(5):
+        stage.start(row, 0)
+        stage.end(row, None, signal=9)
+        stage.wait(20.0)
+    assert stage.state(row) == "PENDING", "somebody outside did that"
+
+
 def test_the_infrastructures_fault_is_tried_again_after_a_pause_that_doubles() -> None:
     stage = two()
     row = stage.submit(retries=2)

@@ -40,10 +40,10 @@ from rota.policies.chronus.doubts import doubtful
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.placing import placed_together
 from rota.policies.chronus.planning import LeasePlanner
+from rota.policies.chronus.profiling import Trials, profiled
 from rota.policies.chronus.ranks import Ranks
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
-from rota.scheduler.profiler import Profiler, Trials
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
@@ -72,7 +72,7 @@ _OVERRUN = Constraint(
 class Chronus:
     """Leases for promised deadlines, inner slots for everybody else.
 
-    The memory is a `Book`, or with profiling runs that of a `Profiler` with a book inside.
+    The memory is a `Book`, or with profiling runs that of `SetApart` with a book inside.
     """
 
     needs: frozenset[Knowledge]
@@ -81,8 +81,8 @@ class Chronus:
         self.parameters = p = parameters or ChronusParameters()
         self._profiler = None
         if p.profile_nodes:
-            within = Chronus(replace(p, profile_nodes=0))
-            self._profiler = Profiler(within, Trials(p.profile_nodes, p.profile_s))
+            within = replace(p, profile_nodes=0)
+            self._profiler = profiled(lambda: Chronus(within), Trials(p.profile_nodes, p.profile_s))
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self._profiler is not None:

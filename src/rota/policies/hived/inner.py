@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
-from rota.model.promises import DeadlinePlan
 from rota.model.tenants import Tenants
 from rota.policies.hived.cells import Gang, Virtual
 from rota.policies.hived.clusters import VirtualCluster
 from rota.policies.hived.deciding import Deciding
-from rota.scheduler.decision import Memory, Wake
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.joining import LastSaid
 from rota.scheduler.nested import entry_of, is_due, wake_of
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
@@ -30,8 +30,7 @@ class Inner:
     def __init__(self, make: Callable[[], Policy]) -> None:
         self.make = make
         self._policies: dict[str, Policy] = {}
-        self._plans: dict[str, Callable[[int], DeadlinePlan | None]] = {}
-        """By virtual cluster, how the policy inside means to keep deadlines, as it said last."""
+        self._said = LastSaid()
 
     def serves(self, deciding: Deciding, row: int) -> bool:
         """Whether `row`, which has a guarantee, is one of those that inner policies decide on."""
@@ -68,8 +67,7 @@ class Inner:
             return
         decision = policy.decide(seen, entry["memory"] if entry else {})
         entries[vc.name] = entry_of(decision)
-        if decision.plan_of is not None:
-            self._plans[vc.name] = decision.plan_of
+        self._said.note(vc.name, view, decision)
         deciding.reject.update(decision.reject)
         deciding.cancel.update(decision.cancel)
         deciding.offers.update(decision.offers)
@@ -82,10 +80,9 @@ class Inner:
         for grant in decision.grants:
             deciding.put(grant.job, _gang(deciding, grant), _pods(grant, cells))
 
-    def plan_of(self, row: int) -> DeadlinePlan | None:
-        """How the policy that serves `row` means to keep its deadline."""
-        plans = (plan_of(row) for plan_of in self._plans.values())
-        return next((plan for plan in plans if plan is not None), None)
+    def tell(self, decision: Decision) -> None:
+        """Let `decision` answer what the policies inside can."""
+        self._said.tell(decision)
 
     def _view(
         self, deciding: Deciding, vc: VirtualCluster, cells: Sequence[Virtual], waiting: list[int]

@@ -96,7 +96,8 @@ class Hived:
         decision = deciding.decision(memory, [row for row in waiting if not gpus_of[row]])
         decision.wake = wake
         decision.otherwise = _TURN if self.parameters.policy else None
-        decision.plan_of = None if self._inner is None else self._inner.plan_of
+        if self._inner is not None:
+            self._inner.tell(decision)
         return decision
 
     def _remembered(self, memory: Memory, layout: Layout) -> dict[str, list[int]]:

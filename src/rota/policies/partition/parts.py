@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from rota.errors import InputError, PolicyError
+from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints
-from rota.model.grants import Code, Constraint, Grant, Reservation
+from rota.model.grants import Code, Constraint, Grant
 from rota.model.jobs import JobTable
-from rota.model.promises import DeadlinePlan
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
-from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.joining import LastSaid, together
 from rota.scheduler.nested import entry_of, is_due, joined, wake_of
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -55,8 +55,7 @@ class Partition:
         self._part_of: list[int] = []
         self._refused: dict[int, str] = {}
         self._strangers: dict[int, Grant] = {}
-        self._plans: dict[str, Callable[[int], DeadlinePlan | None]] = {}
-        """How the policies of parts mean to keep deadlines, as they said last."""
+        self._said = LastSaid()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """The decisions of all parts that are due, as one."""
@@ -70,21 +69,14 @@ class Partition:
                 decision = self._policies[name].decide(view, entry["memory"] if entry else {})
                 entries[name] = entry_of(decision)
                 decisions.append((part, decision))
-                if decision.plan_of is not None:
-                    self._plans[name] = decision.plan_of
+                self._said.note(name, part, decision)
         wake = joined(wake_of(entry) for entry in entries.values())
         decision = together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
         decision.otherwise = Constraint(
             Code.POLICY, detail=f"waits for GPUs of its own {self.by}; free ones of another are not lent"
         )
-        decision.plan_of = self._plan_of if self._plans else None
+        self._said.tell(decision)
         return decision
-
-    def _plan_of(self, row: int) -> DeadlinePlan | None:
-        """How the policy of the part that `row` belongs to means to keep its deadline."""
-        part = self._part_of[row]
-        plan_of = self._plans.get(list(self._parts)[part]) if part >= 0 else None
-        return None if plan_of is None else plan_of(row)
 
     def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""
@@ -131,6 +123,7 @@ class Partition:
         }
         if self._policies.keys() != self._parts.keys():
             self._policies = {name: self.make(name) for name in self._parts}
+        self._said = LastSaid()
         self._deal(self._jobs)
 
     def _deal(self, jobs: JobTable) -> None:
@@ -157,47 +150,3 @@ def _unit(path: str, place: Mapping[str, int]) -> int:
             return place[path]
         path = path.rpartition("/")[0]
     return -1
-
-
-# -- decisions of several parts ----------------------------------------------------------------------
-
-
-def together(
-    memory: Memory,
-    decisions: list[tuple[View, Decision]],
-    reject: dict[int, str],
-    wake: Wake,
-    in_force: tuple[Reservation, ...],
-) -> Decision:
-    """One decision that says what all of them say, in the numbers of the whole cluster."""
-    joined = Decision(memory, reject=reject, wake=wake)
-    leaves = {decision.leave for _, decision in decisions if decision.preempt}
-    if len(leaves) > 1:
-        raise PolicyError("the parts of a cluster preempt in different ways; expected one way at a time")
-    joined.leave = leaves.pop() if leaves else joined.leave
-    joined.grants = [part.outward(grant) for part, decision in decisions for grant in decision.grants]
-    joined.preempt = [row for _, decision in decisions for row in decision.preempt]
-    joined.is_cut = any(decision.is_cut for _, decision in decisions)
-    for name in ("reject", "offers", "promises", "cancel", "reasons"):
-        said = [getattr(decision, name) for _, decision in decisions]
-        if any(said):
-            setattr(joined, name, {k: v for d in (getattr(joined, name), *said) for k, v in d.items()})
-    joined.reservations = _reserved(decisions, in_force)
-    return joined
-
-
-def _reserved(
-    decisions: list[tuple[View, Decision]], in_force: tuple[Reservation, ...]
-) -> list[Reservation] | None:
-    """Reservations of the parts that changed theirs, and what stands in the others."""
-    changed = [(part, d.reservations) for part, d in decisions if d.reservations is not None]
-    if not changed:
-        return None
-    touched = {device for part, _ in changed for device in part.outer}
-    kept = [r for r in in_force if touched.isdisjoint(r.devices)]
-    new = [
-        r._replace(devices=tuple(part.outer[d] for d in r.devices))
-        for part, reservations in changed
-        for r in reservations
-    ]
-    return kept + new

@@ -16,7 +16,7 @@ Departs   A job starts at the strictest level that the empty cluster could meet.
           out not to be needed is spared. Of the guidelines, waiting longer for locality (`patience_per_h`)
           and dedicated nodes (`dedicated`) are here. Retries are the world's, under any policy: blind, or
           by class of failure with back-off (`rota simulate --retries adaptive`; live by its classifier,
-          which does not stop at the same failure thrice). The pre-run pool is a policy around this one
+          which gives up at the same failure thrice as well). The pre-run pool is a policy around this one
           (`prerun`). Nobody starts spread and migrates when a local slot frees; nothing is learnt from
           failures of other jobs and users. The policy sleeps through attempts that can find nothing: no GPU
           is free and nobody may take any. Jobs submitted together pause together, so that GPUs idle in

@@ -21,13 +21,13 @@ import math
 from dataclasses import dataclass
 
 from rota.knowledge.needs import Knowledge
-from rota.model.grants import Code, Constraint, Purpose
-from rota.policies.partition.parts import together
-from rota.policies.prerun.pool import Cut
-from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.nested import entry_of, is_due, wake_of
+from rota.model.grants import Grant
+from rota.model.jobs import JobTable
 from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner, register
-from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.set_apart import SetApart
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import Place, packed
+from rota.table.occupancy import Occupancy
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,6 @@ class PreRunParameters:
 
 
 _OWN = {Lever.PREEMPT, Lever.RESIZE}
-_KEPT = Constraint(Code.POLICY, detail="waits for GPUs beside the pool in which new jobs run first")
-_WAITS = Constraint(Code.POLICY, detail="waits for a GPU of the pool in which new jobs run first")
 
 
 def _pulls(inner: PolicySpec, lever: Lever) -> bool:
@@ -69,118 +67,40 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
 )
-class PreRun:
-    """A pool for new jobs, and a policy for those that have passed.
-
-    Memory    `inside`  rows that run in the pool
-              `passed`  rows of live jobs that need not run there (any more)
-              `come`    True if the inner policy has not been asked since one of them came to it
-              `lifted`  True if the inner policy was shown the whole cluster when it was last asked
-              `inner`   when the inner policy wants to be asked, and what it remembers
-    """
+class PreRun(SetApart):
+    """A pool for new jobs, and a policy for those that have passed."""
 
     def __init__(self, parameters: PreRunParameters | None = None) -> None:
-        self.parameters = self.p = parameters or PreRunParameters()
-        self.inner = self.p.inner.make()
-        self._cursor = Cursor()
-        self._cut: Cut | None = None
-        self._new: set[int] = set()
-        """Rows that wait for the pool."""
-        self._inside: set[int] = set()
-        """Rows that run in it."""
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        inside: dict[int, bool] = memory.setdefault("inside", {})
-        passed: dict[int, bool] = memory.setdefault("passed", {})
-        memory["come"] = self._follow(snapshot, memory) or memory.get("come", False)
-        cut = self._cut
-        assert cut is not None
-        since_s, until_s = snapshot.by_row.since_s, snapshot.now + self.p.for_s
-        ends_s = {row: since_s.item(row) + self.p.for_s for row in sorted(self._inside)}
-        done = [row for row, end_s in ends_s.items() if cut.is_lifted or snapshot.now >= end_s]
-        passed.update(dict.fromkeys(done, True))
-        new = sorted(self._new)
-        started = cut.pool.starts(snapshot, new, done) if new else []
-        inside.update({grant.job: True for grant in started})
-        if done and cut.is_lifted:  # they are served with all others, in a moment
-            decision = Decision(memory)
-        else:
-            decision = self._ask(snapshot, memory, cut)
-            memory["come"] = bool(done)
-        decision.grants = [*decision.grants, *started]
-        decision.preempt = [*decision.preempt, *done]
-        waiting = self._new.difference(grant.job for grant in started)
-        decision.reasons = {**decision.reasons, **dict.fromkeys(sorted(waiting), _WAITS)}
-        ends = [ends_s[row] for row in self._inside.difference(done)] + [until_s] * bool(started)
-        decision.otherwise = _KEPT
-        decision.wake = _wake(memory, len(cut.rest.waiting) > 0, min(ends, default=math.inf))
-        return decision
-
-    def _ask(self, snapshot: Snapshot, memory: Memory, cut: Cut) -> Decision:
-        """The inner policy's decision, in the numbers of the whole cluster; empty if it need not be asked."""
-        entry: Memory | None = memory.get("inner")
-        seen = snapshot.seen_as(cut.rest)
-        if memory["come"]:
-            seen.cause |= int(Event.ARRIVAL)
-        if memory.get("lifted") != cut.is_lifted:  # other nodes: it begins anew
-            memory["lifted"], entry, self.inner = cut.is_lifted, None, self.p.inner.make()
-        if entry is not None and not is_due(wake_of(entry), seen):
-            return Decision(memory)
-        decision = self.inner.decide(seen, entry["memory"] if entry else {})
-        memory["inner"] = entry_of(decision)
-        return together(memory, [(cut.rest, decision)], {}, Wake(), snapshot.reservations)
-
-    # -- keeping up ----------------------------------------------------------------------------------
-
-    def _follow(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """Take up what has changed; True if somebody comes to the inner policy."""
-        rows, cut = snapshot.changes(self._cursor), self._cut
-        if rows is None or cut is None or not cut.is_of(snapshot):
-            cut = self._cut = Cut(snapshot, self.p.nodes, self.p.least_gpus)
-            self._new, self._inside = set(), set()
-            rows = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
-            live = {*rows, *snapshot.held}
-            for noted in (memory["inside"], memory["passed"]):
-                for row in noted.keys() - live:
-                    del noted[row]
-        if cut.follow(snapshot, rows):
-            rows = [*{*rows, *snapshot.waiting.tolist(), *snapshot.running.tolist()}]
-        passed, came, within = memory["passed"], False, list[int]()
-        for row in sorted(rows):
-            self._new.discard(row)
-            waits = snapshot.waits(row)
-            if self._is_inside(snapshot, row, memory["inside"]):
-                continue
-            if waits and row not in passed and not cut.is_lifted and cut.pool.serves(snapshot, row):
-                self._new.add(row)
-                continue
-            if waits or row in snapshot.grants:
-                came = came or row not in passed
-                passed[row] = True
-            elif row not in snapshot.held:
-                passed.pop(row, None)
-            within.append(row)
-        cut.rest.follow(within)
-        return came
-
-    def _is_inside(self, snapshot: Snapshot, row: int, inside: dict[int, bool]) -> bool:
-        """True if `row`, of which something has changed, runs in the pool.
-
-        A live world forgets what a grant was for when its controller is started anew, the memory does not.
-        """
-        grant = snapshot.grants.get(row)
-        if grant is None or not (row in inside or grant.purpose is Purpose.PROFILE):
-            self._inside.discard(row)
-            inside.pop(row, None)
-            return False
-        self._inside.add(row)
-        inside[row] = True
-        return True
+        self.parameters = p = parameters or PreRunParameters()
+        super().__init__(
+            p.inner.make,
+            OnOneGpu(p.nodes, p.for_s, p.least_gpus),
+            "waits for a GPU of the pool in which new jobs run first",
+            "waits for GPUs beside the pool in which new jobs run first",
+        )
 
 
-def _wake(memory: Memory, waits: bool, ends_s: float) -> Wake:
-    """At the end of a run in the pool, and when the inner policy wants to be asked."""
-    if "inner" not in memory:
-        return Wake(ends_s)
-    inner = wake_of(memory["inner"])
-    return Wake(min(ends_s, inner.at_s if waits or not inner.if_waiting else math.inf))
+@dataclass(frozen=True)
+class OnOneGpu:
+    """Each new job on one GPU, however many it asks for; there is no pool while some job needs its nodes."""
+
+    nodes: int
+    for_s: float
+    least_gpus: int
+    patience_s: float = math.inf
+    again: bool = True
+    lifts: bool = True
+    place: Place = packed
+
+    def wants(self, jobs: JobTable, row: int) -> bool:
+        return bool(jobs.gpus.item(row) >= max(self.least_gpus, 1))
+
+    def grant(self, fit: Fitter, occupancy: Occupancy, row: int) -> Grant | None:
+        for type_code in range(len(fit.cluster.type_names)):
+            grant = fit.on_type(occupancy, row, type_code, gpus=1)
+            if grant is not None:
+                return grant
+        return None
+
+    def length_s(self, gpus: int) -> float:
+        return self.for_s

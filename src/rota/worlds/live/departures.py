@@ -6,9 +6,9 @@ from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Cost, Exit, PartStatus
 from rota.worlds.live import groups, lifecycle
-from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.endings import Cause, EndVerdict, judge, parting
+from rota.worlds.live.endings import Cause, EndVerdict, fails_alike, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.observing import draw_end
@@ -16,6 +16,7 @@ from rota.worlds.live.observing import draw_end
 _NEVER_BEGAN = "was withdrawn before it began"
 _STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}
 """Slurm's words for jobs that have failed for good."""
+_FAILURES = {How.FAILED.value, How.LOST.value}
 
 
 def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuilder) -> None:
@@ -167,7 +168,12 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
     live.unsaved.event("failure", job.id, f"attempt {attempt.number}: {sentence}")
     job.cause = sentence
     is_running = live.is_running(job)
-    if failures > most:
+    alike = live.settings.alike
+    is_hopeless = alike > 0 and failures <= most and fails_alike(_signatures(live, job), alike)
+    if is_hopeless:
+        sentence += f"; failed of the same {alike} times in a row, so it is not tried again"
+    if failures > most or is_hopeless:
+        job.cause = sentence
         job.exit = attempt.exit
         state = _STATE_OF.get(verdict.cause, "FAILED")
         lifecycle.end(live, job, state, sentence, attempt.end_s)
@@ -181,3 +187,13 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
         batch.end(job.row, how, Phase.PENDING, attempt.end_s)
     text = f"{sentence}; try {failures + 1} of {most + 1}"
     lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
+
+
+def _signatures(live: LiveJobs, job: LiveJob) -> list[str]:
+    """What its last attempts failed of, the newest last; empty for one of which that is not known."""
+    begun = [attempt for attempt in job.attempts if attempt.is_over and attempt.how != WITHDRAWN]
+    rules, code, most = live.settings.rules, job.spec.requeue_code, live.settings.alike
+    return [
+        judge(attempt.exit, "", code, rules).signature if attempt.how in _FAILURES else ""
+        for attempt in begun[-most:]
+    ]

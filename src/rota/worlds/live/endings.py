@@ -3,7 +3,8 @@
 The study found that most failures are the program's own fault and come back on every retry, while a few are
 the infrastructure's, where a retry helps (Jeon et al., ATC 2019, sections 4.2 and 6).  So each end gets a
 cause by the first rule that fits; a program's fault fails at once, the infrastructure's is tried again after
-a back-off that doubles.  `rota config` shows the rules, a configuration file may put others before them.
+a back-off that doubles.  Whatever fails of the same thing a few times in a row is given up, as the study's
+third guideline has it.  `rota config` shows the rules, a configuration file may put others before them.
 """
 
 from __future__ import annotations
@@ -93,6 +94,9 @@ class EndVerdict:
     cause: Cause
     rule: str
     sentence: str
+    signature: str = ""
+    """What the program left behind that says of what it failed, equal if it fails of the same once more;
+    empty where nothing says so, and where something outside ended it."""
 
 
 def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> EndVerdict:
@@ -108,10 +112,27 @@ def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] 
             Cause.REQUEUE, "checkpointed", f"left a checkpoint and asked to be run again ({end.code})"
         )
     if end.oom:
-        return EndVerdict(Cause.OOM, "out of memory", f"{words(end)}: the kernel killed it for memory")
+        sentence = f"{words(end)}: the kernel killed it for memory"
+        return EndVerdict(Cause.OOM, "out of memory", sentence, "out of memory: killed by the kernel")
     rule = next((rule for rule in rules if rule.fits(end)), None)
     cause, name = (rule.cause, rule.name) if rule else (Cause.USER, "error in the program")
-    return EndVerdict(cause, name, f"{words(end)}: {end.error or name}")
+    signature = signature_of(rule, end) if rule is not None else ""
+    return EndVerdict(cause, name, f"{words(end)}: {end.error or name}", signature)
+
+
+def signature_of(rule: Rule, end: Exit) -> str:
+    """The rule and what of the log or the end it was told by; empty if somebody outside ended the program."""
+    if rule.log:
+        told = re.search(rule.log, end.tail, re.MULTILINE)
+        return f"{rule.name}: {told[0]}" if told is not None else rule.name
+    killed = end.signal in _KILLS or (end.code or 0) - 128 in _KILLS
+    return "" if killed else f"{rule.name}: {end.signal or end.code}"
+
+
+def fails_alike(signatures: Sequence[str], most: int) -> bool:
+    """True if the last `most` of the failures were of the same known signature; 0: never."""
+    last = list(signatures[-most:]) if most else []
+    return len(last) == most > 0 and bool(last[0]) and len(set(last)) == 1
 
 
 def parting(end: Exit | None, verdict: EndVerdict) -> str:

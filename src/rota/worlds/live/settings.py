@@ -15,6 +15,8 @@ class LiveSettings:
     lost_after_s: float = 60.0
     """Silence of an agent after which its node is fenced and its attempts are void."""
     back_off: BackOff = field(default_factory=BackOff)
+    alike: int = 3
+    """A job is given up once its last so many attempts failed of the same known thing; 0: never for that."""
     rules: Sequence[Rule] = RULES
     """What ends mean; see `endings`."""
     log_limit: Callable[[str], int] = lambda tenant: 0

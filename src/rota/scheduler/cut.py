@@ -1,8 +1,9 @@
-"""The cluster cut in two: a pool in which new jobs get one GPU each, and the nodes for all others."""
+"""The cluster cut in two: nodes set apart on which jobs run first, and the nodes for all others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -11,32 +12,74 @@ from rota.model.grants import Grant, Purpose
 from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate, packed
+from rota.scheduler.stages.place import Place, consolidate
 from rota.table.free import mask_of
 from rota.table.occupancy import Occupancy
 
 
-class Cut:
-    """A pool of the last `nodes` nodes and a view of the others, on one cluster, for one table of jobs.
+class FirstRuns(Protocol):
+    """Who runs on the nodes set apart first, on how much of them, and for how long."""
 
-    The cut is lifted, and the view shows the whole cluster, while there is a job that the others could not
-    hold, were they empty.
+    @property
+    def nodes(self) -> int:
+        """Nodes set apart: the last ones; a cluster that has no more has none."""
+        ...
+
+    @property
+    def patience_s(self) -> float:
+        """Who has waited so long for a run goes without."""
+        ...
+
+    @property
+    def again(self) -> bool:
+        """Whether who was stopped there by something else, such as a failure, has to run there again."""
+        ...
+
+    @property
+    def lifts(self) -> bool:
+        """Whether there are no nodes apart while some job needs them, as the others could not hold it."""
+        ...
+
+    @property
+    def place(self) -> Place:
+        """In which order nodes are tried."""
+        ...
+
+    def wants(self, jobs: JobTable, row: int) -> bool:
+        """True if `row` is one of those that run there first."""
+        ...
+
+    def grant(self, fit: Fitter, occupancy: Occupancy, row: int) -> Grant | None:
+        """What `row` gets for its run of what `occupancy` leaves free."""
+        ...
+
+    def length_s(self, gpus: int) -> float:
+        """How long a run on so many GPUs is."""
+        ...
+
+
+class Cut:
+    """A pool of the last nodes and a view of the others, on one cluster, for one table of jobs.
+
+    Where `runs` lift it, the cut is no more, and the view shows the whole cluster, while there is a job that
+    the others could not hold, were they empty.
     """
 
-    def __init__(self, snapshot: Snapshot, nodes: int, least_gpus: int) -> None:
+    def __init__(self, snapshot: Snapshot, runs: FirstRuns) -> None:
         cluster = self.cluster = snapshot.cluster
         self.jobs = snapshot.jobs.table
-        every = range(cluster.nodes)
-        self._others = list(every[: cluster.nodes - nodes] or every)
-        self._part = cluster.take(np.array(self._others), cluster.tenants)
-        pool = list(every[len(self._others) :])
-        self.pool = Pool(snapshot, pool, least_gpus)
+        self.lifts = runs.lifts
+        there = [node for node in range(cluster.nodes) if node not in cluster.gone]
+        apart = there[-runs.nodes :] if len(there) > runs.nodes else []
+        self._others = [node for node in range(cluster.nodes) if node not in set(apart)]
+        self._part = cluster.take(np.array(self._others, dtype=np.int64), cluster.tenants)
+        self.pool = Pool(snapshot, apart, runs)
         self.rest = snapshot.view(self._part, self._others)
         """What the policy of those that have passed sees."""
         self.is_lifted = False
         self._outsized: set[int] = set()
         """Live rows that the other nodes could not hold."""
-        self._beside = Empty(self.cluster, self.jobs, barred=pool)
+        self._beside = Empty(self.cluster, self.jobs, barred=apart)
 
     def is_of(self, snapshot: Snapshot) -> bool:
         return self.cluster is snapshot.cluster and self.jobs is snapshot.jobs.table
@@ -44,7 +87,7 @@ class Cut:
     def follow(self, snapshot: Snapshot, rows: Iterable[int]) -> bool:
         """`rows` have changed; True if all are to be looked at: other nodes are lost, or the view is new."""
         before, knows_nodes = self.is_lifted, self._beside.is_up_to_date(snapshot)
-        if not self.pool.nodes:
+        if not self.pool.nodes or not self.lifts:
             return False
         if not knows_nodes:
             rows = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
@@ -96,58 +139,49 @@ def _lost(snapshot: Snapshot) -> frozenset[int]:
 
 
 class Pool:
-    """The nodes of the pool on one cluster, for one table of jobs."""
+    """The nodes set apart on one cluster, for one table of jobs."""
 
-    def __init__(self, snapshot: Snapshot, nodes: list[int], least_gpus: int) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: list[int], runs: FirstRuns) -> None:
         self.cluster = snapshot.cluster
         self.jobs = snapshot.jobs.table
         self.nodes = mask_of(nodes)
-        self.least_gpus = least_gpus
+        self.runs = runs
         self.empty = Empty(self.cluster, self.jobs)
 
     def serves(self, snapshot: Snapshot, row: int) -> bool:
-        """True if `row` is to run here first: it wants so many GPUs, and one that is in the pool would do.
+        """True if `row` is to run here first, and these nodes could have it.
 
         A tenant with a hard quota runs nothing here: the policy inside counts what it has, and sees no pool.
         """
         jobs, tenants = self.jobs, self.cluster.tenants
-        if jobs.gpus.item(row) < max(self.least_gpus, 1):
+        if not self.nodes or not self.runs.wants(jobs, row):
             return False
         if any(tenant.hard for tenant in tenants.lineage(jobs.name_of("tenant", row))):
             return False
-        inside = _Inside(snapshot, self.nodes)
+        inside = _Inside(snapshot, self)
         inside.reserved = {}
-        return _one_gpu(inside, self.empty.occupancy(snapshot), row) is not None
+        return self.runs.grant(inside, self.empty.occupancy(snapshot), row) is not None
 
     def starts(self, snapshot: Snapshot, rows: Iterable[int], leaving: Iterable[int]) -> list[Grant]:
-        """One GPU for each of `rows`, in this order, as far as they go; those of `leaving` are free."""
-        scratch, inside = snapshot.scratch(), _Inside(snapshot, self.nodes)
+        """Runs of `rows`, in this order, as far as there is room; what those of `leaving` have is free."""
+        scratch, inside = snapshot.scratch(), _Inside(snapshot, self)
         for row in leaving:
             scratch.release(snapshot.grants[row])
         started = []
         for row in rows:
-            grant = _one_gpu(inside, scratch, row)
+            grant = self.runs.grant(inside, scratch, row)
             if grant is not None:
                 scratch.hold(grant)
-                started.append(grant)
+                started.append(grant._replace(purpose=Purpose.PROFILE))
         return started
 
 
 class _Inside(Fitter):
     """Places jobs on the nodes of the pool alone."""
 
-    def __init__(self, snapshot: Snapshot, nodes: int) -> None:
-        super().__init__(snapshot, packed)
-        self.inside = nodes
+    def __init__(self, snapshot: Snapshot, pool: Pool) -> None:
+        super().__init__(snapshot, pool.runs.place)
+        self.inside = pool.nodes
 
     def _nodes_by_type(self, row: int) -> list[int]:
         return [nodes & self.inside for nodes in super()._nodes_by_type(row)]
-
-
-def _one_gpu(fit: Fitter, occupancy: Occupancy, row: int) -> Grant | None:
-    """One GPU for `row`, to see whether it fails there."""
-    for type_code in range(len(fit.cluster.type_names)):
-        grant = fit.on_type(occupancy, row, type_code, gpus=1)
-        if grant is not None:
-            return grant._replace(purpose=Purpose.PROFILE)
-    return None

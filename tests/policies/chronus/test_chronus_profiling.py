@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from rota.model.cluster import parse_cluster
 from rota.model.grants import Can, Purpose
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
+from rota.policies.chronus import profiling
+from rota.policies.chronus.profiling import Trials
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import NoPreemption
 from rota.scheduler.policy import parse_policy
-from rota.scheduler.profiler import Profiler, Trials
+from rota.scheduler.set_apart import SetApart
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
@@ -27,9 +30,9 @@ from tiers import examples
 MEASURED = {"duration": "measured"}
 
 
-def profiled(policy: str = "fifo", **trials: float) -> Profiler:
+def profiled(policy: str = "fifo", **trials: Any) -> SetApart:
     """Parameters are those of `Trials`; one node is set apart."""
-    return Profiler(parse_policy(policy).make(), Trials(**{"nodes": 1, **trials}))
+    return profiling.profiled(parse_policy(policy).make, Trials(**{"nodes": 1, **trials}))
 
 
 def stays(record: Record) -> dict[str, list[tuple[float, float, tuple[int, ...]]]]:
@@ -49,7 +52,7 @@ def test_a_job_is_measured_for_half_a_minute_for_each_gpu_and_goes_on_elsewhere(
     }, "what is done meanwhile counts; 8 GPUs for two minutes, not four"
 
 
-class Forgotten(Profiler):
+class Forgotten(SetApart):
     """What its grants are for is lost at once, as when a live controller is started anew."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -59,7 +62,7 @@ class Forgotten(Profiler):
 
 
 def test_a_run_ends_even_if_nobody_remembers_what_its_grant_was_for() -> None:
-    record = play(Forgotten(parse_policy("fifo").make(), Trials(nodes=1)), "A 2x1000", "2x8")
+    record = play(Forgotten(parse_policy("fifo").make, Trials(nodes=1), "", ""), "A 2x1000", "2x8")
     (first, then) = stays(record)["A"]
     assert first == (0.0, 60.0, (1,))
     assert then == (pytest.approx(60.0), pytest.approx(1000.0), (0,))

@@ -1,0 +1,137 @@
+"""Decisions of several policies, each for its part of the cluster, as one; and what they say of it.
+
+A part is a view: its rows are those of the whole, its devices are numbered anew.  What is decided is put
+together by `together`.  What a policy knows besides and tells whoever asks (who is ahead, what it means to
+give, how it keeps a deadline) it says when it is asked to decide, and not every time: `LastSaid` keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rota.errors import PolicyError
+from rota.model.grants import Constraint, Reservation
+from rota.model.promises import DeadlinePlan
+from rota.scheduler.decision import Decision, Memory, Ranking, Wake
+from rota.scheduler.reasons.waiting import KnowsTurns
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.targets import Targets
+from rota.table.occupancy import Occupancy
+from rota.table.view import View
+
+_BY_SUBMISSION: Ranking = ByPriority(lambda snapshot, row: row)
+
+
+def together(
+    memory: Memory,
+    decisions: list[tuple[View, Decision]],
+    reject: dict[int, str],
+    wake: Wake,
+    in_force: tuple[Reservation, ...],
+) -> Decision:
+    """One decision that says what all of them say, in the numbers of the whole cluster."""
+    joined = Decision(memory, reject=reject, wake=wake)
+    leaves = {decision.leave for _, decision in decisions if decision.preempt}
+    if len(leaves) > 1:
+        raise PolicyError("the parts of a cluster preempt in different ways; expected one way at a time")
+    joined.leave = leaves.pop() if leaves else joined.leave
+    joined.grants = [part.outward(grant) for part, decision in decisions for grant in decision.grants]
+    joined.preempt = [row for _, decision in decisions for row in decision.preempt]
+    joined.is_cut = any(decision.is_cut for _, decision in decisions)
+    for name in ("reject", "offers", "promises", "cancel", "reasons"):
+        said = [getattr(decision, name) for _, decision in decisions]
+        if any(said):
+            setattr(joined, name, {k: v for d in (getattr(joined, name), *said) for k, v in d.items()})
+    joined.reservations = _reserved(decisions, in_force)
+    return joined
+
+
+def _reserved(
+    decisions: list[tuple[View, Decision]], in_force: tuple[Reservation, ...]
+) -> list[Reservation] | None:
+    """Reservations of the parts that changed theirs, and what stands in the others."""
+    changed = [(part, d.reservations) for part, d in decisions if d.reservations is not None]
+    if not changed:
+        return None
+    touched = {device for part, _ in changed for device in part.outer}
+    kept = [r for r in in_force if touched.isdisjoint(r.devices)]
+    new = [
+        r._replace(devices=tuple(part.outer[d] for d in r.devices))
+        for part, reservations in changed
+        for r in reservations
+    ]
+    return kept + new
+
+
+# -- told when somebody asks -------------------------------------------------------------------------
+
+
+class LastSaid:
+    """What the policy of each part said last; a cache, which changes no decision when it is dropped."""
+
+    def __init__(self) -> None:
+        self._decisions: dict[str, tuple[View, Decision]] = {}
+        self._targets: dict[str, tuple[Mapping[int, float], str]] = {}
+
+    def note(self, name: str, part: View, decision: Decision) -> None:
+        """The policy of the part `name` has decided."""
+        before = self._decisions.get(name)
+        if decision.plan_of is None and before is not None:
+            decision.plan_of = before[1].plan_of
+        self._decisions[name] = part, decision
+        if decision.targets is not None:
+            self._targets[name] = decision.targets, decision.target
+
+    def tell(self, joined: Decision) -> None:
+        """Let `joined`, the decision for the whole, answer what the policies of its parts can."""
+        said = list(self._decisions.values())
+        ranked = [(part, one.ranking) for part, one in said if one.ranking is not None]
+        joined.ranking = PartsRanking(ranked) if ranked else None
+        joined.plan_of = self._plan_of if any(one.plan_of is not None for _, one in said) else None
+        known = [one.guaranteed for _, one in said if one.guaranteed is not None]
+        joined.guaranteed = joined.guaranteed if not known else frozenset().union(*known)
+        if self._targets:
+            values = [targets for targets, _ in self._targets.values()]
+            joined.targets = Targets(lambda: {row: value for part in values for row, value in part.items()})
+            joined.target = next(iter(self._targets.values()))[1]
+
+    def _plan_of(self, row: int) -> DeadlinePlan | None:
+        """How the policy that serves `row` means to keep its deadline."""
+        for _, decision in self._decisions.values():
+            plan = None if decision.plan_of is None else decision.plan_of(row)
+            if plan is not None:
+                return plan
+        return None
+
+
+class PartsRanking:
+    """Who is ahead of a job in its part, by the policy of that; whether it fits is asked of the whole.
+
+    Of a job that waits in no part, such as one that is still to be measured, nobody is ahead.
+    """
+
+    def __init__(self, parts: Sequence[tuple[View, Ranking]]) -> None:
+        self._parts = parts
+        self.spreads = all(ranking.spreads for _, ranking in parts)
+
+    def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
+        for part, ranking in self._parts:
+            if _is_in(part, row):
+                return ranking.ahead(snapshot.seen_as(part), row)
+        return ()
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        return _BY_SUBMISSION.fits(snapshot, scratch, row)
+
+    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """What its part's policy says of its turn, if jobs take turns there."""
+        for part, ranking in self._parts:
+            if isinstance(ranking, KnowsTurns) and _is_in(part, row):
+                return ranking.turn(snapshot.seen_as(part), row)
+        return None
+
+
+def _is_in(part: View, row: int) -> bool:
+    """True if `row` was in `part` when it was last shown: it may have been told to leave what it had then."""
+    return row in part.waiting or row in part.running
