@@ -134,7 +134,6 @@ def _is_moving(path: str) -> bool:
     return path.endswith(("sync", "kept"))
 
 
-
 def _keep_together(spec: dict[str, object]) -> None:
     """Drop what stands alone although the description says that it needs another: what draws ignores that.
 
