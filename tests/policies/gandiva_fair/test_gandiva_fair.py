@@ -82,8 +82,8 @@ def test_who_takes_turns_is_told_its_share_and_who_is_before() -> None:
         "and has run 100% of it since it came; its turn ends in 1m"
     )
     assert said["B"] == (
-        "takes turns: is to have 33% of the time on n0, by its tenant's tickets, and has run 0% of it since it "
-        "came; before it in this turn: A; the next round begins in 1m"
+        "takes turns: is to have 33% of the time on n0, by its tenant's tickets, and has run 0% of it since "
+        "it came; before it in this turn: A; the next round begins in 1m"
     )
 
 

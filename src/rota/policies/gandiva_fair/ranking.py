@@ -1,4 +1,4 @@
-"""Why a job waits, or runs, where servers serve their jobs by turns: what it is due, what it had, who is before.
+"""Why a job waits, or runs, where servers serve their jobs by turns: its due, what it had, who is before.
 
 Read from the policy's memory when somebody asks.
 """
@@ -53,7 +53,7 @@ class ByTurns:
         return Constraint(Code.TURN, float(has_turn), max(self.ends_s - snapshot.now, 0.0), "; ".join(words))
 
     def _share(self, snapshot: Snapshot, row: int) -> str:
-        """`is to have 50% of the time on n0, by its tenant's tickets, and has run 40% of it since it came`."""
+        """`is to have 50% of the time on n0, by its tenant's tickets, and has run 40% of it so far`."""
         jobs = snapshot.jobs
         wanted = snapshot.gpus_of[row] * jobs.gpu_share.item(row)
         nodes = snapshot.cluster.node_names
