@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rota.errors import PolicyError
+from rota.model.reasons import Code
 from rota.model.tenants import Tenants
 from rota.scheduler.reasons.order import Precedence
 from rota.server.answering import priorities
@@ -91,8 +92,10 @@ class Answers:
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
         if world is not None:
             words = Words.of(world)
-            never = [words.view(hold.constraint()).sentence for hold in lacks(world.cluster, spec, tenant)]
-            said += [f"the cluster as it is could never run it: it {sentence}" for sentence in never]
+            for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
+                who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told
+                sentence = words.view(constraint).sentence
+                said.append(f"the cluster as it is could never run it: {who}{sentence}")
         return said
 
     def answers_deadline(self, spec: JobSpec) -> bool:
