@@ -75,7 +75,7 @@ check: lint test  ## both
 fast: build/fast/.built  ## compile the hot modules into build/fast (needs a C compiler)
 
 build/fast/.built: $(STAMP) setup.py $(shell find src -name '*.py' -o -name '*.[ch]')
-	rm -rf build/fast
+	rm -rf build/fast build/lib*  # a module that is compiled no more would stay so
 	ROTA_COMPILE=1 $(BIN)/pip install --quiet --no-build-isolation --no-deps --target build/fast .
 	@touch $@
 
@@ -88,8 +88,12 @@ bench: setup fast  ## how fast the engine is, interpreted and compiled
 agree: setup  ## the same jobs live and simulated with measured costs; the tables land in docs/agreement.md
 	$(BIN)/python benchmarks/agreement.py --write docs/agreement.md
 
+# `make elastic ELASTIC=afs JOBS=3` measures one of them and keeps the rows of the others; each takes three to five minutes
 elastic: setup $(TORCH)  ## elastic policies beside rigid ones on torch jobs, live and simulated; into docs/elastic.md
-	$(BIN)/python benchmarks/elastic.py --write docs/elastic.md
+	@mkdir -p build
+	$(if $(ELASTIC),,@rm -f build/elastic.json)
+	$(BIN)/python benchmarks/elastic.py $(if $(ELASTIC),--policy $(ELASTIC)) $(if $(JOBS),--jobs $(JOBS)) \
+	  --rows build/elastic.json --write docs/elastic.md
 
 bench-live: setup $(TORCH)  ## how fast the live world is, and Slurm beside it where it is installed
 	$(BIN)/python benchmarks/live.py

@@ -345,6 +345,14 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As the policies are listed, whatever the order in which they were measured; others come last."""
+    listed = list(POLICIES.values())
+    return sorted(
+        rows, key=lambda row: listed.index(row["policy"]) if row["policy"] in listed else len(listed)
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -352,15 +360,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policy", default=",".join(POLICIES))
-    parser.add_argument("--rows", type=Path, help="JSON file of rows measured before; new ones are added")
+    parser.add_argument(
+        "--rows", type=Path, help="JSON file of rows, for one policy at a time: new ones are added"
+    )
     parser.add_argument("--write", type=Path, help="put the table between the marks of this page")
     given = parser.parse_args()
     plan = make_plan(given.jobs, given.seed)
     rows = json.loads(given.rows.read_text()) if given.rows and given.rows.exists() else []
     for name in filter(None, given.policy.split(",")):
         load = os.getloadavg()[0]
-        rows.append({**compare(plan, name), "load": load})
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        row = {**compare(plan, name), "load": load}
+        rows = in_order([*(old for old in rows if old["policy"] != row["policy"]), row])
+        print(json.dumps(row), file=sys.stderr, flush=True)
         if given.rows:
             given.rows.write_text(json.dumps(rows, indent=1))
     print(markdown(rows))

@@ -90,7 +90,9 @@ class Answers:
         if policy is not None:
             said += priorities.of_a_job(policy.spec, spec.priority)
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
-        if world is not None:
+        if world is not None and not world.cluster.gpus:
+            said.append("no node has joined the cluster yet; it waits until one comes that can run it")
+        elif world is not None:
             words = Words.of(world)
             for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
                 who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told

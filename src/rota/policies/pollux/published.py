@@ -104,7 +104,8 @@ class PublishedSearch(Search):
             return
         slots = len(pairs) * self.jobs
         drawn = self.random.integers(0, slots, self.random.binomial(slots, 1.0 / self.jobs))
-        on, job = np.nonzero(states.reshape(-1, self.jobs).take(pairs, axis=0))
+        own = states.reshape(-1, self.jobs).take(pairs, axis=0)
+        on, job = np.divmod(np.flatnonzero(own.ravel() != 0), self.jobs)
         many = np.bincount(on, minlength=len(pairs))
         hit = np.flatnonzero(self.random.random(len(on)) * many[on] < 1.0)
         on, job = np.concatenate((drawn // self.jobs, on[hit])), np.concatenate((drawn % self.jobs, job[hit]))
