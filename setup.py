@@ -64,7 +64,7 @@ HOT = [
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
     "src/rota/worlds/simulated/world.py",
-    "src/rota/worlds/simulated/targets.py",
+    "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
     "src/rota/worlds/simulated/slots.py",
 ]

@@ -26,8 +26,8 @@ from rota.model.units import format_duration
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
+from rota.worlds.simulated.attempt_targets import AttemptTargets
 from rota.worlds.simulated.semantics import Charge, Finish, RoundEnds, Work, round_s_of
-from rota.worlds.simulated.targets import Targets
 from rota.worlds.simulated.world import SimulatedWorld
 
 RESTART_S = 20.0
@@ -77,7 +77,7 @@ class RoundWorld(SimulatedWorld):
         self._empty = 0
         """Rounds in a row in which nobody could do anything."""
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
-        self._targets = Targets(self._target)
+        self._targets = AttemptTargets(self._target)
         self._step = self._steps()
         """Work of one iteration of each row, where work is counted in anything else; None if in
         iterations."""

@@ -9,7 +9,7 @@ import numpy as np
 from rota.model.columns import Floats, Ints
 
 
-class Targets:
+class AttemptTargets:
     """Keeps them for the array of rows that was last asked for: who runs is another array when it changes."""
 
     def __init__(self, target: Callable[[int], float]) -> None:
