@@ -137,12 +137,18 @@ def _is_moving(path: str) -> bool:
 def _keep_together(spec: dict[str, object]) -> None:
     """Drop what stands alone although the description says that it needs another: what draws ignores that.
 
-    Nor can a schema say that the other must not be null.
+    Nor can a schema say that the other must not be null, or that a range goes up and holds what is asked for.
     """
     needs = api_schema()["components"]["schemas"]["JobSpec"]["dependentRequired"]
     for name, others in needs.items():
         if any(spec.get(other) is None for other in others):
             spec.pop(name, None)
+    for name in set(spec) & RANGED:
+        spec.pop(name)
+
+
+RANGED = {"gpus_min", "gpus_max", "counts", "batch_min", "batch_max", "deadlines"}
+"""Fields of a job whose values have to fit another's; their sentences have tests of their own."""
 
 
 @pytest.mark.slow

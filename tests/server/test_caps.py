@@ -98,3 +98,10 @@ def test_memory_of_devices_that_slots_have_not_is_waited_for(tmp_path: Path) -> 
         site.turn()
     states = [site.store.job(row).now.state for row in (wants, plain)]  # type: ignore[union-attr]
     assert states == ["PENDING", "COMPLETED"]
+
+
+def test_where_no_node_has_joined_yet_a_job_is_not_called_impossible(tmp_path: Path) -> None:
+    site = Site(tmp_path, {})
+    site.turn()
+    said = Answers(site.scheduler, site.store).ignored(JobSpec(command=["x"]), "t")
+    assert said == ["no node has joined the cluster yet; it waits until one comes that can run it"]

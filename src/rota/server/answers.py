@@ -89,7 +89,9 @@ class Answers:
         if policy is not None:
             said += priorities.of_a_job(policy.spec, spec.priority)
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
-        if world is not None:
+        if world is not None and not world.cluster.gpus:
+            said.append("no node has joined the cluster yet; it waits until one comes that can run it")
+        elif world is not None:
             words = Words.of(world)
             never = [words.view(hold.constraint()).sentence for hold in lacks(world.cluster, spec, tenant)]
             said += [f"the cluster as it is could never run it: it {sentence}" for sentence in never]

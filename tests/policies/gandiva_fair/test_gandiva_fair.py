@@ -18,9 +18,13 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.policies.gandiva_fair.balance import Movable, to_fewer_tickets
 from rota.policies.gandiva_fair.servers import Servers
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import parse_policy
+from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.run import run as play_run
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 from tiers import first
 
@@ -52,6 +56,35 @@ def turns(
 
 def alike(count: int, name: str, gpus: int = 1) -> str:
     return " ".join(f"{name}{number} {gpus}x{LONG}" for number in range(count))
+
+
+def test_who_takes_turns_is_told_its_share_and_who_is_before() -> None:
+    """Three gangs on one server: after 90 s each has had a turn of a minute, or waits for it."""
+    trace, said = trace_of("A 2x600 B 2x600 C 2x600"), dict[str, str]()
+    inner = parse_policy("gandiva_fair:quantum=60").make()
+
+    class Telling:
+        needs, levers = inner.needs, inner.levers
+
+        def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+            decision = inner.decide(snapshot, memory)
+            if snapshot.now == 60.0:
+                for row in range(3):
+                    turn = decision.ranking.turn(snapshot, row)
+                    said[trace.jobs.ids[row]] = turn.sentence()
+                    granted = {grant.job for grant in decision.grants}
+                    assert row in granted or turn in explain(snapshot, decision, row)
+            return decision
+
+    play_run(Telling(), trace, parse_cluster("1x2"), Setting())
+    assert said["A"] == (
+        "takes turns: is to have 33% of the time on n0, by its tenant's tickets, "
+        "and has run 100% of it since it came; its turn ends in 1m"
+    )
+    assert said["B"] == (
+        "takes turns: is to have 33% of the time on n0, by its tenant's tickets, and has run 0% of it since "
+        "it came; before it in this turn: A; the next round begins in 1m"
+    )
 
 
 def test_turns_of_two_gangs() -> None:

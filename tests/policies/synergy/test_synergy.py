@@ -235,6 +235,7 @@ def test_nonsense_is_refused(text: str, message: str) -> None:
             "B",
             "all the cores",
         ),
+        ("synergy:policy=gavel", "A 4x900 B 4x900", "00", "B", "takes turns"),
     ],
 )
 def test_who_waits_is_told_what_for(policy, trace, workloads, waits, why):

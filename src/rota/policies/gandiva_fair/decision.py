@@ -25,6 +25,7 @@ from rota.model.grants import Code, Constraint, Grant, Leave
 from rota.policies.gandiva_fair import arrears
 from rota.policies.gandiva_fair.balance import Movable, kind_of, to_fewer_tickets, to_idle, to_other_type
 from rota.policies.gandiva_fair.parameters import GandivaFairParameters, Tickets
+from rota.policies.gandiva_fair.ranking import ByTurns
 from rota.policies.gandiva_fair.servers import Servers
 from rota.policies.gandiva_fair.shares import SharedCluster, TenantShares, rates_of
 from rota.policies.gandiva_fair.turns import StrideTurns
@@ -108,6 +109,7 @@ class FairDecision:
             otherwise=TAKES_TURNS,
             targets=self.memory["due"],
             target="GPUs on average",
+            ranking=ByTurns(self.memory),
         )
 
     # -- what has happened -------------------------------------------------------------------------

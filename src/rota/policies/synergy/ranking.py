@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
+from rota.model.reasons import Constraint
 from rota.scheduler.decision import Ranking
-from rota.scheduler.reasons.waiting import KnowsShares
+from rota.scheduler.reasons.running import KnowsSizes
+from rota.scheduler.reasons.waiting import KnowsShares, KnowsTurns
 from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import Occupancy
 
@@ -27,7 +30,7 @@ class GpuRanking:
         return self.inner.fits(self.see(snapshot), scratch, row)
 
 
-class GpuShares(GpuRanking):
+class _Shares(GpuRanking):
     """The same where tenants are ordered by what they hold."""
 
     def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
@@ -35,6 +38,36 @@ class GpuShares(GpuRanking):
         return self.inner.share(self.see(snapshot), row)
 
 
+class _Turns(GpuRanking):
+    """The same where jobs take turns."""
+
+    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        assert isinstance(self.inner, KnowsTurns)
+        return self.inner.turn(self.see(snapshot), row)
+
+
+class _Sizes(GpuRanking):
+    """The same where the policy decides numbers of GPUs."""
+
+    def size(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        assert isinstance(self.inner, KnowsSizes)
+        return self.inner.size(self.see(snapshot), row)
+
+
+_KNOWS: tuple[tuple[type, type[GpuRanking]], ...] = (
+    (KnowsShares, _Shares),
+    (KnowsTurns, _Turns),
+    (KnowsSizes, _Sizes),
+)
+
+
+@cache
+def _kind(known: tuple[type[GpuRanking], ...]) -> type[GpuRanking]:
+    """A ranking that answers all of this."""
+    return type("GpuRanking", known or (GpuRanking,), {})
+
+
 def as_gpus(inner: Ranking, see: See) -> GpuRanking:
-    """`inner` as it ranks what `see` shows."""
-    return GpuShares(inner, see) if isinstance(inner, KnowsShares) else GpuRanking(inner, see)
+    """`inner` as it ranks what `see` shows; it answers what `inner` can answer."""
+    answers = [own for knows, own in _KNOWS if isinstance(inner, knows)]
+    return _kind(tuple(answers))(inner, see)

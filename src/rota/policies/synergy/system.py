@@ -40,7 +40,7 @@ from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, Syne
 from rota.policies.synergy.ranking import as_gpus
 from rota.policies.synergy.room import Ask, Room, Seat
 from rota.policies.synergy.tune import settle
-from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.decision import Decision, Event, Memory, Ranking, Wake
 from rota.scheduler.nested import Nested, WhenDue
 from rota.scheduler.policy import Lever, levers_of, register
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -95,11 +95,13 @@ class Synergy:
         self._cluster: Cluster | None = None
         self._view: View | None = None
         self._seen: Snapshot | None = None
+        self._ranking: Ranking | None = None
+        """What was told when everything was divided last."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         round_end_s = self._round_end_s(snapshot, memory.get("own", {}))
         if round_end_s > snapshot.now:
-            return Decision(memory, wake=Wake(round_end_s, self._news))
+            return Decision(memory, wake=Wake(round_end_s, self._news), ranking=self._ranking)
         return self.inner.decide(snapshot, memory)
 
     def _round_end_s(self, snapshot: Snapshot, own: Memory) -> float:
@@ -257,6 +259,7 @@ class Synergy:
             decision.reasons = dict(decision.reasons) | dict.fromkeys(out, _GREEDY)
         if decision.ranking is not None:
             decision.ranking = as_gpus(decision.ranking, lambda moment: self._as_gpus(moment, {}))
+        self._ranking = decision.ranking
         decision.wake = self._wake(snapshot, decision, bool(given))
         return decision
 
