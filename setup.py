@@ -54,6 +54,7 @@ HOT = [
     "src/rota/policies/gandiva/turns.py",
     "src/rota/policies/gandiva/swaps.py",
     "src/rota/policies/gandiva/node_sets.py",
+    "src/rota/policies/gandiva/set_grants.py",
     "src/rota/policies/gandiva/artifact.py",
     "src/rota/policies/gandiva/decision.py",
     "src/rota/policies/philly/locality.py",
@@ -63,7 +64,9 @@ HOT = [
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
     "src/rota/worlds/simulated/world.py",
+    "src/rota/worlds/simulated/targets.py",
     "src/rota/worlds/simulated/rounds.py",
+    "src/rota/worlds/simulated/slots.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 

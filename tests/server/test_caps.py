@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers_play import site as asked_site
 from site_play import Site
 
 from rota.errors import InputError
+from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import parse_policy
 from rota.server.answering import priorities
 from rota.server.answers import Answers
@@ -89,6 +91,15 @@ def test_what_can_never_be_is_told_when_it_is_submitted(
     warnings = answers.ignored(JobSpec(command=["x"], **spec), "t")
     assert bool(warnings) is bool(said)
     assert said in "; ".join(warnings)
+
+
+def test_of_a_quota_its_tenant_is_told(tmp_path: Path) -> None:
+    site = asked_site(tmp_path / "site", "fifo", {"n0": 8})
+    site.with_tenants(Tenants.of(Tenant("t", 1, hard=True)))
+    site.turn()
+    (said,) = Answers(site.scheduler, site.store).ignored(JobSpec(command=["x"], gpus=3), "t")
+    sentence = "tenant t would use 3 devices; its quota is 1"
+    assert said == f"the cluster as it is could never run it: {sentence}"
 
 
 def test_memory_of_devices_that_slots_have_not_is_waited_for(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dashboard_play import ask, get
 from serving_toys import Stage
 
 from rota.errors import InputError
+from rota.model.tenants import Between
 from rota.scheduler.policy import parse_policy
 from rota.server.api.forms import Submission
 from rota.server.callers import Caller
@@ -77,7 +78,68 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("tenants", "sentence"), SENTENCES)
 def test_what_a_tenant_can_have_and_why_a_peer_has_more(tenants: list[TenantView], sentence: str) -> None:
-    assert sentence_of(tenants[0], tenants, "drf") == sentence
+    between = Between.WEIGHTS if tenants[0].entitled is None else ""
+    assert sentence_of(tenants[0], tenants, "drf", between) == sentence
+
+
+BY_POLICY = [
+    (
+        Between.NOTHING,
+        tenant("a", held=1.0, waiting=1, waiting_gpus=4),
+        "a has no quota and no cells: P looks at its jobs as at anybody's, and has 1 GPU now. 1 job waits "
+        "and asks for 4 GPUs. b has 6 GPUs: P does not ask whose a job is, and those of b that run came "
+        "before in its order, or fit where the others do not.",
+    ),
+    (
+        Between.NOTHING,
+        tenant("a", 8, 1),
+        "a has a quota of 8 GPUs, which P does not read: it neither keeps nor caps anything, and has 1 GPU "
+        "now. b has 6 GPUs: no job of a waits.",
+    ),
+    (
+        Between.NOTHING,
+        tenant("a", 8, 1, hard=True),
+        "a may have 8 GPUs at most (its quota, a cap; P keeps nothing free for it) and has 1 GPU now. "
+        "b has 6 GPUs: no job of a waits.",
+    ),
+    (
+        Between.EQUALLY,
+        tenant("a", held=1.0),
+        "a has no quota and no cells: under P it gets as much as any other that has jobs, and has 1 GPU now. "
+        "b has 6 GPUs: no job of a waits.",
+    ),
+    (
+        Between.QUOTAS,
+        tenant("a", held=1.0),
+        "a has no quota and no cells: under P it gets what others leave idle, and has 1 GPU now. b has 6 "
+        "GPUs: 4 are its own; 2 are borrowed, which is lent while nobody claims it; no job of a waits.",
+    ),
+    (
+        Between.UNITS,
+        tenant("a", held=1.0, waiting=1, waiting_gpus=4),
+        "a has no quota and no cells: it gets what P gives it, and has 1 GPU now. 1 job waits and asks for 4 "
+        "GPUs. b has 6 GPUs: each has its own part of the cluster under P, and lends nothing.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("between", "mine", "sentence"), BY_POLICY)
+def test_what_it_says_is_what_the_policy_heeds(between: Between, mine: TenantView, sentence: str) -> None:
+    """b has a quota of 4 and 6 GPUs, which is borrowing only where quotas count."""
+    assert sentence_of(mine, [mine, tenant("b", 4, 6)], "P", between) == sentence
+
+
+@pytest.mark.parametrize(
+    ("policy", "between"),
+    [
+        ("fifo", Between.NOTHING), ("drf", Between.WEIGHTS), ("drf:weighted=no", Between.EQUALLY),
+        ("philly", Between.QUOTAS), ("hived:policy=fifo", Between.CELLS), ("partition", Between.UNITS),
+        ("prerun:policy=philly", Between.QUOTAS), ("gavel", Between.NOTHING),
+        ("gavel:objective=hierarchy", Between.WEIGHTS), ("gandiva_fair", Between.WEIGHTS),
+    ],
+)  # fmt: skip
+def test_what_policies_divide_between_tenants_by(policy: str, between: Between) -> None:
+    assert parse_policy(policy).between is between
 
 
 class Accounts:

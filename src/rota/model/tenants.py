@@ -5,6 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Between(StrEnum):
+    """By what a policy divides the cluster between tenants; hard quotas hold under every policy."""
+
+    NOTHING = "nothing"  # it looks at jobs, whoever owns them
+    EQUALLY = "equally"
+    WEIGHTS = "weights"
+    QUOTAS = "quotas"  # which are lent while they are idle, and taken back
+    CELLS = "cells"
+    UNITS = "units"  # units of the cluster that are named after tenants
 
 
 @dataclass(frozen=True)

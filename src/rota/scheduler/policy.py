@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 
 from rota.errors import InputError, PolicyError
 from rota.knowledge.needs import Knowledge
+from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 
@@ -96,6 +97,7 @@ class System:
     heeds_priority_when: When
     heeds_deadlines_when: When
     promises_when: When
+    between_when: Between | Callable[[Parameters], Between]
     status: Status
     make: Callable[..., Policy]
     parameters: type[Parameters]
@@ -135,6 +137,10 @@ class System:
         """True if the variant with these parameters says which deadlines it will keep."""
         return _holds(self.promises_when, parameters)
 
+    def between_of(self, parameters: Parameters) -> Between:
+        """What the variant with these parameters divides the cluster between tenants by."""
+        return self.between_when if isinstance(self.between_when, Between) else self.between_when(parameters)
+
     def heeds_priority_of(self, parameters: Parameters) -> bool:
         """True if the variant with these parameters puts jobs of a higher priority before others."""
         return _holds(self.heeds_priority_when, parameters)
@@ -150,6 +156,7 @@ def _facts(given: Facts[_Kind]) -> dict[_Kind, When]:
 
 _SYSTEMS: dict[str, System] = {}
 _T = TypeVar("_T", bound=Callable[..., Any])
+_Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True)
@@ -172,6 +179,7 @@ def register(
     heeds_priority: When = False,
     heeds_deadlines: When = False,
     promises: When = False,
+    between: Between | Callable[[Any], Between] = Between.NOTHING,
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
@@ -193,6 +201,7 @@ def register(
             heeds_priority_when=heeds_priority,
             heeds_deadlines_when=heeds_deadlines,
             promises_when=promises,
+            between_when=between,
             status=status,
             make=cls,
             parameters=parameters,
@@ -270,29 +279,35 @@ class PolicySpec:
             return whole(entry.make(), self.name)
         return whole(entry.make(parse_parameters(entry, self.options)), self.name)
 
+    def _fact(self, of: Callable[[System, Parameters], _Fact]) -> _Fact:
+        """What is registered of this variant."""
+        entry = system(self.name)
+        return of(entry, parse_parameters(entry, self.options))
+
     @property
     def heeds_priority(self) -> bool:
         """True if this variant puts jobs of a higher priority before others."""
-        entry = system(self.name)
-        return entry.heeds_priority_of(parse_parameters(entry, self.options))
+        return self._fact(System.heeds_priority_of)
 
     @property
     def levers(self) -> frozenset[Lever]:
         """What this variant may do to jobs."""
-        entry = system(self.name)
-        return entry.levers_of(parse_parameters(entry, self.options))
+        return self._fact(System.levers_of)
 
     @property
     def heeds_deadlines(self) -> bool:
         """True if this variant looks at deadlines."""
-        entry = system(self.name)
-        return entry.heeds_deadlines_of(parse_parameters(entry, self.options))
+        return self._fact(System.heeds_deadlines_of)
+
+    @property
+    def between(self) -> Between:
+        """What this variant divides the cluster between tenants by."""
+        return self._fact(System.between_of)
 
     @property
     def promises(self) -> bool:
         """True if this variant says which deadlines it will keep."""
-        entry = system(self.name)
-        return entry.promises_of(parse_parameters(entry, self.options))
+        return self._fact(System.promises_of)
 
 
 def parse_policy(text: str) -> PolicySpec:

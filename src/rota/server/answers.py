@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rota.errors import PolicyError
+from rota.model.reasons import Code
 from rota.model.tenants import Tenants
 from rota.scheduler.reasons.order import Precedence
 from rota.server.answering import priorities
@@ -93,8 +94,10 @@ class Answers:
             said.append("no node has joined the cluster yet; it waits until one comes that can run it")
         elif world is not None:
             words = Words.of(world)
-            never = [words.view(hold.constraint()).sentence for hold in lacks(world.cluster, spec, tenant)]
-            said += [f"the cluster as it is could never run it: it {sentence}" for sentence in never]
+            for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
+                who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told
+                sentence = words.view(constraint).sentence
+                said.append(f"the cluster as it is could never run it: {who}{sentence}")
         return said
 
     def answers_deadline(self, spec: JobSpec) -> bool:

@@ -65,6 +65,8 @@ class TenantsView(BaseModel):
     tenants: list[TenantView]
     """By path."""
     policy: str
+    between: str = ""
+    """What the policy divides the cluster between tenants by: `Between`; empty while there is none."""
     since_s: float | None = None
     """When these quotas, weights and cells came in force; None if nobody configured any."""
     by: str = ""

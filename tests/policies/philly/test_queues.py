@@ -24,8 +24,9 @@ def test_a_pause_is_told_only_while_it_lasts() -> None:
     ]
     told = 0
     for since_s, waited_s in moments:
-        left_s = CYCLE.pause_left_s(since_s, since_s + waited_s)
-        if left_s > 0.0:
+        phase_s, (closed_s, opens_s) = waited_s % CYCLE.period_s, CYCLE.pause_s
+        left_s = opens_s - phase_s
+        if closed_s < phase_s < opens_s:
             told += 1
             assert not _is_open(since_s, since_s + waited_s)
             assert not _is_open(since_s, since_s + waited_s + 0.999 * left_s)

@@ -38,6 +38,7 @@ from rota.model.columns import Array, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 from rota.model.reasons import Code, Constraint
+from rota.model.tenants import Between
 from rota.policies.drf.book import TenantBook, TenantQueue
 from rota.policies.drf.placing import Counting, Placing
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -93,6 +94,7 @@ class DrfParameters:
     paper="Ghodsi et al., NSDI 2011",
     levers={Lever.PREEMPT: lambda p: p.preempt},
     parameters=DrfParameters,
+    between=lambda p: Between.WEIGHTS if p.weighted else Between.EQUALLY,
 )
 class Drf:
     """Dominant resource fairness among tenants."""

@@ -23,6 +23,7 @@ from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
 from rota.policies.gandiva.node_sets import EqualNodeSets, NodeSet
+from rota.policies.gandiva.set_grants import all_turns, changed_turns
 from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -38,7 +39,7 @@ TURN_S = 60.0
 TIRESIAS_ORDER = (16, 1, 2, 4, 24, 32, 8, 64, 12)
 ELASTICFLOW_ORDER = (1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 88, 128, 256)
 
-_CAPACITY = int(Event.CAPACITY)
+_CAPACITY, _STOPPED = int(Event.CAPACITY), int(Event.END | Event.FAILURE | Event.CAPACITY)
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
@@ -83,6 +84,8 @@ class SetTurns:
         self._plain_of: JobTable | None = None
         self._all_plain = False
         self._cursor = Cursor()
+        self._seated = -1
+        """Jobs whose turn it was at the last decision; -1 before the first."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """One step; asks for another as long as steps change something."""
@@ -92,7 +95,10 @@ class SetTurns:
         over, are_new = self._news(snapshot, memory)
         ahead, self._ahead = self._ahead, None
         lent: list[Grant] = []
+        before: dict[int, list[NodeSet]] | None = None
         if ahead is not None and ahead.memory is memory and ahead.at_s == now and not (over or are_new):
+            if self._are_all_seated(snapshot):
+                before = memory["sets"]
             memory["sets"], memory["free"], memory["queue"] = ahead.sets.sets, ahead.sets.free, ahead.queue
             sets, moves = ahead.sets, ahead.moves
         else:
@@ -109,10 +115,19 @@ class SetTurns:
                 _retry(memory["queue"], sets)
             lent = self._lend(snapshot, memory)
             moves = sets.resize((len(memory["nodes"]) - len(memory["lent"])) * sets.node_gpus)
-        grants, away = _turns(snapshot, sets)
-        preempt = [row for row in away if self._in_sets(snapshot, row)]
+        if before is None:
+            grants, away = all_turns(snapshot, sets)
+            preempt = [row for row in away if self._in_sets(snapshot, row)]
+        else:
+            grants, preempt = changed_turns(snapshot, sets, before)
+        come = sum([grant.job not in snapshot.grants for grant in grants])
+        self._seated = len(snapshot.grants) + come - len(preempt)
         wake = Wake(at_s=self._next_s(snapshot, memory, sets, moves))
         return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=wake, otherwise=TAKES_TURNS)
+
+    def _are_all_seated(self, snapshot: Snapshot) -> bool:
+        """True if all whose turn it was at the last decision hold what it gave them, and nobody else does."""
+        return len(snapshot.grants) == self._seated and not snapshot.cause & _STOPPED
 
     # -- steps that are left out -------------------------------------------------------------------
 
@@ -125,10 +140,11 @@ class SetTurns:
         memory["next_s"] = at_s
         total = len(memory["nodes"]) * sets.node_gpus
         ahead, queue, left = sets.copy(), memory["queue"].copy(), MOST_AHEAD
+        seats: dict[int, dict[int, list[int]]] = {}
         while moves:  # otherwise the clock of the world, not this one, says at which step a turn passes
             steps, moves = _quiet_steps(ahead, queue, at_s, total, left)
             at_s, left = _after(at_s, steps - 1), left - steps
-            if not left or any(ahead.seats(size) != sets.seats(size) for size in ahead.changed):
+            if not left or _sits_otherwise(ahead, sets, seats):
                 self._ahead = _Ahead(memory, at_s, ahead, queue, moves)
                 return at_s
             at_s = _next(at_s, moves, ahead)
@@ -298,9 +314,12 @@ def _quiet_steps(
     A step that only opens sets for which there are no jobs, and gives up those of the last one, passes unused
     nodes on; so does the next, until a turn passes.
     """
-    pattern, unused = sets.pattern(), sets.unused()
+    if most == 1:
+        return 1, _quiet_step(sets, queue, now, total_gpus)
+    unused = sets.unused()
+    sets.watch()
     moves = _quiet_step(sets, queue, now, total_gpus)
-    if not moves or most == 1 or sets.pattern() != pattern:
+    if not moves or not sets.has_only_passed_nodes():
         return 1, moves
     steps, now, is_crowded = 1, now + STEP_S, sets.is_crowded()
     while steps < most and not (is_crowded and now % TURN_S == 0.0):
@@ -325,6 +344,18 @@ def _retry(queue: list[int], sets: EqualNodeSets) -> None:
         place += 1
 
 
+def _sits_otherwise(
+    ahead: EqualNodeSets, sets: EqualNodeSets, seats: dict[int, dict[int, list[int]]]
+) -> bool:
+    """True if it is another's turn than in `sets`, or his on other nodes; `seats` keeps those of `sets`."""
+    for size in ahead.changed:
+        if size not in seats:
+            seats[size] = sets.seats(size)
+        if ahead.seats(size) != seats[size]:
+            return True
+    return False
+
+
 def _next(now: float, moves: bool, sets: EqualNodeSets) -> float:
     """The moment of the step that follows one which has changed something or not; infinite for none."""
     if moves:
@@ -332,34 +363,3 @@ def _next(now: float, moves: bool, sets: EqualNodeSets) -> float:
     if sets.is_crowded():
         return (math.floor(now / TURN_S) + 1) * TURN_S
     return math.inf
-
-
-def _turns(snapshot: Snapshot, sets: EqualNodeSets) -> tuple[list[Grant], list[int]]:
-    """Grants for the jobs whose turn it is on the nodes of their set; the others leave."""
-    grants: list[Grant] = []
-    heads: set[int] = set()
-    for size, some in sets.sets.items():
-        for one in some:
-            rows = sets.heads(size, one)
-            heads.update(rows)
-            grants += _on_nodes(snapshot, one["nodes"], rows, size)
-    return grants, [row for row in snapshot.running.tolist() if row not in heads]
-
-
-def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) -> list[Grant]:
-    """Devices of `nodes` for jobs that do not run there yet."""
-    held, free = snapshot.grants, snapshot.occupancy.free
-    node_of, first = free.node_of, free.first
-    staying = [row for row in rows if row in held and _lie_on(held[row].devices, nodes, node_of)]
-    if len(staying) == len(rows):
-        return []
-    devices = [device for node in nodes for device in range(first[node], first[node + 1])]
-    taken = {device for row in staying for device in held[row].devices}
-    left = [device for device in devices if device not in taken]
-    newcomers = [row for row in rows if row not in staying]
-    return [Grant(row, tuple(sorted(left[size * k : size * (k + 1)]))) for k, row in enumerate(newcomers)]
-
-
-def _lie_on(devices: tuple[int, ...], nodes: list[int], node_of: list[int]) -> bool:
-    """True if all `devices` lie on `nodes`."""
-    return all(node_of[device] in nodes for device in devices)

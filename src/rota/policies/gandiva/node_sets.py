@@ -25,16 +25,26 @@ class NodeSet(TypedDict):
     """Jobs it was given since it was opened or dealt anew; those that ended are not taken off."""
 
 
+_Pattern = list[tuple[int, list[int], list[int]]]
+
+
 class _Sum:
     """What the sets of a size add up to."""
 
     def __init__(self, sets: list[NodeSet], node_gpus: int, size: int) -> None:
-        self.jobs = sum([len(one["jobs"]) for one in sets])
-        self.nodes = sum([len(one["nodes"]) for one in sets])
-        self.has_empty = not all(one["jobs"] for one in sets)
+        self.jobs, self.nodes = 0, 0
+        self.has_empty = False
         """True if a set has no job."""
-        self.is_crowded = any(len(one["jobs"]) > len(one["nodes"]) * node_gpus // size for one in sets)
+        self.is_crowded = False
         """True if a job of a set waits for its turn."""
+        for one in sets:
+            jobs, nodes = len(one["jobs"]), len(one["nodes"])
+            self.jobs += jobs
+            self.nodes += nodes
+            if not jobs:
+                self.has_empty = True
+            elif jobs > nodes * node_gpus // size:
+                self.is_crowded = True
 
 
 class EqualNodeSets:
@@ -64,6 +74,10 @@ class EqualNodeSets:
         self._shared: set[int] = set()
         """Sizes of which the sets belong to somebody else as well, and are copied before they change."""
         self._sums: dict[int, _Sum] = {}
+        self._watched: dict[int, _Pattern] | None = None
+        """Patterns of the sizes that have changed since `watch`, as they were then."""
+        self._order: list[int] = []
+        """The sizes that there were then."""
 
     def copy(self) -> EqualNodeSets:
         """The same sets, to try steps on; they may not change as long as the copy is in use."""
@@ -75,6 +89,8 @@ class EqualNodeSets:
         """The sets of a size, which are about to change."""
         self._sums.pop(size, None)
         self.changed.add(size)
+        if self._watched is not None and size not in self._watched:
+            self._watched[size] = self._pattern(size)
         if size in self._shared:
             self._shared.discard(size)
             self.sets[size] = [
@@ -97,21 +113,26 @@ class EqualNodeSets:
         """The nodes of each job of a size whose turn it is."""
         return {row: one["nodes"] for one in self.sets.get(size, ()) for row in self.heads(size, one)}
 
-    def pattern(self) -> list[tuple[int, int, list[int], list[int]]]:
+    def watch(self) -> None:
+        """From now on note what changes, for `has_only_passed_nodes`."""
+        self._watched, self._order = {}, list(self.sets)
+
+    def has_only_passed_nodes(self) -> bool:
+        """True if nothing has changed since `watch` but which unused node is where; noting ends."""
+        watched, self._watched = self._watched or {}, None
+        if list(self.sets) != self._order:
+            return False
+        return all(self._pattern(size) == pattern for size, pattern in watched.items())
+
+    def _pattern(self, size: int) -> _Pattern:
         """All that later steps depend on, but for which unused node is where.
 
-        Of each set its size, how many it was dealt, its jobs, and its nodes if it has jobs; else one number
-        for each of them.
+        Of each set how many it was dealt, its jobs, and its nodes if it has jobs; else one number for each
+        of them.
         """
         return [
-            (
-                size,
-                one["dealt"],
-                one["jobs"].copy(),
-                one["nodes"] if one["jobs"] else [-1] * len(one["nodes"]),
-            )
-            for size, some in self.sets.items()
-            for one in some
+            (one["dealt"], one["jobs"].copy(), one["nodes"] if one["jobs"] else [-1] * len(one["nodes"]))
+            for one in self.sets.get(size, ())
         ]
 
     def unused(self) -> list[int]:

@@ -26,6 +26,7 @@ Checked   systems/gandiva_fair.md, worked examples 1 to 9; nobody loses by tradi
 from __future__ import annotations
 
 from rota.knowledge.needs import Knowledge
+from rota.model.tenants import Between
 from rota.policies.gandiva_fair.decision import FairDecision, fresh
 from rota.policies.gandiva_fair.parameters import GandivaFairParameters
 from rota.scheduler.decision import Decision, Memory
@@ -42,6 +43,7 @@ from rota.scheduler.stages.grounds import Grounds
     levers={Lever.PREEMPT: True, Lever.MIGRATE: True},
     parameters=GandivaFairParameters,
     rotates=True,
+    between=Between.WEIGHTS,
 )
 class GandivaFair:
     """Proportional shares of GPU time."""

@@ -39,6 +39,7 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats
+from rota.model.tenants import Between
 from rota.policies.gavel.allox import allox
 from rota.policies.gavel.entries import entries
 from rota.policies.gavel.hierarchy import hierarchy
@@ -90,6 +91,7 @@ def _shares(parameters: GavelParameters) -> bool:
     parameters=GavelParameters,
     rotates=True,
     heeds_deadlines=lambda p: p.objective is GavelObjective.COST,
+    between=lambda p: Between.WEIGHTS if p.objective is GavelObjective.HIERARCHY else Between.NOTHING,
 )
 class Gavel:
     """Divides time on GPU types, and carries it out in rounds."""

@@ -26,6 +26,7 @@ from __future__ import annotations
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.grants import Code, Constraint
+from rota.model.tenants import Between
 from rota.policies.hived.deciding import Deciding
 from rota.policies.hived.gang_requests import Requests
 from rota.policies.hived.inner import Inner
@@ -53,6 +54,7 @@ def _needs(p: HivedParameters, kind: Knowledge) -> bool:
     heeds_priority=lambda p: not p.policy or parse_inner(p.policy).heeds_priority,
     heeds_deadlines=lambda p: bool(p.policy) and parse_inner(p.policy).heeds_deadlines,
     promises=lambda p: bool(p.policy) and parse_inner(p.policy).promises,
+    between=Between.CELLS,
 )
 class Hived:
     """Virtual clusters of cells.

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rota.knowledge.needs import Knowledge
+from rota.model.tenants import Between
 from rota.policies.partition.parts import Partition
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner, register
@@ -52,6 +53,7 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
     promises=lambda p: p.inner.promises,
+    between=Between.UNITS,
 )
 class Partitioned:
     """Each virtual cluster scheduled by itself."""

@@ -24,6 +24,9 @@ from rota.scheduler.decision import Memory
 
 FAIR_SHARE, FRAGMENTATION, BORROWED = LABELS = ("fair share", "fragmentation", "borrowed")
 
+_FEW = 32
+"""So many changes are looked at sooner one by one than as columns."""
+
 Class = tuple[str, int]
 """Virtual cluster and GPUs of a job."""
 
@@ -76,13 +79,35 @@ class Delays:
             return
         history = self.labels[of[0]][of[1]]
         first, end = _last(history, since, "right"), history["changes"]
-        stops = np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now)
-        moments = np.concatenate(([since], stops, [now]))
-        seconds = np.bincount(history["label"][first:end], moments[1:] - moments[:-1], len(LABELS)).tolist()
+        if end - first <= _FEW:
+            seconds = self._seconds(history, first, since, now)
+        else:
+            seconds = self._seconds_of_many(history, first, since, now)
         total = self.delay_s.setdefault(size_bucket(of[1]), {})
         for label, part in zip(LABELS, seconds, strict=True):
             if part > 0.0:
                 total[label] = total.get(label, 0.0) + part
+
+    def _seconds(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
+        """How long a wait from `since` to `now`, which began under the reason `first`, was due to each."""
+        at_s, labels = history["at_s"], history["label"]
+        seconds, begin, label = [0.0] * len(LABELS), since, labels.item(first)
+        for place in range(first + 1, history["changes"]):
+            end = min(self.cycle.resumed_s(at_s.item(place), since), now)
+            seconds[label] += end - begin
+            begin, label = end, labels.item(place)
+        seconds[label] += now - begin
+        return seconds
+
+    def _seconds_of_many(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
+        """The same where reasons changed often."""
+        end = history["changes"]
+        stops = np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now)
+        moments = np.concatenate(([since], stops, [now]))
+        seconds: list[float] = np.bincount(
+            history["label"][first:end], moments[1:] - moments[:-1], len(LABELS)
+        ).tolist()
+        return seconds
 
     def now(self, of: Class, attempts: Attempts, now: float) -> str:
         """Why a job of the class waits."""

@@ -94,13 +94,17 @@ class Cycle:
             count -= 1
         return count
 
-    def pause_left_s(self, since_s: float, now: float) -> float:
-        """Seconds for which no attempt of a job that waits since `since_s` opens, for certain.
+    @property
+    def pause_s(self) -> tuple[float, float]:
+        """Between which seconds of a period no attempt is open, for certain: not so close to its ends that
+        rounding decides."""
+        near_s = _ROUNDING * self.period_s
+        return self.timeout_s + near_s, self.period_s - near_s
 
-        0 if one is open, or so close to it that rounding decides.
-        """
-        phase, near_s = (now - since_s) % self.period_s, _ROUNDING * self.period_s
-        return max(self.period_s - near_s - phase, 0.0) if phase > self.timeout_s + near_s else 0.0
+    def resumed_s(self, moment_s: float, since_s: float) -> float:
+        """As `deferred_s`, for one moment."""
+        phase = (moment_s - since_s) % self.period_s
+        return moment_s if phase < self.timeout_s else moment_s - phase + self.period_s
 
     def deferred_s(self, moments_s: Floats, since_s: float) -> Floats:
         """Each moment, or the next opening of a job that waits since `since_s` if it falls into a pause."""

@@ -27,6 +27,7 @@ class Line:
         self._paused = 0
         """So many of the first rows are between two attempts, and stay so until `_until_s`."""
         self._until_s = math.inf
+        self._period_s, (self._closed_s, self._opens_s) = cycle.period_s, cycle.pause_s
 
     def add(self, row: int, since_s: float) -> None:
         place = bisect_right(self.rows, row)
@@ -42,19 +43,25 @@ class Line:
 
     def first_open(self, now: float) -> int:
         """Place of the first row of which an attempt may be open: all before it are in a pause."""
-        if now >= self._until_s:
-            self._paused, self._until_s = 0, math.inf
-        while self._paused < len(self.rows):
-            left_s = self.cycle.pause_left_s(self._since_s[self._paused], now)
-            if left_s <= 0.0:
+        place, until_s, since_s = self._paused, self._until_s, self._since_s
+        period_s, closed_s, opens_s = self._period_s, self._closed_s, self._opens_s
+        if now >= until_s:
+            place, until_s = 0, math.inf
+        while place < len(since_s):
+            phase_s = (now - since_s[place]) % period_s
+            if phase_s <= closed_s or phase_s >= opens_s:
                 break
-            self._paused += 1
-            self._until_s = min(self._until_s, now + left_s)
-        return self._paused
+            place += 1
+            end_s = now + (opens_s - phase_s)
+            if end_s < until_s:
+                until_s = end_s
+        self._paused, self._until_s = place, until_s
+        return place
 
     def next_open(self, place: int, now: float) -> int:
         """The first place, `place` or one behind it, of which an attempt may be open."""
-        while place < len(self.rows) and self.cycle.pause_left_s(self._since_s[place], now) > 0.0:
+        since_s, period_s, closed_s, opens_s = self._since_s, self._period_s, self._closed_s, self._opens_s
+        while place < len(since_s) and closed_s < (now - since_s[place]) % period_s < opens_s:
             place += 1
         return place
 
@@ -74,6 +81,8 @@ class AttemptQueues:
         """Mask of the nodes that will do for each row, whoever is there."""
         self.classes: Counter[Class] = Counter()
         """Jobs of each virtual cluster and size."""
+        self._in_order: list[Class] | None = None
+        """These in order; None if some have come or gone."""
         self.class_of: dict[int, Class] = {}
         self.without_gpus: set[int] = set()
         self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
@@ -93,6 +102,8 @@ class AttemptQueues:
         lines[nodes].add(row, self.attempts[row]["since_s"])
         self.class_of[row] = of
         self.nodes_of[row] = nodes
+        if of not in self.classes:
+            self._in_order = None
         self.classes[of] += 1
         calendar = self._calendars.get(nodes)
         if calendar is None:
@@ -114,9 +125,16 @@ class AttemptQueues:
         self.classes[of] -= 1
         if not self.classes[of]:
             del self.classes[of]
+            self._in_order = None
         self.without_gpus.discard(row)
         self.need_of.pop(row, None)
         return of, self.attempts.pop(row)
+
+    def in_order(self) -> list[Class]:
+        """The classes that wait, in order; a list that nobody changes."""
+        if self._in_order is None:
+            self._in_order = sorted(self.classes)
+        return self._in_order
 
     def opened(self, from_s: float, to_s: float, but: Collection[int] = ()) -> list[int]:
         """Rows of which an attempt opened at one of these moments, both included; ascending.

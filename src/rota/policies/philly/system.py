@@ -36,6 +36,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.grants import Reservation
 from rota.model.jobs import JobTable
+from rota.model.tenants import Between
 from rota.policies.philly.decision import PhillyDecision
 from rota.policies.philly.delays import DelayReasons, Delays, label_of
 from rota.policies.philly.gang import Attempts, Cycle
@@ -57,6 +58,7 @@ from rota.scheduler.stages.place import consolidate
     needs={Knowledge.DURATION: lambda p: p.patience_per_h > 0.0},
     levers={Lever.PREEMPT, Lever.MIGRATE, Lever.RESERVE},
     parameters=PhillyParameters,
+    between=Between.QUOTAS,
 )
 class Philly:
     """Microsoft's production scheduler as its trace study describes it."""
@@ -80,7 +82,7 @@ class Philly:
         for of, ended in turn.ended:
             delays.close(of, ended, now)
         free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
-        noted = (free, shares.used, shares.quota, sorted(queues.classes))
+        noted = (free, shares.used, shares.quota, queues.in_order())
         if queues.labelled != noted:  # else each class has the reason that it had
             delays.label(noted[-1], lambda name, gpus: label_of(shares, name, gpus, free), now)
             queues.labelled = noted

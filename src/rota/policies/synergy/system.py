@@ -82,6 +82,7 @@ def _pulls(p: SynergyParameters, lever: Lever) -> bool:
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
     promises=lambda p: p.inner.promises,
+    between=lambda p: p.inner.between,
 )
 class Synergy:
     """Gives those whom an inner policy lets run the cores and the memory that they can use."""

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from rota.client.entitled import entitled_to
+from rota.model.tenants import Between
 from rota.model.units import plural
 from rota.model.words import count
 from rota.server.api.calling import AskedTenants, Person
@@ -58,7 +59,7 @@ def tenants_page(tenants: TenantsService, who: Caller) -> TenantsPage:
         TenantLine(
             one,
             entitled_to(one),
-            sentence_of(one, view.tenants, view.policy),
+            sentence_of(one, view.tenants, view.policy, view.between),
             who.tenant == one.path or who.tenant.startswith(f"{one.path}/"),
             min((one.own or 0.0) / one.entitled, 1.0) if one.entitled else one.held / in_use,
         )
@@ -75,9 +76,9 @@ def above(path: str, tenants: Sequence[TenantView]) -> bool:
 # -- in words ----------------------------------------------------------------------------------------
 
 
-def sentence_of(tenant: TenantView, tenants: Sequence[TenantView], policy: str) -> str:
+def sentence_of(tenant: TenantView, tenants: Sequence[TenantView], policy: str, between: str) -> str:
     """What a tenant is entitled to now, and why the peer that has most has more."""
-    said = [_own(tenant, tenants, policy)]
+    said = [_own(tenant, tenants, policy, between)]
     if tenant.waiting:
         asks = plural(tenant.waiting_gpus, "GPU")
         who = "1 job waits and asks" if tenant.waiting == 1 else f"{tenant.waiting} jobs wait and ask"
@@ -85,22 +86,20 @@ def sentence_of(tenant: TenantView, tenants: Sequence[TenantView], policy: str) 
     peers = [one for one in tenants if not _kin(one.path, tenant.path)]
     most = max(peers, key=lambda one: one.held, default=None)
     if most is not None and most.held > tenant.held:
-        said.append(_more(tenant, most))
+        said.append(_more(tenant, most, policy, between))
     return " ".join(said)
 
 
-def _own(tenant: TenantView, tenants: Sequence[TenantView], policy: str) -> str:
-    name = tenant.path
+def _own(tenant: TenantView, tenants: Sequence[TenantView], policy: str, between: str) -> str:
+    name, has = tenant.path, f"has {_gpus(tenant.held)} now"
     if tenant.entitled is None:
         if tenant.cells:
-            return f"{name} owns cells that the machines here do not have: it has {_gpus(tenant.held)} now."
-        weights = sum(one.weight for one in tenants if "/" not in one.path) or tenant.weight
-        return (
-            f"{name} has no quota and no cells: it gets what {policy} gives it (its weight is "
-            f"{tenant.weight:g} of {max(weights, tenant.weight):g}), and has {_gpus(tenant.held)} now."
-        )
+            return f"{name} owns cells that the machines here do not have: it {has}."
+        return f"{name} has no quota and no cells: {_dealt(tenant, tenants, policy, between)}, and {has}."
+    if not tenant.cells and between not in ("", Between.QUOTAS):
+        return f"{name} {_quota(tenant, policy)} and {has}."
     what = "its cells" if tenant.cells else "its quota"
-    said = f"{name} can always have {_gpus(tenant.entitled)} ({what}) and has {_gpus(tenant.held)} now"
+    said = f"{name} can always have {_gpus(tenant.entitled)} ({what}) and {has}"
     if tenant.own is None:
         return f"{said}; {policy} does not say how many of them are its own."
     if tenant.borrowed:
@@ -111,20 +110,48 @@ def _own(tenant: TenantView, tenants: Sequence[TenantView], policy: str) -> str:
     return f"{said}: all that is its own."
 
 
-def _more(tenant: TenantView, peer: TenantView) -> str:
+def _quota(tenant: TenantView, policy: str) -> str:
+    """What a quota is worth under a policy that keeps nothing free for it."""
+    gpus = _gpus(tenant.entitled or 0.0)
+    if tenant.hard:
+        return f"may have {gpus} at most (its quota, a cap; {policy} keeps nothing free for it)"
+    return f"has a quota of {gpus}, which {policy} does not read: it neither keeps nor caps anything,"
+
+
+def _dealt(tenant: TenantView, tenants: Sequence[TenantView], policy: str, between: str) -> str:
+    """What a tenant without anything of its own gets."""
+    if between == Between.WEIGHTS:
+        weights = sum(one.weight for one in tenants if "/" not in one.path) or tenant.weight
+        part = f"{tenant.weight:g} of {max(weights, tenant.weight):g}"
+        return f"it gets what {policy} gives it (its weight is {part})"
+    if between == Between.EQUALLY:
+        return f"under {policy} it gets as much as any other that has jobs"
+    if between == Between.NOTHING:
+        return f"{policy} looks at its jobs as at anybody's"
+    if between in (Between.QUOTAS, Between.CELLS):
+        return f"under {policy} it gets what others leave idle"
+    return f"it gets what {policy} gives it"
+
+
+def _more(tenant: TenantView, peer: TenantView, policy: str, between: str) -> str:
     """Why `peer` has more than `tenant`."""
-    reasons = []
-    if (peer.entitled or 0.0) > (tenant.entitled or 0.0):
+    reasons, owns = [], between in ("", Between.QUOTAS, Between.CELLS)
+    if owns and (peer.entitled or 0.0) > (tenant.entitled or 0.0):
         own = f"and those of {tenant.path} are {count(tenant.entitled)}" if tenant.entitled else ""
         reasons.append(f"{count(peer.entitled or 0.0)} are its own {own}".strip())
-    if peer.borrowed:
+    if owns and peer.borrowed:
         reasons.append(f"{count(peer.borrowed)} are borrowed, which is lent while nobody claims it")
-    if peer.weight > tenant.weight and tenant.entitled is None:
+    if between == Between.WEIGHTS and peer.weight > tenant.weight:
         reasons.append(f"its weight is {peer.weight:g} to {tenant.weight:g}")
     if not tenant.waiting:
         reasons.append(f"no job of {tenant.path} waits")
-    elif tenant.free:
+    elif owns and tenant.free:
         reasons.append(f"the free ones of {tenant.path} do not fit what waits, or are just being given out")
+    elif between == Between.NOTHING:
+        jobs = f"those of {peer.path} that run came before in its order, or fit where the others do not"
+        reasons.append(f"{policy} does not ask whose a job is, and {jobs}")
+    elif between == Between.UNITS:
+        reasons.append(f"each has its own part of the cluster under {policy}, and lends nothing")
     why = "; ".join(reasons) or "it came first, and nobody has to give way for the other"
     return f"{peer.path} has {_gpus(peer.held)}: {why}."
 

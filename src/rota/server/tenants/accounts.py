@@ -12,8 +12,9 @@ from rota.errors import InputError, PolicyError
 from rota.model.cells import check_cells, kinds_of, owned_cells
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.tenants import Tenant
+from rota.model.tenants import Between, Tenant
 from rota.model.units import number, plural
+from rota.scheduler.policy import parse_policy
 from rota.server.answers import Answers
 from rota.server.api.forms import TenantsMove
 from rota.server.callers import Caller
@@ -68,9 +69,12 @@ class TenantAccounts:
             notes += self.troubles()
             if guaranteed is None and not notes:
                 notes.append(f"policy {policy} gives nobody cells; `rota policy set hived` would")
+        if in_force.tenants:
+            notes += dealt(policy, _between(policy))
         return TenantsView(
             tenants=views,
             policy=policy,
+            between=_between(policy),
             since_s=clock.epoch_unix_s + in_force.since_s if in_force.tenants else None,
             by=in_force.by,
             days=DAYS,
@@ -295,6 +299,27 @@ class _Book:
                 view.entitled = view.quota
                 view.own = None if view.quota is None else min(view.held, view.quota)
         return sorted(self.known.values(), key=lambda view: view.path)
+
+
+def dealt(policy: str, between: str) -> list[str]:
+    """What quotas and weights are worth under `policy`, as a note; none where that is not known."""
+    said = {
+        Between.NOTHING: "does not ask whose a job is: soft quotas and weights count for nothing, caps do",
+        Between.EQUALLY: "gives tenants with jobs equal shares: soft quotas and weights count for nothing",
+        Between.WEIGHTS: "divides by weight between tenants with jobs: soft quotas count for nothing",
+        Between.QUOTAS: "gives each tenant its quota, and lends what is idle: weights count for nothing",
+        Between.CELLS: "gives each tenant its cells, and lends what is idle",
+        Between.UNITS: "gives each tenant the unit that is named after it, and lends nothing",
+    }
+    return [f"policy {policy} {said[Between(between)]}"] if between else []
+
+
+def _between(policy: str) -> str:
+    """What `policy` divides the cluster between tenants by; empty if that is not known."""
+    try:
+        return parse_policy(policy).between.value if policy else ""
+    except InputError:  # one that only the policy's process can load
+        return ""
 
 
 def _cells_of(cluster: Cluster | None) -> dict[str, list[CellView]]:

@@ -27,6 +27,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
 from rota.worlds.simulated.semantics import Charge, Finish, RoundEnds, Work, round_s_of
+from rota.worlds.simulated.targets import Targets
 from rota.worlds.simulated.world import SimulatedWorld
 
 RESTART_S = 20.0
@@ -76,6 +77,7 @@ class RoundWorld(SimulatedWorld):
         self._empty = 0
         """Rounds in a row in which nobody could do anything."""
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
+        self._targets = Targets(self._target)
         self._step = self._steps()
         """Work of one iteration of each row, where work is counted in anything else; None if in
         iterations."""
@@ -185,7 +187,7 @@ class RoundWorld(SimulatedWorld):
         if len(rows) <= _FEW and self._is_plain() and self._open_few(rows.tolist(), begin, length):
             return
         since, rate = np.maximum(progress.since[rows], begin), progress.rate[rows]
-        target = np.array([self._target(row) for row in rows.tolist()])
+        target = self._targets.of(rows)
         left = target - progress.base[rows]
         done = self._done(rows, rate, np.maximum(length - (since - begin), 0.0))
         finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
@@ -200,9 +202,10 @@ class RoundWorld(SimulatedWorld):
         self._worked = stops - begin
         if self.semantics.charge is Charge.SCALED:
             done, finishes = self._scaled(rows, done, finishes)
-        if self.semantics.clock_s and self.semantics.finish is Finish.EPOCH:
-            stops = np.where(finishes, self._up_to_clock(stops), stops)
-        end = self._end_of(stops[done > 0.0], begin + length)
+        clock_s = self.semantics.clock_s
+        if clock_s and self.semantics.finish is Finish.EPOCH and finishes.any():
+            stops = np.where(finishes, np.ceil(stops / clock_s - 1e-9) * clock_s, stops)
+        end = self._end_of(stops, done, begin + length)
         self._note_end(end, begin, is_empty=not (rate > 0.0).any())
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
@@ -306,22 +309,15 @@ class RoundWorld(SimulatedWorld):
                 done, now = done + rate * (until_s - now), until_s
         return done, now
 
-    def _up_to_clock(self, moments: Floats) -> Floats:
-        """`moments`, rounded up to the clock of the semantics."""
-        clock = self.semantics.clock_s
-        up: Floats = np.ceil(moments / clock - 1e-9) * clock
-        return up
-
     def _length(self, begin: float) -> float:
         """Seconds after which the round that opens at `begin` ends at the latest."""
         if self.semantics.round_ends is RoundEnds.LATEST_STOP:
             return self.round_s
         return (math.floor(begin / self.round_s) + 1) * self.round_s - begin
 
-    def _end_of(self, stops: Floats, limit: float) -> float:
-        if self.semantics.round_ends is RoundEnds.LATEST_STOP and len(stops):
-            return float(stops.max())
-        return limit
+    def _end_of(self, stops: Floats, done: Floats, limit: float) -> float:
+        works = done > 0.0 if self.semantics.round_ends is RoundEnds.LATEST_STOP else None
+        return limit if works is None or not works.any() else float(stops[works].max())
 
     def _done(self, rows: Ints, rate: Floats, seconds: Floats) -> Floats:
         """Work of each row in `seconds`."""
@@ -353,8 +349,8 @@ class RoundWorld(SimulatedWorld):
         progress = self.progress
         rows, running = self._rows, self.state.running
         work = self._work[: len(rows)]  # of an empty round nothing was worked out
-        here = [row in running for row in rows.tolist()]
-        if not all(here):
+        if rows is not running.sorted():
+            here = [row in running for row in rows.tolist()]
             rows, work = rows[here], work[here]
         progress.base[rows] = work
         progress.worked[self._rows] = self._worked
@@ -369,6 +365,7 @@ class RoundWorld(SimulatedWorld):
         for row in rows.tolist():
             counted = rebase(row, self.progress.base.item(row), self._total[row])
             if counted is not None:
+                self._targets.forget()
                 done, since = self.progress.base.item(row), self.progress.since.item(row)
                 self.progress.base[row], self._total[row] = counted
                 if self.progress.per_s is not None:

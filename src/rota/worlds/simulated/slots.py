@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.world import Batch
@@ -17,6 +18,7 @@ from rota.worlds.simulated.rounds import RoundWorld
 from rota.worlds.simulated.semantics import Charge, RoundEnds
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SlotWorld(RoundWorld):
     """Replays a trace on a cluster in rounds that end when something happens."""
 
@@ -85,20 +87,30 @@ class SlotWorld(RoundWorld):
 
     def _earliest_finish(self, begin: float) -> float:
         rows, progress = self.state.running.sorted(), self.progress
-        changing = [row for row in rows.tolist() if row in self._changing]
-        since = (max(progress.since.item(row), begin) for row in changing)
-        ends = [
-            self._walk(row, since_s, math.inf, self._target(row))[1]
-            for row, since_s in zip(changing, since, strict=True)
-        ]
-        rows = rows[(progress.rate[rows] > 0.0) & ~np.isin(rows, changing)]
+        ends = list[float]()
         if len(rows):
-            left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
-            ends.append(float((np.maximum(progress.since[rows], begin) + left / progress.rate[rows]).min()))
+            rate = progress.rate[rows]
+            steady = rate > 0.0
+            if self._changing:
+                changing = [row for row in rows.tolist() if row in self._changing]
+                steady &= ~np.isin(rows, changing)
+                ends = [self._end_through_changes(row, begin) for row in changing]
+            since, left = (
+                np.maximum(progress.since[rows], begin),
+                self._targets.of(rows) - progress.base[rows],
+            )
+            if not steady.all():
+                since, left, rate = since[steady], left[steady], rate[steady]
+            if len(rate):
+                ends.append(float((since + left / rate).min()))
         earliest = min(ends, default=math.inf)
-        if self.semantics.clock_s and earliest < math.inf:
-            return float(self._up_to_clock(np.array([earliest]))[0])
-        return earliest
+        clock = self.semantics.clock_s
+        return math.ceil(earliest / clock - 1e-9) * clock if clock and earliest < math.inf else earliest
+
+    def _end_through_changes(self, row: int, begin: float) -> float:
+        """When `row`, whose rate changes, will have done its work."""
+        since = max(self.progress.since.item(row), begin)
+        return self._walk(row, since, math.inf, self._target(row))[1]
 
     # -- what a decision costs ---------------------------------------------------------------------
 
@@ -141,7 +153,7 @@ class SlotWorld(RoundWorld):
         self._late = dict(zip(rows.tolist(), self._overhead_s(rows, False).tolist(), strict=True))
 
     def _close(self, now: float) -> None:
-        for place, row in enumerate(self._rows.tolist()):
+        for place, row in enumerate(self._rows.tolist() if self._late else ()):
             if row in self._late:
                 before, done = self.progress.base.item(row), self._work.item(place)
                 self._work[place] = left = max(done - self._late[row], before)
