@@ -1,12 +1,15 @@
 """How fast the live world is: each figure on a fresh cluster of CPU slots in a temporary folder.
 
-python benchmarks/live.py [start] [beside] [burst] [queue] [suspend] [idle] [reads]   all without names
+python benchmarks/live.py [start] [beside] [burst] [queue] [suspend] [spent] [idle] [reads]
+
+Without names, all of them.
 
     start    submit -> first line of the program, on an idle device; through the API and with `rota submit`
     beside   the same and 300 short programs, with HyperQueue and task-spooler in the same run
     burst    1,000 submissions one after the other, and what other calls meanwhile wait
     queue    decisions with 10,000 jobs waiting, under fifo and tiresias
     suspend  a torch job with 100 MB of state: suspend -> device free, resume -> next step
+    spent    CPU time of a short program in controller, policy, agent and what the agent waits for
     idle     controller, policy and agent with 100 sleeping programs
     reads    lists of 1,000 jobs, and what else people look at
 """
@@ -20,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from beside import beside
@@ -29,6 +33,7 @@ from live_common import (
     Spread,
     cluster,
     costs,
+    cpu_s,
     leave_on_sigterm,
     load,
     ms,
@@ -186,6 +191,40 @@ def _is_suspended(rota: Cluster, id: str) -> bool:
     return bool(attempts[-1]["state"] == "suspended")
 
 
+def spent(jobs: int = 500) -> None:
+    """CPU time, which other work on the machine stretches far less than the clock on the wall.
+
+    Of a shim only the part that the agent waits for; not what the program and its shim use afterwards.
+    """
+    with cluster() as rota, tempfile.TemporaryDirectory() as folder:
+        for _ in range(25):
+            rota.wait(rota.submit(["true"]))
+        for way, times in (("one array", 1), ("singly", jobs)):
+            mark = Path(folder) / way.replace(" ", "-")
+            program = ["/bin/sh", "-c", f"echo >> {mark}"]
+            asked: dict[str, object] = {} if way == "singly" else {"array": f"1-{jobs}"}
+            before, began = _spent_s(rota), time.time()
+            for _ in range(times):
+                rota.submit(program, **asked)
+            until(partial(_has_lines, mark, jobs), 600, 0.02)
+            took_s = mark.stat().st_mtime - began
+            each = {who: (now - before[who]) / jobs for who, now in _spent_s(rota).items()}
+            parts = ", ".join(f"{who} {ms(one)}" for who, one in each.items())
+            whole = f"{ms(sum(each.values()))} of CPU each ({parts})"
+            print(f"{jobs} programs, {way}: {whole}; {jobs / took_s:.0f} programs/s")
+
+
+def _has_lines(mark: Path, jobs: int) -> bool:
+    return mark.exists() and mark.stat().st_size >= jobs
+
+
+def _spent_s(rota: Cluster) -> dict[str, float]:
+    processes = rota.processes()
+    children = processes["agent"].cpu_times()
+    found = {who: cpu_s(process) for who, process in processes.items()}
+    return {**found, "waited for": children.children_user + children.children_system}
+
+
 def idle(jobs: int = 100, span_s: float = 60.0) -> None:
     """Nothing happens: what do the processes cost all the same?"""
     with cluster(jobs) as rota:
@@ -235,7 +274,7 @@ def reads(jobs: int = 1000, rounds: int = 20) -> None:
 
 
 FIGURES: dict[str, Callable[[], None]] = {
-    one.__name__: one for one in (start, beside, burst, queue, suspend, idle, reads)
+    one.__name__: one for one in (start, beside, burst, queue, suspend, spent, idle, reads)
 }
 
 

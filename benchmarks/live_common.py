@@ -157,15 +157,15 @@ class Cost:
 
 def costs(processes: dict[str, psutil.Process], span_s: float) -> Cost:
     """Watch for `span_s`; the processes sleep or work as they like."""
-    before = {name: _cpu_s(process) for name, process in processes.items()}
+    before = {name: cpu_s(process) for name, process in processes.items()}
     began = time.monotonic()
     time.sleep(span_s)
     took = time.monotonic() - began
-    cores = {name: (_cpu_s(process) - before[name]) / took for name, process in processes.items()}
+    cores = {name: (cpu_s(process) - before[name]) / took for name, process in processes.items()}
     return Cost(cores, {name: process.memory_info().rss / 1e6 for name, process in processes.items()})
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def cpu_s(process: psutil.Process) -> float:
     """CPU seconds of a process so far, by its clock: ticks of 10 ms would be too coarse for an idle one."""
     return time.clock_gettime((~process.pid << 3) | PROCESS_CLOCK)
 
