@@ -11,7 +11,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.options import parse_options
-from rota.model.units import parse_duration
+from rota.model.units import format_duration, parse_duration
 
 MOST_LOSSES = 100_000
 """Losses of nodes in one run: beyond them a run would not end soon, each being news to the policy."""
@@ -46,8 +46,8 @@ def random_faults(
     expected = cluster.nodes * span_s / (mtbf_s + repair_s)
     if expected > MOST_LOSSES:
         raise InputError.at(
-            f"{cluster.nodes} nodes lost every {mtbf_s:g} s, for {repair_s:g} s, are {expected:.2g} losses "
-            f"in the {span_s / 86400:.3g} days that the jobs may take",
+            f"{cluster.nodes} nodes lost every {format_duration(mtbf_s)}, for {format_duration(repair_s)}, "
+            f"are {expected:,.0f} losses in the {format_duration(span_s)} that the jobs may take",
             field="--faults",
             expected=f"at most {MOST_LOSSES:,}: a longer mtbf",
         )
