@@ -23,6 +23,7 @@ from rota.scheduler.guard.check import is_plainly_sound
 from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
 from rota.worlds.simulated.run import Setting, prepare, run
+from rota.worlds.simulated.semantics import PRESETS
 
 cluster = parse_cluster("6x8")
 trace = generate(1500, seed=3, load=1.1, cluster=cluster)
@@ -33,6 +34,13 @@ for policy in policies:
     record = run(policy, trace, cluster)
     tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()
     sums[policy] = hashlib.sha256(tables).hexdigest()
+few = generate(150, seed=4, load=1.1, cluster=cluster)
+clocks = [("gavel", "exact"), ("gavel:mode=artifact", "gavel"), ("gandiva:mode=tiresias", "tiresias-gandiva")]
+clocks += [("elasticflow:mode=artifact", "elasticflow-ef"), ("shockwave:mode=artifact", "shockwave")]
+for policy, clock in clocks:
+    record = run(policy, few, cluster, Setting(semantics=PRESETS[clock]))
+    tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()
+    sums[f"{policy} under {clock}"] = hashlib.sha256(tables).hexdigest()
 loop, _ = prepare(parse_policy("fifo").make(), trace, cluster, Setting())
 for row in range(len(trace)):
     if trace.jobs.gpus[row] == 1:
