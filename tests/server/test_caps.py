@@ -78,6 +78,7 @@ def test_a_deadline_that_nobody_reads_is_told(policy: str, heeds: bool) -> None:
     [
         ({"gpus": 9}, "could never run it: it needs 9 devices at once; the cluster has 8 it could use"),
         ({"gpu_memory_gib": 16.0}, "could never run it: it needs 16 GiB"),
+        ({"deadline_s": 1.6e9}, "its deadline, 2020-09-13 12:26:40 UTC, is over already"),
         ({"deadline_s": 1e10}, "fifo orders jobs without looking at deadlines"),
         ({"gpus": 8}, ""),
     ],

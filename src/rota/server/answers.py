@@ -8,6 +8,7 @@ from pathlib import Path
 from rota.errors import PolicyError
 from rota.model.reasons import Code
 from rota.model.tenants import Tenants
+from rota.model.words import utc
 from rota.scheduler.reasons.order import Precedence
 from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
@@ -87,6 +88,9 @@ class Answers:
         """What of a job of `tenant` has no effect under the policy in force, and why it could never run."""
         policy, world = self._scheduler.view.policy, self._scheduler.world
         said = []
+        clock = self._scheduler.clock
+        if spec.deadline_s is not None and spec.deadline_s < clock.epoch_unix_s + clock():
+            said.append(f"its deadline, {utc(spec.deadline_s)}, is over already")
         if policy is not None:
             said += priorities.of_a_job(policy.spec, spec.priority)
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
