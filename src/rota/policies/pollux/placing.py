@@ -45,6 +45,10 @@ class Carrier:
             capacity[free.node_of[device]] -= int(free.is_free(device))
         return capacity
 
+    def leaves(self, grant: Grant) -> bool:
+        """True if nobody has been given any of its devices yet."""
+        return all(self.scratch.free.is_free(device) for device in grant.devices)
+
     def keep(self, grants: list[Grant]) -> None:
         """These stay as they are."""
         for grant in grants:
@@ -75,8 +79,9 @@ class Carrier:
         old = self.snapshot.grants.get(row)
         if old is None:
             return ()
-        held = by_node(self.snapshot, old)
-        return tuple(device for node, count in nodes.items() for device in held.get(node, ())[:count])
+        free, held = self.scratch.free, by_node(self.snapshot, old)
+        own = {node: [device for device in held.get(node, ()) if free.is_free(device)] for node in nodes}
+        return tuple(device for node, count in nodes.items() for device in own[node][:count])
 
     def _with_more(self, kept: tuple[int, ...], nodes: dict[int, int]) -> tuple[int, ...]:
         free, devices = self.scratch.free, list(kept)

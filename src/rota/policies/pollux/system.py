@@ -278,17 +278,22 @@ class _Plan:
         return tuple(hosts)
 
     def _take_up(self, state: Array, base: Array) -> None:
-        """Grants for what was found; who is not changed keeps his devices."""
+        """Grants for what was found; who is not changed keeps his devices, unless a job with a part of a GPU
+        has been placed on one of them."""
         same = (state == base).all(axis=0)
         rows = self.rows.tolist()
         stays = [
-            self.held[row] for row, is_same in zip(rows, same, strict=True) if is_same and row in self.held
+            self.held[row]
+            for row, is_same in zip(rows, same, strict=True)
+            if is_same and row in self.held and self.carrier.leaves(self.held[row])
         ]
         self.carrier.keep(stays)
+        settled = {grant.job for grant in stays}
         wanted = {}
-        for place in np.flatnonzero(~same & (state.sum(axis=0) > 0)).tolist():
-            nodes = np.flatnonzero(state[:, place]).tolist()
-            wanted[rows[place]] = {node: int(state[node, place]) for node in nodes}
+        for place in np.flatnonzero(state.sum(axis=0) > 0).tolist():
+            if rows[place] not in settled:
+                nodes = np.flatnonzero(state[:, place]).tolist()
+                wanted[rows[place]] = {node: int(state[node, place]) for node in nodes}
         self.grants = {grant.job: grant for grant in stays} | self.carrier.carry_out(wanted)
 
     # -- between searches --------------------------------------------------------------------------
