@@ -126,7 +126,7 @@ def test_a_page_without_a_place_is_refused() -> None:
         with_files(f"{BEGIN}{BEGIN}{END}", SOURCE / "model")
 
 
-SMALLER = {"--jobs 2000": "--jobs 700", "-- sleep 20": "-- sleep 2", "-- sleep 5": "-- sleep 1"}
+SMALLER = {"--jobs 2000": "--jobs 250", "-- sleep 20": "-- sleep 2", "-- sleep 5": "-- sleep 1"}
 """The same tour with less to simulate and to wait for."""
 
 
