@@ -85,7 +85,7 @@ class Answers:
             self._trials.close()  # it is not needed for a long time
 
     def ignored(self, spec: JobSpec, tenant: str) -> list[str]:
-        """What of a job of `tenant` has no effect under the policy in force, and why it could never run."""
+        """What of a job of `tenant` has no effect under the policy in force, and why it cannot be in time."""
         policy, world = self._scheduler.view.policy, self._scheduler.world
         said = []
         clock = self._scheduler.clock
