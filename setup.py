@@ -18,6 +18,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import LinkError
 
 HOT = [
+    "src/rota/model/whole.py",
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
     "src/rota/table/progress.py",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from rota.model.grants import Grant, Leave, Role
 from rota.policies.gandiva.derived import Derived
@@ -65,6 +66,8 @@ class GandivaDecision:
         self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches
         self._packs: bool = parameters.packing
         self._alone: dict[int, float] = memory["alone"]
+        self._is_steady: bool = snapshot.is_steady
+        """True if every job has only ever run at full speed: a rate that is known is that."""
         self._since_of = snapshot.by_row.since_of
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
@@ -148,9 +151,13 @@ class GandivaDecision:
         phase_of, home_of = self.snapshot.by_row.phase_of, self.homes.home_of
         changed = self._everybody() if self.changed is None else self.changed
         strangers = set(self.evacuated)
+        held = self.snapshot.grants
+        row: Any  # as in `Swaps.swap`
         for row in changed:
             if row not in home_of:
                 strangers.add(row)
+                continue
+            if row in held:
                 continue
             phase: int = phase_of[row]
             if phase != _PENDING and phase != _RUNNING:
@@ -296,7 +303,7 @@ class GandivaDecision:
         self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
-        swaps = Swaps(self.snapshot)
+        swaps = Swaps(self.snapshot, self.derived.devices_of)
         placed = []
         for key in sorted(self.due):
             home = self.homes.homes[key]
@@ -323,6 +330,7 @@ class GandivaDecision:
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
         is_new, circle, held = self._is_new_turn(key, home), home["circle"], self.snapshot.grants
+        row: Any  # as in `Swaps.swap`
         if is_new:
             rows, others = take_turn_by_count(circle, self.sizes, home["gpus"])
         else:
@@ -334,7 +342,8 @@ class GandivaDecision:
         if coming or leaving:
             swaps.swap(home["nodes"][0], coming, leaving)
         for row in leaving:
-            self._note_rate(row)
+            if not (self._is_steady and row in self._alone):
+                self._note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
             self.derived.note(key)

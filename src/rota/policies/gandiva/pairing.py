@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Cells, Floats, cells
@@ -98,6 +99,7 @@ class PairTrials:
         if self._cells is None:
             self._cells = cells(self._utilisation())
         use_of, leave_some = self._cells, 0
+        row: Any
         for row in home["circle"]:
             use: float = use_of[row]
             if use < 1.0:

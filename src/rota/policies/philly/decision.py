@@ -15,6 +15,7 @@ from bisect import bisect_right
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Role
+from rota.model.whole import whole_grant
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, LatestAttempt
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
@@ -287,7 +288,7 @@ class PhillyDecision:
         devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row))))
         free.put_all(devices)
         share: float = self.snapshot.jobs.table.gpu_share.item(row)
-        grant = Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+        grant = whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
         return (grant if len(devices) == gpus and self.fit.admits(self.scratch, grant) else None), devices
 
     def _start(self, row: int, grant: Grant | None) -> bool:

@@ -10,6 +10,7 @@ from mypy_extensions import mypyc_attr
 
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
+from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place, consolidate
 from rota.table.free import mask_of, nodes_in
@@ -80,7 +81,7 @@ class Fitter:
             devices = self._fed_devices(scratch, row, gpus, share, nodes)
         if devices is None:
             return None
-        return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+        return whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
 
     def room_wanted(self, row: int) -> Room:
         """Without so much room `row` finds no place; empty if counting devices does not tell."""

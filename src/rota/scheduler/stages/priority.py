@@ -17,6 +17,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
+from rota.model.whole import whole_grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
@@ -200,7 +201,7 @@ class ByPriority:
             devices = place(free, gpus_of[row])
             assert devices is not None or self.by_count, "counting said that the job fits"
             if devices is not None:
-                grants.append(Grant(row, devices))
+                grants.append(whole_grant(row, devices))
         return grants
 
     # -- where it matters which GPUs ------------------------------------------------------------
