@@ -92,6 +92,8 @@ class Fitter:
 
     def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
         """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
+        if not scratch.counts_hosts:
+            return self._nodes_by_type(row)
         gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
         claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, gpus)
         if need:
@@ -111,6 +113,8 @@ class Fitter:
 
     def admits(self, scratch: Occupancy, grant: Grant) -> bool:
         """True if CPU, memory and hard quotas allow `grant`, on devices that the job accepts."""
+        if not scratch.counts_hosts:
+            return True
         types = {int(self.cluster.device_type[device]) for device in grant.devices}
         claim = len(grant.devices) * grant.share
         return all(self._within_quota(scratch, grant.job, claim, type_code) for type_code in types) and all(
