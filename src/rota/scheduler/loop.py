@@ -402,10 +402,11 @@ class Loop:
         exchanges = self._exchanges(decision)
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
-        if exchanges and not state.special and self._swap(decision):
+        if exchanges and self._swap(decision):
             return
         changes: list[Change] = []
-        out = put_out(state, decision, self.world) if state.special and decision.grants else ()
+        limited = state.special and decision.grants and not self._is_plain  # else nobody asks for memory
+        out = put_out(state, decision, self.world) if limited else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
         for row in decision.preempt:
             state.count_preemption(row)

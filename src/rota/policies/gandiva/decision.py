@@ -57,7 +57,7 @@ class GandivaDecision:
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
-        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
+        self._is_bare = snapshot.is_bare
         self.gpus = snapshot.occupancy.free.size
         self.homes = derived.homes
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
@@ -319,13 +319,20 @@ class GandivaDecision:
     def _is_simple(self, key: int, home: ServerGroup) -> bool:
         """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""
         return (
-            self._counts
-            and len(home["nodes"]) == 1
+            len(home["nodes"]) == 1
+            and self._counts(home["circle"])
             and not home["pairs"]
             and key not in self.moved
             and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
             and not (self._packs and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
         )
+
+    def _counts(self, rows: Sequence[int]) -> bool:
+        """True if counting GPUs says which of `rows` can run together on nodes that they may use."""
+        if not self._is_bare:
+            return False
+        grounds = self.grounds
+        return grounds.all_are_whole or all(grounds.whole[row] for row in rows)
 
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
@@ -352,7 +359,8 @@ class GandivaDecision:
         rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
             self._note_rate(row)
-        places = RunnerPlacement(self.snapshot, rows)
+        counts = not self.derived.without_gpus and self._counts(rows)
+        places = RunnerPlacement(self.snapshot, rows, counts=counts)
         runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]
         runners += [Runner(row, -1, 0) for row in sorted(self.derived.without_gpus)]
         return places.place(runners)
