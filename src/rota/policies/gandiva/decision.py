@@ -34,7 +34,7 @@ from rota.table.state import Phase
 
 # As in `loop`: with plain integers nothing is looked up, and no flag is made of the result.
 _CAPACITY, _SHAKEN = int(Event.CAPACITY), int(Event.FAILURE | Event.CAPACITY)
-_PENDING, _RUNNING, _ALONE = int(Phase.PENDING), int(Phase.RUNNING), int(Role.ALONE)
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 class GandivaDecision:
@@ -65,10 +65,6 @@ class GandivaDecision:
         self.growth = Growth(snapshot, parameters, self.homeless)
         self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches
         self._packs: bool = parameters.packing
-        self._alone: dict[int, float] = memory["alone"]
-        self._is_steady: bool = snapshot.is_steady
-        """True if every job has only ever run at full speed: a rate that is known is that."""
-        self._since_of = snapshot.by_row.since_of
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
@@ -248,7 +244,7 @@ class GandivaDecision:
             self.due.update((source, target))
             self.moved.update((source, target))
             self._fall_apart(source)
-            self._note_rate(row)
+            self.trials.note_rate(row)
             if row in self.memory["alone"]:
                 check_s = self.now + self.p.quantum
                 self.memory["moves"][row] = [source, self.memory["alone"][row], check_s]
@@ -260,7 +256,7 @@ class GandivaDecision:
         for row, (source, before, check_s) in list(self.memory["moves"].items()):
             if self.now < check_s:
                 continue
-            if not self._runs_alone(row):
+            if not self.trials.runs_alone(row):
                 self.memory["moves"][row][2] = self.now + self.p.quantum
                 continue
             del self.memory["moves"][row]
@@ -273,18 +269,6 @@ class GandivaDecision:
                 self.homes.add(row, source, self.sizes[row])
                 self.due.update((here, source))
                 self.moved.update((here, source))
-
-    def _runs_alone(self, row: int) -> bool:
-        """True if it runs, for some time now, with nobody beside it on as many GPUs as it asked for."""
-        grant = self.snapshot.grants.get(row)
-        if grant is None or grant.role != _ALONE or len(grant.devices) != self.sizes[row]:
-            return False
-        since: float = self._since_of[row]
-        return since < self.now
-
-    def _note_rate(self, row: int) -> None:
-        if self._runs_alone(row):
-            self._alone[row] = self.snapshot.rate(row)
 
     # -- who runs ----------------------------------------------------------------------------------
 
@@ -332,7 +316,7 @@ class GandivaDecision:
         if not self._is_bare:
             return False
         grounds = self.grounds
-        return grounds.all_are_whole or all(grounds.whole[row] for row in rows)
+        return grounds.all_whole_gpus or all(grounds.whole_gpus[row] for row in rows)
 
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
@@ -349,8 +333,7 @@ class GandivaDecision:
         if coming or leaving:
             swaps.swap(home["nodes"][0], coming, leaving)
         for row in leaving:
-            if not (self._is_steady and row in self._alone):
-                self._note_rate(row)
+            self.trials.note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
             self.derived.note(key)
@@ -358,7 +341,7 @@ class GandivaDecision:
     def _place_runners(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
         rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
-            self._note_rate(row)
+            self.trials.note_rate(row)
         counts = not self.derived.without_gpus and self._counts(rows)
         places = RunnerPlacement(self.snapshot, rows, counts=counts)
         runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]

@@ -34,8 +34,8 @@ from __future__ import annotations
 
 from rota.knowledge.needs import Knowledge
 from rota.model.tenants import Between
+from rota.policies.philly.kept import PhillyRun
 from rota.policies.philly.parameters import PhillyParameters
-from rota.policies.philly.serving import Serving
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -55,7 +55,7 @@ class Philly:
 
     def __init__(self, parameters: PhillyParameters | None = None) -> None:
         self.parameters = parameters or PhillyParameters()
-        self._serving = Serving(self.parameters)
+        self._run = PhillyRun(self.parameters)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        return self._serving.decide(snapshot, memory)
+        return self._run.decide(snapshot, memory)

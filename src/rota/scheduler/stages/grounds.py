@@ -18,9 +18,9 @@ class Grounds:
         self._sizes: list[int] = cluster.node_gpus.tolist()
         self.kind: list[int] = request_kinds(jobs, cluster).tolist()
         """Equal for jobs that could run on the same nodes and ask for as much of them."""
-        self.whole: list[bool] = whole_rows(jobs, cluster).tolist()
+        self.whole_gpus: list[bool] = whole_rows(jobs, cluster).tolist()
         """True for jobs that ask for whole GPUs and nothing else: on their nodes counting says who fits."""
-        self.all_are_whole = all(self.whole)
+        self.all_whole_gpus = all(self.whole_gpus)
         self.demand: list[float] = (jobs.gpus * jobs.gpu_share).tolist()
         """GPUs that each job asks for; less than one for a job that asks for a share."""
         self.stretches: list[bool] = (jobs.gpus_max > jobs.gpus).tolist()

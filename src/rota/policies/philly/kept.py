@@ -33,7 +33,7 @@ class _Place:
         """True if the candidate nodes of an attempt depend on nothing but free GPUs."""
 
 
-class Serving:
+class PhillyRun:
     """Makes the decisions of one run; all that it keeps is a cache of memory and snapshot."""
 
     def __init__(self, parameters: PhillyParameters) -> None:
