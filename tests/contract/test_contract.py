@@ -5,9 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from play import finishes, play, starts, trace_of
+from play import finishes, play, trace_of
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import systems
 from rota.testing import check_policy, variants
 from rota.worlds.simulated.faults import Fault
@@ -61,39 +60,6 @@ def test_a_limit_that_is_reached_right_after_an_end_undoes_nothing() -> None:
 
 
 HOSTS = Cluster.build([NodeShape(count=2, gpus=2, cpus=8, memory_gib=64, levels={"vc": "default"})])
-
-
-def hopeless(name: str, **demand: float) -> object:
-    return pytest.param(demand, id=name)
-
-
-LIMITED = Cluster.build(
-    [NodeShape(count=2, gpus=4, cpus=16, memory_gib=64, gpu_memory_gib=16, levels={"vc": "default"})],
-    Tenants.of(Tenant("default", quota_gpus=2, hard=True)),
-)
-
-
-@pytest.mark.parametrize(
-    "policy", [*DEFAULTS, "fifo:skip=yes", "fifo:backfill=easy", "tiresias:mode=artifact"]
-)
-@pytest.mark.parametrize(
-    "demand",
-    [
-        hopeless("cores", cpus=20.0),
-        hopeless("memory", memory_gib=65.0),
-        hopeless("device memory", gpu_memory_gib=17.0),
-        hopeless("quota", gpus=4),
-        hopeless("type", gpu_types=1),
-    ],
-)
-def test_who_can_never_run_is_refused_and_delays_nobody(policy: str, demand: dict[str, float]) -> None:
-    """The first of two jobs asks for what no node, no device and no quota ever gives."""
-    gpus = int(demand.get("gpus", 1))
-    columns = {name: [value, 0] for name, value in demand.items() if name != "gpus"}
-    trace = trace_of(f"A {gpus}x10 B 1x10@1", type_names=("H100",), **columns)
-    record = play(policy, trace, LIMITED)
-    assert record.jobs["state"].to_list() == ["REJECTED", "COMPLETED"]
-    assert starts(record)["B"] < 361  # a round of max_min
 
 
 TWO_GPUS_EACH = Cluster.build([NodeShape(count=2, gpus=4, cpus=8, levels={"vc": "default"})])

@@ -95,6 +95,8 @@ class Loop:
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
+        self.said: Mapping[int, Constraint] = {}
+        """Why jobs wait, in the words of the policy's last decision."""
         self._levers: frozenset[Lever] | None = getattr(policy, "levers", None)
         """What the policy has said that it may do; None if it said nothing: anything."""
         self._noted = len(self.state.log)
@@ -287,6 +289,7 @@ class Loop:
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
         self.memory = decision.memory
+        self.said = decision.reasons
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
         for row, promise in decision.promises.items():
