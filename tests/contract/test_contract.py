@@ -65,14 +65,12 @@ HOSTS = Cluster.build([NodeShape(count=2, gpus=2, cpus=8, memory_gib=64, levels=
 TWO_GPUS_EACH = Cluster.build([NodeShape(count=2, gpus=4, cpus=8, levels={"vc": "default"})])
 
 
-@pytest.mark.parametrize(
-    "policy", [one for one in DEFAULTS if one not in ("gandiva", "gandiva_fair", "philly", "prerun")]
-)
+@pytest.mark.parametrize("policy", DEFAULTS)
 def test_a_gang_whose_nodes_feed_a_part_of_it_each(policy: str) -> None:
-    """Four GPUs of four cores each on nodes of eight cores: two on each."""
-    trace = trace_of("A 4x10 B 1x10@1", cpus=[16.0, 1.0])
+    """Four GPUs of four cores each on nodes of eight cores: two on each; D needs all four of a node."""
+    trace = trace_of("A 4x10 B 1x10@1 C 3x10@1 D 4x10@2", cpus=[16.0, 1.0, 9.0, 8.0])
     record = play(policy, trace, TWO_GPUS_EACH)
-    assert record.jobs["state"].to_list() == ["COMPLETED"] * 2
+    assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
     assert record.intervals.filter(pl.col("job") == 0)["nodes"].to_list()[0] == [0, 0, 1, 1]
 
 
