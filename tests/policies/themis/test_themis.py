@@ -217,7 +217,12 @@ def test_who_waits_is_told_its_rho_and_until_when():
 @pytest.mark.parametrize(
     ("jobs", "at_s", "row", "said"),
     [
-        ("A 4x3000 B 4x100@10", 700, 0, ["ρ = ", "has run 100% of", "ends in 8m 20s", "offered to job B as well"]),
+        (
+            "A 4x3000 B 4x100@10",
+            700,
+            0,
+            ["ρ = ", "has run 100% of", "ends in 8m 20s", "offered to job B as well"],
+        ),
         ("A 4x3000 B 4x100@10", 700, 1, ["ρ = ", "has run 0% of", "A, leased for another 8m 20s"]),
         ("A 4x3000 B 4x900@10 C 4x950@20", 700, 2, ["2nd worst of 2 that want", "before it: job B"]),
         ("A 4x3000", 1300, 0, ["finishes at ρ = 1", "ends in 18m 20s, to be renewed: nobody waits"]),

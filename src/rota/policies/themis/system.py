@@ -46,7 +46,6 @@ from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.trial import admit_placed
 from rota.scheduler.targets import RHO, Targets
 from rota.solvers.auction import fractions_kept, kept_of
-from rota.table.occupancy import Occupancy
 
 
 def _is_paper(parameters: ThemisParameters) -> bool:
