@@ -48,7 +48,7 @@ def standings(
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldApp:
     """What an app was told when GPUs were last handed out."""
 
     rows: tuple[int, ...]
@@ -65,7 +65,7 @@ class LeaseTurns:
 
     spreads = True
 
-    def __init__(self, told: Sequence[Told], won: Sequence[int], until: Mapping[int, float]) -> None:
+    def __init__(self, told: Sequence[ToldApp], won: Sequence[int], until: Mapping[int, float]) -> None:
         self._told = {row: app for app in told for row in app.rows}
         self._in_want = sorted((app for app in told if app.place >= 0), key=lambda app: app.place)
         self._won = won

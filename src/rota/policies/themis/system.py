@@ -36,7 +36,7 @@ from rota.policies.themis.exact import settle
 from rota.policies.themis.leases import Leases
 from rota.policies.themis.market import OpenMarket, Tables
 from rota.policies.themis.parameters import ThemisMode, ThemisParameters
-from rota.policies.themis.ranking import AppStanding, LeaseTurns, Told, standings
+from rota.policies.themis.ranking import AppStanding, LeaseTurns, ToldApp, standings
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -226,11 +226,11 @@ def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
     }
 
 
-def _told(market: OpenMarket, standing: list[AppStanding], order: list[int]) -> list[Told]:
+def _told(market: OpenMarket, standing: list[AppStanding], order: list[int]) -> list[ToldApp]:
     """How apps stand once everything is handed out, and at which places of `order` they stood before."""
     place = {i: at for at, i in enumerate(order)}
     return [
-        Told(app.rows, math.exp(-value) if held else math.inf, stands.at_best, place.get(i, -1))
+        ToldApp(app.rows, math.exp(-value) if held else math.inf, stands.at_best, place.get(i, -1))
         for i, (app, value, held, stands) in enumerate(
             zip(market.apps, market.values, market.holds, standing, strict=True)
         )
