@@ -33,6 +33,14 @@ def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
         yield f"Refused, since this cluster could never run it: job {trace.jobs.ids[kind[0]]}: {why}{more}."
 
 
+def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
+    """What the runs of `trace` on `cluster` leave to say."""
+    yield from policy_refusal_remarks(records, trace, cluster)
+    yield from stuck_remarks(records)
+    yield from nodes_remarks(records)
+    yield from slow_engine_remarks(records)
+
+
 def policy_refusal_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
     """Whom a policy refused although the cluster could run it, and why it refused the first."""
     hopeless = np.flatnonzero(~feasible_rows(trace.jobs, cluster)).tolist()
