@@ -18,6 +18,7 @@ import numpy as np
 from rota.model.grants import Can, Code, Constraint, Grant
 from rota.policies.elasticflow.asks import asks_of
 from rota.policies.elasticflow.backward import BackwardPlanner, Planned, SlotPlan, Steps, changed
+from rota.policies.elasticflow.events import EventList
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -32,7 +33,7 @@ class ElasticFlowArtifact:
     """All jobs planned anew at each moment at which it is asked, once.
 
     Memory    `rows`     live rows that were accepted
-              `changes`  moments of planned changes that are to be seen (`ef` keeps those of earlier plans)
+              with `refuse=no`  that of `EventList`
               `asked_s`, `about`, `wake_s`  the moment of the last decision, all jobs then, what it waits for
     """
 
@@ -53,12 +54,20 @@ class ElasticFlowArtifact:
         live = [job for job in jobs if job.ask.row in known or job.ask.held]
         live, refused = self._admit(planner, live, new)
         memory["rows"] = sorted(job.ask.row for job in live)
-        ordered = ArtifactSurplus(planner, live, _plan(planner, live)[1]).hand_out()
+        free = _plan(planner, live)[1]
+        events = None if self.parameters.refuse else EventList(memory, snapshot.now, live)
+        ordered = ArtifactSurplus(planner, live, free, events).hand_out()
+        if events is None:
+            change_s = min((job.plan.change_s for job in ordered), default=math.inf)
+            ordered.sort(key=lambda job: -job.gpus)
+        else:
+            change_s = events.close(memory, ordered)
+            ordered = _by_nodes(snapshot, ordered, events.began)
         shares = {job.ask.row: job.gpus for job in ordered}
         grants, preempt = _place(snapshot, ordered, shares, is_alone=not fixed)
         reasons = {row: _LATER for row, gpus in shares.items() if not gpus}
         reject = {job.ask.row: _REFUSED for job in refused}
-        wake_s = min(self._change(memory, snapshot.now, ordered), sizes.again_s)
+        wake_s = min(change_s, sizes.again_s)
         about = [row for row in about if row not in reject]
         memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s}
         return Decision(memory, grants, preempt, reject=reject, reasons=reasons, wake=Wake(wake_s, Event.ANY))
@@ -78,16 +87,6 @@ class ElasticFlowArtifact:
         gone = {job.ask.row for job in refused}
         return [*live, *(job for job in new if job.ask.row not in gone)], refused
 
-    def _change(self, memory: Memory, now: float, jobs: Sequence[Planned]) -> float:
-        """The next planned change, unless a job ends then: its end is seen instead, when it has paid."""
-        coming = {job.plan.change_s for job in jobs if job.plan.change_s > now}
-        if self.parameters.refuse:
-            return min(coming, default=math.inf)
-        kept = {at_s for at_s in memory.get("changes", ()) if at_s > now}
-        ends = {job.plan.end_s for job in jobs}
-        memory["changes"] = sorted(at_s for at_s in kept | coming if at_s < math.inf and at_s not in ends)
-        return min(memory["changes"], default=math.inf)
-
 
 def _plan(planner: BackwardPlanner, jobs: list[Planned]) -> tuple[bool, Steps]:
     """Plan `jobs` by deadline: whether all are in time, and what stays free."""
@@ -105,8 +104,11 @@ def _plan(planner: BackwardPlanner, jobs: list[Planned]) -> tuple[bool, Steps]:
 class ArtifactSurplus:
     """GPUs that are free now, level by level, to the job whose GPU time grows most for each of them."""
 
-    def __init__(self, planner: BackwardPlanner, jobs: list[Planned], free: Steps) -> None:
-        self._planner, self._jobs, self._free = planner, jobs, free
+    def __init__(
+        self, planner: BackwardPlanner, jobs: list[Planned], free: Steps, events: EventList | None = None
+    ) -> None:
+        """`events` is told who is raised."""
+        self._planner, self._jobs, self._free, self._events = planner, jobs, free, events
         self._left = planner.gpus - sum(job.gpus for job in jobs)
         self._raised: dict[int, SlotPlan] = {}
         self._keys: dict[int, float] = {}
@@ -121,6 +123,8 @@ class ArtifactSurplus:
             raised = self._raised.get(job.ask.row) or self._raise(job)
             self._free = changed(changed(self._free, job.plan, 1), raised, -1)
             job.gpus, job.plan = job.next_level, raised
+            if self._events is not None:
+                self._events.raised(job)
             self._sort([one for one in self._jobs if one.next_level > one.gpus])
         return self._jobs
 
@@ -152,10 +156,19 @@ class ArtifactSurplus:
         return self._planner.plan(job, changed(self._free, job.plan, 1), job.next_level)
 
 
+def _by_nodes(snapshot: Snapshot, jobs: Sequence[Planned], began: Sequence[int]) -> list[Planned]:
+    """In the order in which `ef` places: whole nodes first, then the largest; of those who `began` first."""
+    node_gpus = int(snapshot.cluster.node_gpus.max())
+    by_row = {job.ask.row: job for job in jobs}
+    after = set(by_row).difference(began)
+    ordered = [by_row[row] for row in began] + [job for job in jobs if job.ask.row in after]
+    return sorted(ordered, key=lambda job: -min(job.gpus, node_gpus))
+
+
 def _place(
     snapshot: Snapshot, jobs: Sequence[Planned], shares: dict[int, int], *, is_alone: bool
 ) -> tuple[list[Grant], list[int]]:
-    """From the first GPU on, the largest first; by buddies where GPUs are not all alike."""
+    """From the first GPU on, one after the other; by buddies where GPUs are not all alike."""
     node_gpus = set(snapshot.cluster.node_gpus.tolist())
     is_simple = snapshot.plain and is_alone and len(node_gpus) == 1 and not snapshot.occupancy.down
     powers = all(gpus & (gpus - 1) == 0 for gpus in [*shares.values(), *node_gpus])
@@ -163,7 +176,7 @@ def _place(
     if not (is_simple and powers and bool((snapshot.jobs.can(rows) == int(Can.ALL)).all())):
         return carry_out_whole(snapshot, shares)
     grants, first = [], 0
-    for job in sorted(jobs, key=lambda job: -job.gpus):
+    for job in jobs:
         if job.gpus:
             grant = Grant(job.ask.row, tuple(range(first, first + job.gpus)))
             first += job.gpus
