@@ -11,9 +11,11 @@ done since.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 
-from rota.policies.elasticflow.backward import Planned
+from rota.policies.elasticflow.asks import ShareAsk
+from rota.policies.elasticflow.hand_out import Climbed
 from rota.scheduler.decision import Memory
 
 _NEARLY = 1e-9
@@ -23,47 +25,54 @@ class EventList:
     """Ends and noted changes while one decision is made.
 
     Memory    `noted`    moments of planned changes, ascending
-              `planned`  per row, when it was planned to end, on how many GPUs, and the work it had left then
+              `planned`  per row, when it was planned to end, how fast it was to be, and what it had left
               `began`    rows that have been given GPUs, in the order in which they first were
               `asked_s`  the moment of the last decision
     """
 
-    def __init__(self, memory: Memory, now: float, jobs: Sequence[Planned]) -> None:
-        """`jobs` are planned anew, in order of their deadlines."""
-        live = {job.ask.row: job for job in jobs}
+    def __init__(self, memory: Memory, now: float, asks: Sequence[ShareAsk], got: Climbed) -> None:
+        """`got` is what becomes of `asks`, by deadline."""
+        self._asks, self._got = asks, got
+        live = {ask.row: ask for ask in asks}
         self._noted = {at_s for at_s in memory.get("noted", ()) if at_s > now}
         self.began: list[int] = [row for row in memory.get("began", ()) if row in live]
         elapsed_s = now - memory.get("asked_s", now)
         self._ends = {
-            row: end_s + (_stood_s(live[row], gpus, work, elapsed_s) if gpus else 0.0)
-            for row, (end_s, gpus, work) in memory.get("planned", {}).items()
+            row: end_s + (_stood_s(work, live[row].work, speed, elapsed_s) if speed else 0.0)
+            for row, (end_s, speed, work) in memory.get("planned", {}).items()
             if row in live
         }
-        for job in jobs:
-            self._move(job.ask.row, job.plan.end_s)
-        fresh = set(live).difference(self.began)
-        for job in sorted((live[row] for row in fresh), key=lambda job: (job.ask.submit_s, job.ask.row)):
-            if job.gpus:
-                self.began.append(job.ask.row)
-            else:
-                self._noted.update([at_s for at_s, gpus in job.plan.steps if gpus][:1])
+        for ask, end_s in zip(asks, got.first_ends, strict=True):
+            self._move(ask.row, end_s)
+        self._begin()
+        for place, end_s in got.raised:
+            row = asks[place].row
+            self._move(row, end_s)
+            if row not in self.began:
+                self.began.append(row)
 
-    def raised(self, job: Planned) -> None:
-        """`job` has just been given more GPUs, and a plan with them."""
-        self._move(job.ask.row, job.plan.end_s)
-        if job.ask.row not in self.began:
-            self.began.append(job.ask.row)
+    def _begin(self) -> None:
+        """Who is planned to have GPUs now begins, by arrival; of the others it is noted when they will."""
+        asks, got, began = self._asks, self._got, set(self.began)
+        fresh = [place for place, ask in enumerate(asks) if ask.row not in began]
+        for place in sorted(fresh, key=lambda place: (asks[place].submit_s, asks[place].row)):
+            if got.first_gpus[place]:
+                self.began.append(asks[place].row)
+            elif got.begins[place] < math.inf:
+                self._noted.add(got.begins[place])
 
-    def close(self, memory: Memory, jobs: Sequence[Planned]) -> float:
+    def close(self, memory: Memory) -> float:
         """All is given out: remember the list; returns the next moment noted in it."""
-        began = set(self.began)
-        self._noted.update(
-            job.plan.change_s for job in jobs if job.ask.row in began and job.plan.change_s < math.inf
-        )
-        memory["planned"] = {job.ask.row: [job.plan.end_s, job.gpus, job.work] for job in jobs}
-        by_row = {job.ask.row: job for job in jobs}
+        asks, got, began = self._asks, self._got, set(self.began)
+        changes = zip(asks, got.changes, strict=True)
+        self._noted.update(at_s for ask, at_s in changes if ask.row in began and at_s < math.inf)
+        memory["planned"] = {
+            ask.row: [end_s, _speed(ask, gpus), ask.work]
+            for ask, end_s, gpus in zip(asks, got.ends, got.gpus, strict=True)
+        }
+        holds = {ask.row for place, ask in enumerate(asks) if got.gpus[place]}
         for row in self.began:
-            if by_row[row].gpus:
+            if row in holds:
                 self._leave(row)
         memory["noted"], memory["began"] = sorted(self._noted), self.began
         return min(self._noted, default=math.inf)
@@ -80,8 +89,12 @@ class EventList:
             self._noted.discard(end_s)
 
 
-def _stood_s(job: Planned, gpus: int, work: float, elapsed_s: float) -> float:
-    """For how long `job` has stood still on `gpus` GPUs since the last decision, when it had `work` left."""
-    speed = job.speeds[job.index(gpus)]
-    needed_s = math.ceil(work / speed - _NEARLY)
-    return round(min(elapsed_s, needed_s) - (work - job.work) / speed)
+def _speed(ask: ShareAsk, gpus: int) -> float:
+    """Work a second on so many GPUs, which are one of its levels."""
+    return ask.levels.rates.item(bisect_left(ask.levels.gpus, gpus))
+
+
+def _stood_s(before: float, left: float, speed: float, elapsed_s: float) -> float:
+    """For how long a job has stood still since the last decision, when it had so much work before it."""
+    needed_s = math.ceil(before / speed - _NEARLY)
+    return round(min(elapsed_s, needed_s) - (before - left) / speed)
