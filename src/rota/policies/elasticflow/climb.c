@@ -396,9 +396,10 @@ static void plan_all(Climb *all)
  * `table` is the first entry of each job in `levels` and `speeds`, `tops` the place of its largest level there.
  * Out: by job its GPUs now, when it ends and when its plan changes next; before anything was handed out, its GPUs,
  * when it ends, is done and first has some; the order that the last step left; and of each step who was raised, and
- * when that one ends since.  Returns an error, or 0.
+ * when that one ends since.  Returns an error, or 0.  The number in its name changes with its arguments, so that a
+ * library built of other sources is left alone.
  */
-int climb(
+int climb_1(
     int64_t count, const int64_t *table, const int64_t *tops, const int64_t *levels, const double *speeds,
     const double *work, const double *due, int64_t gpus, double now, double slot, int gives, int64_t *has,
     int64_t *first_has, int64_t *order, int64_t *raised, int64_t *steps, double *end, double *changes,

@@ -31,10 +31,12 @@ def climbed(asks: Sequence[ShareAsk], gpus: int, now: float, slot_s: float, *, g
 
 @cache
 def _library() -> ctypes.CDLL | None:
+    """The library, if it is there and built of these sources."""
     try:
-        return ctypes.CDLL(str(LIBRARY))
+        library = ctypes.CDLL(str(LIBRARY))
     except OSError:
         return None
+    return library if hasattr(library, "climb_1") else None
 
 
 def _in_c(
@@ -57,7 +59,7 @@ def _in_c(
     whole = np.array([*tables, *tops, *levels], dtype=np.int64)
     real = np.array([*speeds, *[ask.work for ask in asks], *due], dtype=np.float64)
     counts, moments = np.zeros(3 * count + steps + 1, dtype=np.int64), np.zeros(5 * count + steps)
-    failed = library.climb(
+    failed = library.climb_1(
         ctypes.c_int64(count),
         *_parts(whole, (0, count, 2 * count)),
         *_parts(real, (0, len(speeds), len(speeds) + count)),
