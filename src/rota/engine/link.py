@@ -22,7 +22,7 @@ from rota.client.http import Refused, Unreachable, route
 from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.silence import Contact
-from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
+from rota.wire.sync import PROTOCOL, Fetch, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalCall
 
 LOG = logging.getLogger("rota.agent")
@@ -123,6 +123,7 @@ class Link:
             wait_s=0.0,
             sent_s=time.time(),
             boot_id=self._boot_id,
+            protocol=PROTOCOL,
             leaving=True,
         )
         try:
@@ -182,6 +183,7 @@ class Link:
             wait_s=wait_s,
             sent_s=time.time(),
             boot_id=self._boot_id,
+            protocol=PROTOCOL,
             reports=parcel.reports,
             complete=complete,
             devices=parcel.devices,
