@@ -13,7 +13,7 @@ LOOK_S = 0.05
 MODES = ("silent", "refused", "slow", "upward", "downward", "reset")
 """`silent`: nothing comes through, and arrives once the line is well; `refused`: connections are closed at
 once; `slow`: each piece takes `SLOW_S`; `upward` and `downward`: the controller, or the agent, is told that
-nothing more comes while the other way stays open; `reset`: what is under way is lost, new ones come through."""
+nothing more comes while the other way stays open; `reset`: what is under way is lost, new ones pass."""
 SLOW_S = 0.7
 
 

@@ -85,59 +85,65 @@ def taken(lock: int, how: int) -> bool:
 
 
 class Slots:
-    """The devices of this rank: nobody else works on them while it does.
+    """The cores of this rank's slots: nobody else works on them while it does.
 
-    Whoever works on one holds the lock of a file of its own in the slot's folder.
+    Where FOLDER/slots says that no two slots share a core, whoever works on one holds the lock of a file of
+    its own in the core's folder.  (The environment says where it began; a suspended one may go on elsewhere.)
     """
 
     def __init__(self, folder: Path) -> None:
         node = os.environ["ROTA_NODES"].splitlines()[int(os.environ["ROTA_NODE_RANK"])]
-        devices = filter(None, os.environ["ROTA_LOCAL_DEVICES"].split(","))
         self.shared = ""
-        """The first slot on which somebody was met, and who."""
-        self._mine: dict[Path, int] = {}
-        for device in devices:
-            slot = folder / f"slot-{node}-{device}"
-            slot.mkdir(exist_ok=True)
-            path = slot / str(os.getpid())
-            self._mine[path] = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        """The first core on which somebody was met, and who."""
+        self._prefix = folder / f"core-{node}-"
+        self._is_told = (folder / "slots").exists()
+        self._locks: dict[int, int] = {}
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """For one step."""
-        for path, lock in self._mine.items():
-            end_s = time.monotonic() + LOCK_S
-            while not taken(lock, fcntl.LOCK_EX) and time.monotonic() < end_s:
-                time.sleep(LOOK_S)
-            for other in path.parent.iterdir():
-                if other != path and meets(other):
-                    self.shared = self.shared or f"{path.parent.name} with process {other.name}"
+        cores = os.sched_getaffinity(0) if self._is_told else set()
+        for core in cores:
+            self._enter(core)
         try:
             yield
         finally:
-            for lock in self._mine.values():
-                fcntl.flock(lock, fcntl.LOCK_UN)
+            for core in cores:
+                fcntl.flock(self._locks[core], fcntl.LOCK_UN)
+
+    def _enter(self, core: int) -> None:
+        folder = Path(f"{self._prefix}{core}")
+        mine = folder / str(os.getpid())
+        if core not in self._locks:
+            folder.mkdir(exist_ok=True)
+            self._locks[core] = os.open(mine, os.O_RDWR | os.O_CREAT, 0o666)
+        end_s = time.monotonic() + LOCK_S
+        while not taken(self._locks[core], fcntl.LOCK_EX) and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+        for other in folder.iterdir():
+            if other != mine and meets(other, core):
+                self.shared = self.shared or f"{folder.name} with process {other.name}"
 
 
-def meets(other: Path) -> bool:
-    """Whether the process of this file works on the slot for as long as we look at it without a break."""
+def meets(other: Path, core: int) -> bool:
+    """Whether the process of this file works on the core for as long as we look at it without a break."""
     looks = 0
     while looks < LOOKS:
         began_s = time.monotonic()
-        if not works(other.name) or is_free(other):
+        if not works(other.name, core) or is_free(other):
             return False
         time.sleep(LOOK_S)
         looks = looks + 1 if time.monotonic() - began_s < GAP_S else 0
     return True
 
 
-def works(pid: str) -> bool:
-    """Whether a process is neither stopped nor gone."""
+def works(pid: str, core: int) -> bool:
+    """Whether a process is neither stopped nor gone, nor elsewhere."""
     try:
-        state = Path(f"/proc/{pid or 0}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "TtZX" and core in os.sched_getaffinity(int(pid))
     except OSError:
         return False
-    return state not in "TtZX"
 
 
 def goes_on(folder: Path, steps: int, done: int) -> bool:

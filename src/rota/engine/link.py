@@ -175,7 +175,7 @@ class Link:
 
     def _ask(self, asked: QuestionBasis, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
         """One question and its answer."""
-        asked_s = time.monotonic()
+        asked_s = self._contact.clock()
         request = SyncRequest(
             incarnation=self._incarnation,
             seen=asked.seen,
