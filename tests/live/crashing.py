@@ -13,13 +13,14 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from live_cluster import LiveCluster, processes_under
+from live_cluster import ENDED, LiveCluster, processes_under
 
 from rota.client import Refused, Unreachable
 
 WITNESS = Path(__file__).with_name("witness.py")
 KINDS = ("shim", "agent", "policy", "controller", "all")
 WEIGHTS = (35, 25, 15, 20, 5)
+FAILED = frozenset(ENDED) - {"COMPLETED"}
 POLICIES = ("las:quantum=0.8", "tiresias:limits=1", "fifo:skip=yes")
 
 
@@ -159,7 +160,9 @@ def drain(live: Tended, load: Load, patience_s: float = 300.0) -> None:
     left: list[str] = list(load.ids)
     while left:
         live.respawn()
-        left = [id for id in left if job(live, id)["state"] != "COMPLETED"]
+        views = [job(live, id) for id in left]
+        left = [str(one["id"]) for one in views if one["state"] != "COMPLETED"]
+        assert not (failed := [one for one in views if one["state"] in FAILED]), failed
         seen = {id: job(live, id) for id in left[:3]} if time.monotonic() > end_s else {}
         assert not seen, f"jobs {left} have not completed: {seen}\n{live.logs()}"
         time.sleep(0.05)
