@@ -31,7 +31,7 @@ from sqlalchemy import create_engine, select
 
 from rota.client import Client, Refused, Unreachable
 from rota.server.store import tables
-from rota.wire.sync import PROTOCOL
+from rota.wire.protocol import PROTOCOL
 
 OWN_CLOCK = Path(__file__).with_name("own_clock.py")
 LOST_AFTER_S = 5.0
@@ -242,8 +242,8 @@ def trouble_kill(storm: Storm) -> None:
     )
     kinds = ("shim", "agent", "policy", "controller") if kind == "all" else (kind,)
     for one in kinds:
-        for pid in storm.chooser.sample(live.pids(one), k=min(1, len(live.pids(one)))):
-            storm.done[f"killed {one}"] += killed(pid)
+        if pids := live.pids(one):
+            storm.done[f"killed {one}"] += killed(storm.chooser.choice(pids))
     if storm.chooser.random() < 0.3:
         time.sleep(storm.chooser.uniform(0.0, 1.0))  # the others go on without it
 
@@ -251,12 +251,13 @@ def trouble_kill(storm: Storm) -> None:
 def trouble_freeze(storm: Storm) -> None:
     """SIGSTOP, for a moment or for longer than a node may be silent."""
     live, kind = storm.live, storm.chooser.choice(("controller", "agent", "agent", "shim", "policy"))
-    for pid in storm.chooser.sample(pids := live.pids(kind), k=min(1, len(pids))):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-            lasts_s = storm.chooser.choice([0.5, 0.5 * LOST_AFTER_S, 2 * LOST_AFTER_S])
-            live.stopped[pid] = time.monotonic() + lasts_s
-            storm.done[f"frozen {kind}"] += 1
+    if not (pids := live.pids(kind)):
+        return
+    pid, lasts_s = storm.chooser.choice(pids), storm.chooser.choice([0.1, 0.5, 2.0]) * LOST_AFTER_S
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        live.stopped[pid] = time.monotonic() + lasts_s
+        storm.done[f"frozen {kind}"] += 1
 
 
 def trouble_cut(storm: Storm) -> None:

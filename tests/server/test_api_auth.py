@@ -25,7 +25,7 @@ from rota.server.auth import (
 )
 from rota.server.callers import Caller
 from rota.server.refusals import Forbidden
-from rota.wire.sync import PROTOCOL
+from rota.wire.protocol import PROTOCOL
 from rota.wire.views import UserView
 
 ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")

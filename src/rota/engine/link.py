@@ -22,7 +22,8 @@ from rota.client.http import Refused, Unreachable, route
 from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.silence import Contact
-from rota.wire.sync import PROTOCOL, Fetch, Piece, SyncReply, SyncRequest
+from rota.wire.protocol import PROTOCOL
+from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalCall
 
 LOG = logging.getLogger("rota.agent")

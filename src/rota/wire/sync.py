@@ -14,17 +14,13 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field, model_validator
 
 from rota.errors import InputError
 from rota.wire import numbers as n
+from rota.wire.protocol import FIRST_PROTOCOL, PROTOCOL, Ours
 from rota.wire.terminal import TerminalCall
 
-PROTOCOL, FIRST_PROTOCOL = 1, 1
-"""Ours, and that of agents which do not say theirs."""
-OTHER_PROTOCOL = "protocol"
-"""Kind of the error about an agent that speaks another one."""
 SAME_S = 0.001
 """Moments of submission that differ by less are one: they have been through a database."""
 
@@ -38,26 +34,6 @@ Remark = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x08\x0b-\x1f\x
 def are_two(submit_s: float, other_s: float) -> bool:
     """Whether these are moments of two submissions; 0.0, as older versions say it, is anybody's."""
     return bool(submit_s and other_s) and abs(submit_s - other_s) >= SAME_S
-
-
-def check_protocol(theirs: Any) -> Any:
-    """The protocol of an agent.  Raises PydanticCustomError for another one than ours, with a sentence for
-    whoever reads the agent's log: whatever else it says may mean something else."""
-    if theirs != PROTOCOL:
-        from rota import __version__
-
-        sentence = (
-            f"this agent speaks protocol {str(theirs)[:20]}, and the controller protocol {PROTOCOL}: install "
-            f"version {__version__} of Rota on the agent's machine, or the agent's on the controller's"
-        )
-        raise PydanticCustomError(OTHER_PROTOCOL, "{sentence}", {"sentence": sentence})
-    return theirs
-
-
-Ours = Annotated[
-    int, BeforeValidator(check_protocol), Field(validate_default=True, json_schema_extra={"const": PROTOCOL})
-]
-"""A protocol that has to be ours."""
 
 
 def check_node(name: str) -> str:
