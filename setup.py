@@ -63,6 +63,7 @@ HOT = [
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
+    "src/rota/policies/philly/moving.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
