@@ -196,7 +196,14 @@ def read_yaml(path: Path, *, must_exist: bool) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise InputError.at("is not a list of settings", file=path, expected="lines such as `policy: fifo`")
-    return content
+    return dict(_with_names(content))
+
+
+def _with_names(content: Any) -> Any:
+    """The same, with the name `on`, which YAML takes for a truth, as the text that it is."""
+    if isinstance(content, dict):
+        return {"on" if key is True else key: _with_names(value) for key, value in content.items()}
+    return [_with_names(value) for value in content] if isinstance(content, list) else content
 
 
 def parsed(name: str, value: Any, where: str) -> Any:
