@@ -3,8 +3,8 @@
 A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
-has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`)
-and the walk of the interior-point method (`solvers/inner_walk.c`).
+has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
+the walk of the interior-point method (`solvers/inner_walk.c`) and Pollux' breeding (`solvers/breeding.c`).
 """
 
 from __future__ import annotations
@@ -91,16 +91,20 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
-WALK = Extension(
-    "rota.solvers.libinner",
-    ["src/rota/solvers/inner_walk.c"],
-    libraries=["m"],
-    extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
-    optional=True,
-)
-"""No module but a library; without it `interior.py` walks with NumPy.  No contractions, so that all machines
-round alike."""
-IN_C = [SHIM, WALK]
+def library(name: str, source: str) -> Extension:
+    """No module but a library; what calls it does without by NumPy.  No contractions, so that all machines
+    round alike."""
+    return Extension(
+        f"rota.solvers.{name}",
+        [f"src/rota/solvers/{source}"],
+        libraries=["m"],
+        extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
+        optional=True,
+    )
+
+
+WALK, BREEDING = library("libinner", "inner_walk.c"), library("libbreeding", "breeding.c")
+IN_C = [SHIM, WALK, BREEDING]
 
 
 class BuildAll(build_ext):
@@ -134,7 +138,7 @@ class BuildAll(build_ext):
         """Its path below the folder of packages, or its name alone where that is all that is given."""
         if fullname.endswith("rota-shim"):
             return str(Path(*fullname.split(".")))
-        if fullname.endswith("libinner"):
+        if fullname.rpartition(".")[2].startswith("lib"):
             return str(Path(*fullname.split("."))) + ".so"
         return str(super().get_ext_filename(fullname))
 
