@@ -98,7 +98,7 @@ def library(name: str, source: str) -> Extension:
         f"rota.solvers.{name}",
         [f"src/rota/solvers/{source}"],
         libraries=["m"],
-        extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
+        extra_compile_args=["-std=gnu11", "-O3", "-ffp-contract=off"],
         optional=True,
     )
 

@@ -2,7 +2,7 @@
  *
  * A search among forty jobs is thousands of generations of small arrays, in which a call of NumPy costs more than
  * its arithmetic.  Here the same is done in loops: to the bit, since sums are of whole numbers and quotients
- * are taken as NumPy takes them.  States are [node, member, job]; `held` and `used` are room for 2 numbers a job.
+ * are taken as NumPy takes them.  States are [node, member, job].
  *
  * Called by `breeding.py`, which says what goes in and out.
  */
@@ -14,11 +14,12 @@
 
 typedef struct {
     int64_t nodes, jobs, most, most_nodes;
-    const int32_t *limit; /* [job, GPUs]: the largest number that it can use and that is no more */
-    const int32_t *room;  /* [node] */
+    const int16_t *limit; /* [job, GPUs]: the largest number that it can use and that is no more */
+    const int16_t *room;  /* [node] */
     const uint8_t *pinned;
     const int8_t *base;   /* [node, job] */
-    int32_t *held, *used; /* scratch, [job] each */
+    int16_t *held, *used; /* room to count in, [job] each, */
+    uint8_t *differs;     /* and this */
 } Rules;
 
 static int8_t *cells(const Rules *rules, int8_t *states, int64_t members, int64_t node, int64_t member)
@@ -26,16 +27,36 @@ static int8_t *cells(const Rules *rules, int8_t *states, int64_t members, int64_
     return states + (node * members + member) * rules->jobs;
 }
 
+/* GPUs of a member on a node. */
+static int16_t total(const int8_t *own, int64_t jobs)
+{
+    int16_t sum = 0;
+    for (int64_t job = 0; job < jobs; job++)
+        sum += own[job];
+    return sum;
+}
+
+/* Jobs on several nodes of which this is one. */
+static int16_t spread_on(const int8_t *restrict own, const int16_t *restrict used, int64_t jobs)
+{
+    int16_t spread = 0;
+    for (int64_t job = 0; job < jobs; job++)
+        spread += (own[job] > 0) & (used[job] > 1);
+    return spread;
+}
+
 /* GPUs and nodes of each job of a member. */
 static void count(const Rules *rules, int8_t *states, int64_t members, int64_t member)
 {
-    memset(rules->held, 0, rules->jobs * sizeof *rules->held);
-    memset(rules->used, 0, rules->jobs * sizeof *rules->used);
+    int16_t *restrict held = rules->held, *restrict used = rules->used;
+    int64_t jobs = rules->jobs;
+    memset(held, 0, jobs * sizeof *held);
+    memset(used, 0, jobs * sizeof *used);
     for (int64_t node = 0; node < rules->nodes; node++) {
-        const int8_t *own = cells(rules, states, members, node, member);
-        for (int64_t job = 0; job < rules->jobs; job++) {
-            rules->held[job] += own[job];
-            rules->used[job] += own[job] > 0;
+        const int8_t *restrict own = cells(rules, states, members, node, member);
+        for (int64_t job = 0; job < jobs; job++) {
+            held[job] += own[job];
+            used[job] += own[job] > 0;
         }
     }
 }
@@ -45,13 +66,12 @@ static void count(const Rules *rules, int8_t *states, int64_t members, int64_t m
 void part(const Rules *rules, int8_t *states, int64_t members, int64_t everybody)
 {
     for (int64_t member = 0; member < members; member++) {
-        int64_t spread = 0;
         count(rules, states, members, member);
-        for (int64_t job = 0; job < rules->jobs; job++)
-            spread += rules->used[job] > 1;
-        for (int64_t node = 0; spread > 1 && node < rules->nodes; node++) {
+        for (int64_t node = 0; node < rules->nodes; node++) {
             int8_t *own = cells(rules, states, members, node, member);
             int64_t met = 0;
+            if (spread_on(own, rules->used, rules->jobs) < 2)
+                continue;
             for (int64_t job = 0; job < rules->jobs; job++) {
                 int is_spread = own[job] > 0 && rules->used[job] > 1;
                 met += is_spread;
@@ -69,7 +89,7 @@ int64_t mark_over(const Rules *rules, int8_t *states, int64_t members, uint8_t *
     for (int64_t member = 0; member < members; member++) {
         count(rules, states, members, member);
         for (int64_t job = 0; job < rules->jobs; job++) {
-            int32_t held = rules->held[job], gpus = held < rules->most ? held : (int32_t)rules->most;
+            int held = rules->held[job], gpus = held < rules->most ? held : (int)rules->most;
             uint8_t is_over = held > rules->limit[job * (rules->most + 1) + gpus];
             is_over |= rules->used[job] > rules->most_nodes;
             is_over &= !rules->pinned[job];
@@ -113,13 +133,11 @@ void fit(const Rules *rules, int8_t *states, int64_t members)
     for (int64_t node = 0; node < rules->nodes; node++)
         for (int64_t member = 0; member < members; member++) {
             int8_t *own = cells(rules, states, members, node, member);
-            int32_t sum = 0, left = rules->room[node];
-            for (int64_t job = 0; job < rules->jobs; job++)
-                sum += own[job];
-            if (sum <= left)
+            int left = rules->room[node];
+            if (total(own, rules->jobs) <= left)
                 continue;
             for (int64_t job = 0; job < rules->jobs; job++) {
-                int32_t kept = own[job] < left ? own[job] : left;
+                int kept = own[job] < left ? own[job] : left;
                 left -= own[job];
                 left = left > 0 ? left : 0;
                 own[job] = (int8_t)kept;
@@ -130,20 +148,21 @@ void fit(const Rules *rules, int8_t *states, int64_t members)
 /* Where in [job, kept or changed, one node or several, GPUs] each job of each member is. */
 void places(const Rules *rules, int8_t *states, int64_t members, int64_t *place)
 {
-    int64_t sizes = rules->most + 1;
+    int64_t sizes = rules->most + 1, jobs = rules->jobs;
     for (int64_t member = 0; member < members; member++) {
-        int64_t *here = place + member * rules->jobs;
+        int64_t *here = place + member * jobs;
+        uint8_t *restrict differs = rules->differs;
         count(rules, states, members, member);
-        memset(here, 0, rules->jobs * sizeof *here);
+        memset(differs, 0, jobs);
         for (int64_t node = 0; node < rules->nodes; node++) {
-            const int8_t *own = cells(rules, states, members, node, member);
-            const int8_t *old = rules->base + node * rules->jobs;
-            for (int64_t job = 0; job < rules->jobs; job++)
-                here[job] |= own[job] != old[job];
+            const int8_t *restrict own = cells(rules, states, members, node, member);
+            const int8_t *restrict old = rules->base + node * jobs;
+            for (int64_t job = 0; job < jobs; job++)
+                differs[job] |= own[job] ^ old[job];
         }
-        for (int64_t job = 0; job < rules->jobs; job++) {
+        for (int64_t job = 0; job < jobs; job++) {
             int64_t gpus = rules->held[job] < rules->most ? rules->held[job] : rules->most;
-            here[job] = (4 * job + 2 * here[job] + (rules->used[job] > 1)) * sizes + gpus;
+            here[job] = (4 * job + 2 * !!differs[job] + (rules->used[job] > 1)) * sizes + gpus;
         }
     }
 }
@@ -161,13 +180,12 @@ void places_alone(const Rules *rules, int8_t *states, int64_t members, const dou
         for (int64_t node = 0; node < rules->nodes; node++) {
             const int8_t *own = cells(rules, states, members, node, member);
             double number = 0.0;
-            int32_t sum = 0;
-            for (int64_t job = 0; job < rules->jobs; job++) {
+            if (!total(own, rules->jobs))
+                continue;
+            for (int64_t job = 0; job < rules->jobs; job++)
                 number += own[job] * job_print[job];
-                sum += own[job];
-            }
             print[member] += node_print[node] * number;
-            active[member] += sum > 0 ? rules->room[node] : 0;
+            active[member] += rules->room[node];
         }
         for (int64_t job = 0; job < rules->jobs; job++) {
             int64_t gpus = rules->held[job] < rules->most ? rules->held[job] : rules->most;
@@ -179,51 +197,58 @@ void places_alone(const Rules *rules, int8_t *states, int64_t members, const dou
 /* -- who goes on ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    double first, second, print;
+    double first, second, print, gap;
     int64_t at, rank;
-    double gap;
 } Member;
 
-static int by_print(const void *one, const void *other)
+typedef int Before(const Member *, const Member *);
+
+static inline int by_print(const Member *one, const Member *other)
 {
-    const Member *a = one, *b = other;
-    if (a->print != b->print)
-        return a->print < b->print ? -1 : 1;
-    return a->at < b->at ? -1 : a->at > b->at;
+    return one->print < other->print;
 }
 
-static int by_values(const void *one, const void *other)
+static inline int by_values(const Member *one, const Member *other)
 {
-    const Member *a = one, *b = other;
-    if (a->first != b->first)
-        return a->first > b->first ? -1 : 1;
-    if (a->second != b->second)
-        return a->second > b->second ? -1 : 1;
-    return a->at < b->at ? -1 : a->at > b->at;
+    return one->first > other->first || (one->first == other->first && one->second > other->second);
 }
 
-static int by_front(const void *one, const void *other)
+static inline int by_front(const Member *one, const Member *other)
 {
-    const Member *a = one, *b = other;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return by_values(one, other);
+    return one->rank < other->rank;
 }
 
-static int by_gap(const void *one, const void *other)
+static inline int by_gap(const Member *one, const Member *other)
 {
-    const Member *a = one, *b = other;
-    if (a->gap != b->gap)
-        return a->gap > b->gap ? -1 : 1;
-    return by_values(one, other);
+    return one->gap > other->gap;
+}
+
+static inline int by_place(const Member *one, const Member *other)
+{
+    return one->at < other->at;
+}
+
+/* Sorts n members, equals in the order in which they are; `room` is for as many. */
+static inline __attribute__((always_inline)) void sort(Member *members, int64_t n, Member *room, Before *before)
+{
+    for (int64_t width = 1; width < n; width *= 2) {
+        memcpy(room, members, n * sizeof *members);
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
+            for (int64_t left = begin, right = middle, to = begin; to < end; to++) {
+                int is_right = left == middle || (right < end && before(&room[right], &room[left]));
+                members[to] = room[is_right ? right++ : left++];
+            }
+        }
+    }
 }
 
 /* Without those that are what an earlier one is, and worth as much. */
-static int64_t without_copies(Member *members, int64_t n)
+static int64_t without_copies(Member *members, int64_t n, Member *room)
 {
     int64_t kept = 0;
     Member earliest = {0};
-    qsort(members, n, sizeof *members, by_print);
+    sort(members, n, room, by_print);
     for (int64_t i = 0; i < n; i++) {
         Member now = members[i];
         int is_same = i && now.print == earliest.print;
@@ -232,6 +257,7 @@ static int64_t without_copies(Member *members, int64_t n)
         if (!is_same || now.first != earliest.first || now.second != earliest.second)
             members[kept++] = now;
     }
+    sort(members, kept, room, by_place);
     return kept;
 }
 
@@ -273,16 +299,16 @@ static void crowd(Member *front, int64_t n)
  * `many` at most, by front and values; how many there are, or -1 without memory. */
 int64_t survivors(int64_t n, const double *values, const double *prints, int64_t many, int64_t *order, double *gaps)
 {
-    Member *members = malloc((n + 1) * sizeof *members);
+    Member *members = malloc((n + 1) * sizeof *members), *room = malloc((n + 1) * sizeof *room);
     double *ends = malloc((n + 1) * sizeof *ends);
     int64_t kept = -1;
-    if (members && ends) {
+    if (members && room && ends) {
         for (int64_t i = 0; i < n; i++)
-            members[i] = (Member){values[2 * i], values[2 * i + 1], prints[i], i, 0, 0.0};
-        n = without_copies(members, n);
-        qsort(members, n, sizeof *members, by_values);
+            members[i] = (Member){values[2 * i], values[2 * i + 1], prints[i], 0.0, i, 0};
+        n = without_copies(members, n, room);
+        sort(members, n, room, by_values);
         rank_all(members, n, ends);
-        qsort(members, n, sizeof *members, by_front);
+        sort(members, n, room, by_front);
         kept = 0;
         for (int64_t begin = 0, end; begin < n && kept < many; begin = end) {
             for (end = begin; end < n && members[end].rank == members[begin].rank; end++)
@@ -290,8 +316,9 @@ int64_t survivors(int64_t n, const double *values, const double *prints, int64_t
             int64_t taken = end - begin < many - kept ? end - begin : many - kept;
             crowd(members + begin, end - begin);
             if (taken < end - begin) {
-                qsort(members + begin, end - begin, sizeof *members, by_gap);
-                qsort(members + begin, taken, sizeof *members, by_values);
+                sort(members + begin, end - begin, room, by_gap);
+                sort(members + begin, taken, room, by_place);
+                sort(members + begin, taken, room, by_values);
             }
             for (int64_t i = 0; i < taken; i++, kept++) {
                 order[kept] = members[begin + i].at;
@@ -300,6 +327,7 @@ int64_t survivors(int64_t n, const double *values, const double *prints, int64_t
         }
     }
     free(members);
+    free(room);
     free(ends);
     return kept;
 }

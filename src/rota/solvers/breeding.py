@@ -1,6 +1,6 @@
 """What a population of matrices needs between two draws of chance, in C (`breeding.c`), where it could be built.
 
-Where it could not, and for nodes of more than 127 GPUs, `policies/pollux` does the same with NumPy, in twice
+Where it could not, and for sums of more than 16 bits, `policies/pollux` does the same with NumPy, in twice
 the time and to the same bit.
 """
 
@@ -32,7 +32,7 @@ class _Rules(ctypes.Structure):
 
     _fields_ = (
         *((name, _NUMBER) for name in ("nodes", "jobs", "most", "most_nodes")),
-        *((name, _ADDRESS) for name in ("limit", "room", "pinned", "base", "held", "used")),
+        *((name, _ADDRESS) for name in ("limit", "room", "pinned", "base", "held", "used", "differs")),
     )
 
 
@@ -59,38 +59,37 @@ class Breeding:
         self._do = library
         self.nodes, self.jobs = base.shape
         self._kept = (  # as long as the rules
-            np.ascontiguousarray(limit, dtype=np.int32),
-            np.ascontiguousarray(capacity, dtype=np.int32),
+            np.ascontiguousarray(limit, dtype=np.int16),
+            np.ascontiguousarray(capacity, dtype=np.int16),
             np.ascontiguousarray(pinned, dtype=np.uint8),
             np.ascontiguousarray(base, dtype=np.int8),
-            np.zeros(self.jobs, dtype=np.int32),
-            np.zeros(self.jobs, dtype=np.int32),
+            *(np.zeros(self.jobs, dtype=kind) for kind in (np.int16, np.int16, np.uint8)),
         )
         self._rules = _Rules(self.nodes, self.jobs, limit.shape[1] - 1, most_nodes, *map(_at, self._kept))
         self._at = ctypes.addressof(self._rules)
 
     def part(self, states: Array, *, everybody: bool) -> None:
         """At most one job on several nodes uses a node; `everybody` behind the second of more leaves it."""
-        self._do.part(self._at, _at(states), states.shape[1], everybody)
+        self._do.part(self._at, *_lie(states), everybody)
 
     def marked(self, states: Array) -> Array | None:
         """Who has more than it can use, [member, job]; None if nobody has."""
         over = np.empty(states.shape[1:], dtype=np.uint8)
-        return over if self._do.mark_over(self._at, _at(states), states.shape[1], _at(over)) else None
+        return over if self._do.mark_over(self._at, *_lie(states), _at(over)) else None
 
     def trim(self, states: Array, over: Array, order: Ints) -> None:
         """Those that are marked keep what comes first in this order of nodes."""
         order = np.ascontiguousarray(order, dtype=np.int64)
-        self._do.trim(self._at, _at(states), states.shape[1], _at(over), _at(order))
+        self._do.trim(self._at, *_lie(states), _at(over), _at(order))
 
     def fit(self, states: Array) -> None:
         """No node has more than its GPUs: the last jobs get less."""
-        self._do.fit(self._at, _at(states), states.shape[1])
+        self._do.fit(self._at, *_lie(states))
 
     def places(self, states: Array) -> Ints:
         """[member, job]: where each is in a table by job, kept or changed, one node or several, GPUs."""
         places = np.empty(states.shape[1:], dtype=np.int64)
-        self._do.places(self._at, _at(states), states.shape[1], _at(places))
+        self._do.places(self._at, *_lie(states), _at(places))
         return places
 
     def places_alone(
@@ -98,11 +97,10 @@ class Breeding:
     ) -> tuple[Ints, Floats, Floats]:
         """Where each is in a table by job, one node or several, GPUs; by member the GPUs of nodes in use, and
         the sum over entries of the numbers of their node and their job."""
-        members = states.shape[1]
         places = np.empty(states.shape[1:], dtype=np.int64)
-        active, prints = np.empty(members), np.empty(members)
+        active, prints = np.empty(len(places)), np.empty(len(places))
         columns = map(_at, (node_print, job_print, places, active, prints))
-        self._do.places_alone(self._at, _at(states), members, *columns)
+        self._do.places_alone(self._at, *_lie(states), *columns)
         return places, active, prints
 
 
@@ -132,3 +130,9 @@ def _at(array: Array) -> int:
     """Address of its first number."""
     address: int = array.ctypes.data
     return address
+
+
+def _lie(states: Array) -> tuple[int, int]:
+    """Where states lie, and how many members they have."""
+    assert states.dtype == np.int8 and states.flags.c_contiguous, "in one piece of small numbers"
+    return _at(states), states.shape[1]

@@ -93,7 +93,8 @@ class Search:
         self._closed = ~problem.allowed
         self._has_closed = bool(self._closed.any())
         rules = self._base[:, 0], problem.capacity, problem.limit, problem.pinned, problem.most_nodes
-        self._in_c = breeding(*rules) if self._small is np.int8 else None
+        is_small = (self._small, self._sum) == (np.int8, np.int16)
+        self._in_c = breeding(*rules) if is_small else None
 
     def run(self, begins: Array, population: int, generations: int, patience: int) -> Found:
         """From `begins` [node, member, job], filled up to `population`.
