@@ -1,6 +1,6 @@
-"""What a population of matrices needs between two draws of chance, in C (`breeding.c`), where it could be built.
+"""What a population of matrices needs between two draws of chance, in C (`breeding.c`) where that was built.
 
-Where it could not, and for sums of more than 16 bits, `policies/pollux` does the same with NumPy, in twice
+Where it was not, and for sums of more than 16 bits, `policies/pollux` does the same with NumPy, in twice
 the time and to the same bit.
 """
 
@@ -58,14 +58,16 @@ class Breeding:
         assert library is not None
         self._do = library
         self.nodes, self.jobs = base.shape
-        self._kept = (  # as long as the rules
+        self._kept: tuple[Array, ...] = (  # as long as the rules
             np.ascontiguousarray(limit, dtype=np.int16),
             np.ascontiguousarray(capacity, dtype=np.int16),
             np.ascontiguousarray(pinned, dtype=np.uint8),
             np.ascontiguousarray(base, dtype=np.int8),
             *(np.zeros(self.jobs, dtype=kind) for kind in (np.int16, np.int16, np.uint8)),
         )
-        self._rules = _Rules(self.nodes, self.jobs, limit.shape[1] - 1, most_nodes, *map(_at, self._kept))
+        self._rules = _Rules(
+            self.nodes, self.jobs, limit.shape[1] - 1, most_nodes, *(_at(column) for column in self._kept)
+        )
         self._at = ctypes.addressof(self._rules)
 
     def part(self, states: Array, *, everybody: bool) -> None:
@@ -134,5 +136,6 @@ def _at(array: Array) -> int:
 
 def _lie(states: Array) -> tuple[int, int]:
     """Where states lie, and how many members they have."""
-    assert states.dtype == np.int8 and states.flags.c_contiguous, "in one piece of small numbers"
+    assert states.dtype == np.int8, "of other numbers"
+    assert states.flags.c_contiguous, "not in one piece"
     return _at(states), states.shape[1]

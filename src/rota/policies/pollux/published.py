@@ -83,7 +83,7 @@ class PublishedSearch(Search):
         active = self._gpus @ (self._used(states) > 0).astype(np.float32)
         return self._values_of(place, active, scores)
 
-    def _values_of(self, place: Ints, active: Floats, scores: Floats) -> Floats:
+    def _values_of(self, place: Ints, active: Array, scores: Floats) -> Floats:
         utility = self._alone.take(place).sum(axis=1) / np.maximum(active, 1.0)
         return np.stack((power_mean(scores / self.jobs, self._power), utility), axis=1)
 

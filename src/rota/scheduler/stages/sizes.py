@@ -76,11 +76,12 @@ class Sizes(NamedTuple):
         return self._replace(rows=self.rows[kept], counts=counts, held=held, fresh=self.fresh[kept])
 
 
-def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
+def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: float = 0.0) -> Sizes:
     """The numbers that every job with GPUs may have.
 
-    Who was resized less than `min_resize_s` ago does not grow, and shrinks only for somebody who waits.  Who
-    bears no stop stays as it is, and so does who runs on devices that are being drained.
+    Who was resized less than `min_resize_s` ago, or has not worked for `work_s` since, does not grow, and
+    shrinks only for somebody who waits.  Who bears no stop stays as it is, and so does who runs on devices
+    that are being drained.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
@@ -96,7 +97,8 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     refused_s, bound = left_alone(snapshot, memory.setdefault("refused", {})), memory.setdefault("bound", {})
     somebody_waits = bool((jobs.gpus[snapshot.waiting] > 0).any())
     resizes = (can & Can.RESIZE) != 0
-    fresh = _fresh(snapshot, rows, min_resize_s)
+    until_s = np.maximum(jobs.since_s[rows] + min_resize_s, jobs.ready_s(rows) + work_s if work_s else 0.0)
+    fresh = _changed(snapshot, rows) & (snapshot.now < until_s)
     counts: list[Sequence[int]] = []
     for row, has, can_resize, is_fresh in zip(
         rows.tolist(), held, resizes.tolist(), fresh.tolist(), strict=True
@@ -113,7 +115,8 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
         del bound[row]
     taken = {device for row in others if row in grants for device in grants[row].devices}
     gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down | taken)
-    again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min(initial=math.inf))
+    has_choice = table.gpus_min[rows] < table.gpus_max[rows]
+    again_s = float(until_s[fresh & has_choice].min(initial=math.inf))
     return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), silent_s), fresh)
 
 
@@ -138,12 +141,11 @@ def on_closed(snapshot: Snapshot) -> list[int]:
     return [row for row, grant in snapshot.grants.items() if not down.isdisjoint(grant.devices)]
 
 
-def _fresh(snapshot: Snapshot, rows: Ints, min_resize_s: float) -> Bools:
-    """Rows whose GPUs have changed so recently that they are not to grow."""
+def _changed(snapshot: Snapshot, rows: Ints) -> Bools:
+    """Rows that run and whose GPUs have changed since they started first."""
     jobs = snapshot.jobs
-    runs, since_s = np.isin(rows, snapshot.running), jobs.since_s[rows]
-    fresh: Bools = runs & (since_s > jobs.first_start_s[rows]) & (snapshot.now < since_s + min_resize_s)
-    return fresh
+    changed: Bools = np.isin(rows, snapshot.running) & (jobs.since_s[rows] > jobs.first_start_s[rows])
+    return changed
 
 
 def left_alone(snapshot: Snapshot, known: dict[int, list[float]]) -> dict[int, float]:
