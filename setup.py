@@ -4,7 +4,8 @@ A wheel, and so `pip install .`, has them compiled; where that cannot be, it goe
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
-the walk of the interior-point method (`solvers/inner_walk.c`) and Pollux' breeding (`solvers/breeding.c`).
+the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`) and the
+plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ HOT = [
     "src/rota/scheduler/stages/round_places.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/policies/elasticflow/backward.py",
+    "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
     "src/rota/policies/gandiva/server_group.py",
@@ -63,6 +65,7 @@ HOT = [
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
+    "src/rota/policies/philly/moving.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
@@ -91,20 +94,22 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
-def library(name: str, source: str) -> Extension:
-    """No module but a library; what calls it does without by NumPy.  No contractions, so that all machines
-    round alike."""
+def library(name: str, source: str, optimised: str = "-O2") -> Extension:
+    """No module but a library; what calls it does without by Python or NumPy.  No contractions, so that all
+    machines round alike."""
     return Extension(
-        f"rota.solvers.{name}",
-        [f"src/rota/solvers/{source}"],
+        f"rota.{name}",
+        [f"src/rota/{source}"],
         libraries=["m"],
-        extra_compile_args=["-std=gnu11", "-O3", "-ffp-contract=off"],
+        extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],
         optional=True,
     )
 
 
-WALK, BREEDING = library("libinner", "inner_walk.c"), library("libbreeding", "breeding.c")
-IN_C = [SHIM, WALK, BREEDING]
+WALK = library("solvers.libinner", "solvers/inner_walk.c")
+BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
+CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
+IN_C = [SHIM, WALK, BREEDING, CLIMB]
 
 
 class BuildAll(build_ext):
