@@ -9,6 +9,7 @@ from rota.policies.philly.decision import PhillyDecision
 from rota.policies.philly.delays import DelayReasons, Delays, label_of
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.locality import Domains
+from rota.policies.philly.moving import MovingDecision
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues
 from rota.policies.philly.quota import QuotaShares, VirtualClusterQuotas
@@ -50,7 +51,14 @@ class PhillyRun:
         gone, come = self._changes(snapshot, attempts, shares, fit)
         queues = self.queues
         slept_s = memory.setdefault("slept_s", {})
-        turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
+        turn: PhillyDecision
+        if self.p.migrate:
+            turn = moving = MovingDecision(
+                self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps
+            )
+            moving.stays = self._staying(snapshot, memory)
+        else:
+            turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
@@ -67,8 +75,18 @@ class PhillyRun:
             preempt=[row for row in turn.victims if row not in turn.grants],
             reservations=[Reservation(row, devices, until[row]) for row, devices in turn.held.items()],
             reasons=DelayReasons(delays, shares, free, attempts, queues.class_of.__getitem__, now),
-            wake=Wake(min([memory["asleep_until_s"], *until.values()]), if_waiting=True),
+            wake=Wake(min([memory["asleep_until_s"], *until.values()]), if_waiting=not self.p.migrate),
         )
+
+    def _staying(self, snapshot: Snapshot, memory: Memory) -> dict[int, float]:
+        """Running jobs that the world did not move, and until when nobody asks it to again."""
+        stays: dict[int, float] = memory.setdefault("stays", {})
+        for row in stays.keys() - snapshot.grants.keys():
+            del stays[row]
+        stays.update(
+            {row: snapshot.now + self.cycle.period_s for row in snapshot.refused if row in snapshot.grants}
+        )
+        return stays
 
     # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
 
