@@ -28,14 +28,18 @@ from rota.wire.sync import Mechanism, Notice, PartStatus
 Make = Callable[[], Supervisor]
 COUNT = "while :; do echo x >> $ROTA_ATTEMPT_DIR/count; sleep 0.01; done"
 GATE = "mkfifo $ROTA_ATTEMPT_DIR/gate; read x < $ROTA_ATTEMPT_DIR/gate; exit 5"
-STOPPED, ZOMBIE = "T", "Z"
+STOPPED, ZOMBIE, IN_VFORK = "T", "Z", "D"
 PREEMPTED = Notice(reason="preempted", text="makes room for job 7")
 
 
 def stand_still(pid: int) -> bool:
-    """True if all below `pid` are stopped; a child that had just ended waits for its stopped parent."""
+    """True if all below `pid` are stopped.
+
+    A child that had just ended waits for its stopped parent; and a shell whose child was stopped between
+    `vfork` and `exec` sleeps there until that one goes on.
+    """
     states = {stat.state for stat in below(pid)}
-    return STOPPED in states and states <= {STOPPED, ZOMBIE}
+    return STOPPED in states and states <= {STOPPED, ZOMBIE, IN_VFORK}
 
 
 @pytest.fixture

@@ -224,7 +224,7 @@ class AttemptWatch:
 
     def _ends(self) -> bool:
         """Whether the record is there although the shim is: only the flush of it is still to come."""
-        return (self.live.folder.path / EXIT).exists() and self.recorded()
+        return os.path.exists(f"{self.live.folder.path}/{EXIT}") and self.recorded()
 
     def _look_at_shim(self) -> None:
         """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""
