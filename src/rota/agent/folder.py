@@ -118,6 +118,17 @@ class AgentFolder:
         yield from sorted((int(path.parts[-3]), int(path.parts[-2])) for path in launches)
 
 
+def seize(folder: Folder) -> int | None:
+    """The attempt's lock, or None if its shim has it."""
+    fd = os.open(folder.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
 def read_json(path: Path | str) -> dict[str, Any] | None:
     """A JSON object from a file; None if there is no such file."""
     try:
