@@ -100,8 +100,9 @@ def _best_move(servers: Servers, source: int, target: int, movable: Movable) -> 
     for row in servers.small(source):
         due = servers.due(row)
         gap = abs(most - due / servers.gpus[source] - fewest - due / servers.gpus[target])
+        gap = round(gap, 9)  # the order of a sum must not decide between two jobs
         choice = (gap, movable.demand[row], row)
-        if gap < best[0] and movable.may_be_on(row, target, servers) and movable.rested(row):
+        if choice < best and movable.may_be_on(row, target, servers) and movable.rested(row):
             best = choice
     return best[2]
 
