@@ -16,6 +16,8 @@ _SPEED_S = 600.0
 """For so many seconds of all that it is due a tenant's tickets count e times as much, ..."""
 _TURNS = 10.0
 """... or for so many turns of its largest job, where turns are to blame."""
+_LEEWAY = 1.0
+"""So many turns of its largest job a tenant may be short of, or ahead, without its tickets changing."""
 _MOST = 2.0
 """Tickets count at most so many times more, or less, than they are."""
 
@@ -33,7 +35,8 @@ class Standing(NamedTuple):
 
 
 Arrears = list[float]
-"""The logarithm of the factor on a tenant's tickets, and the factor."""
+"""What a tenant is short of, as the logarithm of a factor on its tickets, and the factor for what turns do not
+explain."""
 
 
 def after(
@@ -54,6 +57,8 @@ def after(
             slow_s = max(_SPEED_S, _TURNS * one.turn_s)
             owed = before.get(tenant, [0.0, 1.0])[0]
             owed += elapsed_s * (by_places / _SPEED_S + by_turns / slow_s)
-            owed = min(max(owed, -math.log(_MOST)), math.log(_MOST))  # no more than can be made up
-            arrears[tenant] = [owed, math.exp(owed)]
+            leeway = _LEEWAY * one.turn_s / slow_s
+            most = leeway + math.log(_MOST)  # nothing is owed that could not be made up
+            owed = min(max(owed, -most), most)
+            arrears[tenant] = [owed, math.exp(math.copysign(max(abs(owed) - leeway, 0.0), owed))]
     return arrears
