@@ -4,7 +4,8 @@ A wheel, and so `pip install .`, has them compiled; where that cannot be, it goe
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`)
-and the walk of the interior-point method (`solvers/inner_walk.c`).
+the walk of the interior-point method (`solvers/inner_walk.c`) and the plans of ElasticFlow's artifact
+(`policies/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ HOT = [
     "src/rota/scheduler/stages/round_places.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/policies/elasticflow/backward.py",
+    "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
     "src/rota/policies/gandiva/server_group.py",
@@ -63,6 +65,7 @@ HOT = [
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
+    "src/rota/policies/philly/moving.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
@@ -100,7 +103,16 @@ WALK = Extension(
 )
 """No module but a library; without it `interior.py` walks with NumPy.  No contractions, so that all machines
 round alike."""
-IN_C = [SHIM, WALK]
+
+CLIMB = Extension(
+    "rota.policies.elasticflow.libclimb",
+    ["src/rota/policies/elasticflow/climb.c"],
+    libraries=["m"],
+    extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
+    optional=True,
+)
+"""Another library; without it `hand_out.py` takes its steps."""
+IN_C = [SHIM, WALK, CLIMB]
 
 
 class BuildAll(build_ext):
@@ -134,7 +146,7 @@ class BuildAll(build_ext):
         """Its path below the folder of packages, or its name alone where that is all that is given."""
         if fullname.endswith("rota-shim"):
             return str(Path(*fullname.split(".")))
-        if fullname.endswith("libinner"):
+        if fullname.endswith(("libinner", "libclimb")):
             return str(Path(*fullname.split("."))) + ".so"
         return str(super().get_ext_filename(fullname))
 

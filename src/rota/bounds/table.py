@@ -88,6 +88,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "deadline_s": jobs.deadline_s,
         "offered_s": unknown,
         "promised_s": unknown,
+        "expected_s": unknown,
         "run_s": run_s,
         "waiting_s": np.where(outcomes.rejected, 0.0, np.maximum(gone_s - jobs.submit_s - run_s, 0.0)),
         "service_gpu_s": outcomes.service_gpu_s,
@@ -101,6 +102,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "wait_code": [""] * n,
         "wait_requested": unknown,
         "wait_provided": unknown,
+        "why": [""] * n,
     }
     return pl.DataFrame(columns, schema=JOBS_SCHEMA).with_columns(pl.selectors.float().fill_nan(None))
 

@@ -29,6 +29,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "deadline_s": pl.Float64,  # as asked for; null if none
     "offered_s": pl.Float64,  # the deadline that was offered last in its place; null if none was
     "promised_s": pl.Float64,  # the deadline that the policy undertook to keep; null if none
+    "expected_s": pl.Float64,  # the end that it last told to expect of this; null if nothing was promised
     "run_s": pl.Float64,  # wall seconds in which it held what it runs on (start-up included)
     "waiting_s": pl.Float64,  # wall seconds between submission and end in which it held nothing
     "service_gpu_s": pl.Float64,  # GPU-seconds granted
@@ -42,6 +43,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "wait_code": pl.String,  # dominant reason of the first wait; empty if it never waited
     "wait_requested": pl.Float64,
     "wait_provided": pl.Float64,
+    "why": pl.String,  # why it was refused, ended by the policy, or is left waiting; empty otherwise
 }
 """Columns of `Record.jobs`, one row per job of the trace, in its order."""
 
