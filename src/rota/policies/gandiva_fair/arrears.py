@@ -35,8 +35,7 @@ class Standing(NamedTuple):
 
 
 Arrears = list[float]
-"""What a tenant is short of, as the logarithm of a factor on its tickets, and the factor for what turns do not
-explain."""
+"""What a tenant is short of, as the logarithm of a factor, and the factor for what one turn does not explain."""
 
 
 def after(
