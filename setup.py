@@ -3,9 +3,9 @@
 A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
-has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`)
-the walk of the interior-point method (`solvers/inner_walk.c`) and the plans of ElasticFlow's artifact
-(`policies/elasticflow/climb.c`).
+has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
+the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`) and
+the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -94,25 +94,22 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
-WALK = Extension(
-    "rota.solvers.libinner",
-    ["src/rota/solvers/inner_walk.c"],
-    libraries=["m"],
-    extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
-    optional=True,
-)
-"""No module but a library; without it `interior.py` walks with NumPy.  No contractions, so that all machines
-round alike."""
+def library(name: str, source: str, optimised: str = "-O2") -> Extension:
+    """No module but a library; what calls it does without by Python or NumPy.  No contractions, so that all
+    machines round alike."""
+    return Extension(
+        f"rota.{name}",
+        [f"src/rota/{source}"],
+        libraries=["m"],
+        extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],
+        optional=True,
+    )
 
-CLIMB = Extension(
-    "rota.policies.elasticflow.libclimb",
-    ["src/rota/policies/elasticflow/climb.c"],
-    libraries=["m"],
-    extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
-    optional=True,
-)
-"""Another library; without it `hand_out.py` takes its steps."""
-IN_C = [SHIM, WALK, CLIMB]
+
+WALK = library("solvers.libinner", "solvers/inner_walk.c")
+BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
+CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
+IN_C = [SHIM, WALK, BREEDING, CLIMB]
 
 
 class BuildAll(build_ext):
@@ -146,7 +143,7 @@ class BuildAll(build_ext):
         """Its path below the folder of packages, or its name alone where that is all that is given."""
         if fullname.endswith("rota-shim"):
             return str(Path(*fullname.split(".")))
-        if fullname.endswith(("libinner", "libclimb")):
+        if fullname.rpartition(".")[2].startswith("lib"):
             return str(Path(*fullname.split("."))) + ".so"
         return str(super().get_ext_filename(fullname))
 

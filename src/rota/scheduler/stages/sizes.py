@@ -76,11 +76,12 @@ class Sizes(NamedTuple):
         return self._replace(rows=self.rows[kept], counts=counts, held=held, fresh=self.fresh[kept])
 
 
-def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
+def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: float = 0.0) -> Sizes:
     """The numbers that every job with GPUs may have.
 
-    Who was resized less than `min_resize_s` ago does not grow, and shrinks only for somebody who waits.  Who
-    bears no stop stays as it is, and so does who runs on devices that are being drained.
+    Who was resized less than `min_resize_s` ago, or has not worked for `work_s` since, does not grow, and
+    shrinks only for somebody who waits.  Who bears no stop stays as it is, and so does who runs on devices
+    that are being drained.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     rows, runs = live_rows(snapshot)
@@ -103,7 +104,10 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     refused_s, bound = left_alone(snapshot, memory.setdefault("refused", {})), memory.setdefault("bound", {})
     somebody_waits = bool((jobs.gpus[snapshot.waiting] > 0).any())
     resizes = (can & Can.RESIZE) != 0
-    fresh = _fresh(snapshot, rows, runs, min_resize_s)
+    until_s = jobs.since_s[rows] + min_resize_s
+    if work_s:
+        until_s = np.maximum(until_s, jobs.ready_s(rows) + work_s)
+    fresh = runs & (jobs.since_s[rows] > jobs.first_start_s[rows]) & (snapshot.now < until_s)
     counts: list[Sequence[int]] = []
     for row, has, can_resize, is_fresh in zip(
         rows.tolist(), held, resizes.tolist(), fresh.tolist(), strict=True
@@ -122,7 +126,8 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down | taken)
     again_s = math.inf
     if fresh.any():
-        again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min())
+        has_choice = table.gpus_min[rows] < table.gpus_max[rows]
+        again_s = float(until_s[fresh & has_choice].min(initial=math.inf))
     return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), silent_s), fresh)
 
 
@@ -158,14 +163,6 @@ def on_closed(snapshot: Snapshot) -> list[int]:
     if not down:
         return []
     return [row for row, grant in snapshot.grants.items() if not down.isdisjoint(grant.devices)]
-
-
-def _fresh(snapshot: Snapshot, rows: Ints, runs: Bools, min_resize_s: float) -> Bools:
-    """Rows, which of them run, and which of those have changed so recently that they are not to grow."""
-    jobs = snapshot.jobs
-    since_s = jobs.since_s[rows]
-    fresh: Bools = runs & (since_s > jobs.first_start_s[rows]) & (snapshot.now < since_s + min_resize_s)
-    return fresh
 
 
 def left_alone(snapshot: Snapshot, known: dict[int, list[float]]) -> dict[int, float]:

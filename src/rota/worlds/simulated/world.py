@@ -495,7 +495,7 @@ class SimulatedWorld:
             overlap.forget(row)
             return since
         rate = self._rate_before.pop(row, 0.0)
-        if row in overlap and not rate:  # it is about to switch to what it holds
+        if overlap.is_switching(row, now):
             beside = [self.state.grants[r] for r in self._beside(old) if r in self.state.grants]
             rate = self.speed.pace(row, old, beside, At(self.progress.base.item(row), now, now)).rate
         workload, gpus = self.jobs.name_of("workload", row), len(new.devices)
