@@ -114,7 +114,8 @@ class Gavel:
             demand.rows[able], demand.gpus[able], demand.rates[able], demand.capacity, demand.pairs
         )
         seen = seen_rates(part.rates, self.parameters)
-        among = entries(part, seen, self._apart_by(snapshot, part))
+        is_artifact = self.parameters.mode is GavelMode.ARTIFACT
+        among = entries(part, seen, self._apart_by(snapshot, part), all_pairs=is_artifact)
         problem = GavelProblem(
             snapshot,
             self.parameters,
