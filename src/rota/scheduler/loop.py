@@ -450,15 +450,38 @@ class Loop:
         self.world.offer(offers)
 
     def _exchanges(self, decision: Decision) -> bool:
-        """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
-        if not (decision.preempt and self._is_plain and self._may_exchange):
+        """True if nothing happens but that jobs leave whole devices, or move, and others begin on whole ones."""
+        if not (self._is_plain and self._may_exchange and decision.grants):
             return False
-        return all(grant.share == 1.0 and grant.job not in self.state.grants for grant in decision.grants)
+        held = self.state.grants
+        moves = False
+        for grant in decision.grants:
+            if grant.share != 1.0:
+                return False
+            old = held.get(grant.job)
+            if old is not None:
+                if old.devices == grant.devices:
+                    return False
+                moves = True
+        return moves or bool(decision.preempt)
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
-        """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""
-        self.state.exchange([change.old for change in changes if change.old is not None], grants)
-        changes += [Change(grant.job, None, grant) for grant in grants]
+        """All `grants` are starts or moves; of the devices that are left, those that they take change hands."""
+        state = self.state
+        gone = [change.old for change in changes if change.old is not None]
+        come: list[Grant] = []
+        moves: list[Grant] = []
+        for grant in grants:
+            old = state.grants.get(grant.job)
+            if old is None:
+                come.append(grant)
+            else:
+                self._record_change(grant)
+                gone.append(old)
+                moves.append(grant)
+        changes += [Change(grant.job, state.move(grant), grant) for grant in moves]
+        state.exchange(gone, come, moves)
+        changes += [Change(grant.job, None, grant) for grant in come]
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

@@ -104,14 +104,19 @@ class ThroughputSpeed:
         return self.iterations
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        kinds = {self._type_of[device] for device in grant.devices}
+        devices = grant.devices
+        kinds = [self._type_of[devices[0]]]
+        if len(devices) > 1:
+            kinds = list({self._type_of[device] for device in devices})
         if grant.role is Role.PACKED and beside and self.table.pairs.rates and _are_pairs(grant, beside):
-            gpus = len(grant.devices)
+            gpus = len(devices)
             rates = [self._rate_beside(row, kind, gpus, other) for kind in kinds for other in beside]
             together = [rate for rate in rates if rate is not None]
             if len(together) == len(rates):
                 return Pace(min(together) * self.efficiency.placed(row, grant))
-        rate = min([self._rate(row, kind, len(grant.devices)) for kind in kinds])
+        rate = self._rate(row, kinds[0], len(devices))
+        for kind in kinds[1:]:
+            rate = min(rate, self._rate(row, kind, len(devices)))
         factor, _, until_s = self.efficiency.of(row, grant, beside, at)
         return Pace(rate * factor, until_s=until_s)
 
