@@ -43,8 +43,8 @@ CLUSTER = Cluster.build(
             "A 6x10 B 1x10",
             {},
             [
-                "fifo:placement=one_node: 1 job is left for ever, first job A (Fragmentation: it asked "
-                "for 6, there was 4)."
+                "fifo:placement=one_node: 1 job is left for ever, first job A: needs 6 GPUs in one node; the "
+                "most free in one is 4."
             ],
         ),
         ("fifo", "A 4x10 B 1x10", {}, []),

@@ -37,6 +37,7 @@ _JOB = {
     "wait_code": "",
     "wait_requested": None,
     "wait_provided": None,
+    "why": "",
 }
 
 

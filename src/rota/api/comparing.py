@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from rota.api.remarks import nodes_remarks, refused_remarks, slow_engine_remarks, stuck_remarks
+from rota.api.remarks import refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
 from rota.bounds import NAMES, PREFIX, compute, has_observed
@@ -201,9 +201,7 @@ def simulate(
         remarks=(
             *refused_remarks(history, where),
             *speed_remarks(speed),
-            *stuck_remarks(records),
-            *nodes_remarks(records),
-            *slow_engine_remarks(records),
+            *run_remarks(records, history, where),
             *_remarks(whole, where, shows_observed),
             *elsewhere,
             *_idle_remark(records, cluster),

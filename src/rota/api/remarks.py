@@ -11,7 +11,7 @@ from rota.model.cluster import Cluster
 from rota.model.feasible import feasible_rows, need_of, never_fits
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.model.units import number, plural
+from rota.model.units import plural
 from rota.reports.occupancy import available_gpu_s, cluster_gpus, paid_nodes, whole_run
 from rota.table.compiled import is_compiled
 
@@ -33,6 +33,29 @@ def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
         yield f"Refused, since this cluster could never run it: job {trace.jobs.ids[kind[0]]}: {why}{more}."
 
 
+def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
+    """What the runs of `trace` on `cluster` leave to say."""
+    yield from policy_refusal_remarks(records, trace, cluster)
+    yield from stuck_remarks(records)
+    yield from nodes_remarks(records)
+    yield from slow_engine_remarks(records)
+
+
+def policy_refusal_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
+    """Whom a policy refused although the cluster could run it, and why it refused the first."""
+    hopeless = np.flatnonzero(~feasible_rows(trace.jobs, cluster)).tolist()
+    for record in records:
+        is_refused = (pl.col("state") == "REJECTED") & (pl.col("why") != "") & ~pl.col("job").is_in(hopeless)
+        refused = record.jobs.filter(is_refused) if record.ranked else None
+        if refused is None or refused.is_empty():
+            continue
+        first = refused.row(0, named=True)
+        yield (
+            f"{record.policy} refused {plural(refused.height, 'job')}, first job {first['job_id']}: "
+            f"{first['why']}."
+        )
+
+
 def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
     """Which policies left jobs behind when nothing was to come any more, and what the first lacked."""
     for record in records:
@@ -43,7 +66,7 @@ def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
         verb = "is" if stuck.height == 1 else "are"
         yield (
             f"{record.policy}: {plural(stuck.height, 'job')} {verb} left for ever, first job "
-            f"{first['job_id']}{_why(first)}."
+            f"{first['job_id']}{': ' if first['why'] else ''}{first['why'] or ''}."
         )
 
 
@@ -70,13 +93,3 @@ def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
             f"The engine took {spent_s:.0f} s of CPU, interpreted; compiled it takes about half: "
             "`pip install .` where there is a C compiler (docs/performance.md)."
         )
-
-
-def _why(job: dict[str, object]) -> str:
-    """The reason of its first wait, as far as the record has it."""
-    asked, there = job["wait_requested"], job["wait_provided"]
-    if not job["wait_code"]:
-        return ""
-    if not isinstance(asked, float) or not isinstance(there, float):
-        return f" ({job['wait_code']})"
-    return f" ({job['wait_code']}: it asked for {number(asked)}, there was {number(there)})"

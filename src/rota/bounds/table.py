@@ -101,6 +101,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "wait_code": [""] * n,
         "wait_requested": unknown,
         "wait_provided": unknown,
+        "why": [""] * n,
     }
     return pl.DataFrame(columns, schema=JOBS_SCHEMA).with_columns(pl.selectors.float().fill_nan(None))
 

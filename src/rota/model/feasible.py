@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,18 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
         first, kind = _kinds(columns)
         feasible = np.array([not never_fits(cluster, need_of(jobs, row)) for row in first.tolist()])[kind]
     return feasible
+
+
+def refusals(jobs: JobTable, cluster: Cluster, rows: Iterable[int]) -> dict[int, str]:
+    """Of `rows`, those that the cluster could never hold, each with the first reason."""
+    said: dict[Need, str] = {}
+    why: dict[int, str] = {}
+    for row in rows:
+        need = need_of(jobs, row)
+        if need not in said:
+            said[need] = next((one.sentence() for one in never_fits(cluster, need)), "")
+        why[row] = said[need]
+    return {row: sentence for row, sentence in why.items() if sentence}
 
 
 def _kinds(columns: Sequence[Array]) -> tuple[Ints, Ints]:
@@ -75,7 +87,7 @@ def need_of(jobs: JobTable, row: int) -> Need:
         jobs.gpus_min.item(row),
         jobs.cpus.item(row),
         jobs.memory_gib.item(row),
-        jobs.types_in(jobs.gpu_types.item(row)),
+        tuple(sorted(jobs.types_in(jobs.gpu_types.item(row)))),
         jobs.gpu_share.item(row),
         jobs.gpu_memory_gib.item(row),
         jobs.name_of("tenant", row),
@@ -91,7 +103,7 @@ def never_fits(cluster: Cluster, need: Need) -> list[Constraint]:
     """
     present = _present(cluster, need)
     if not present.any():
-        return [Constraint(Code.NODE_SET, need.gpus, 0, need.node_set)]
+        return [Constraint(Code.NODE_SET, need.gpus, math.nan, need.node_set)]
     if not need.gpus:
         return _unfed(cluster, need, present)
     rooms = _rooms(cluster, need)

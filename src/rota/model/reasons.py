@@ -134,8 +134,20 @@ def _type(c: Constraint, device: str) -> str:
 
 
 def _node_set(c: Constraint, device: str) -> str:
-    asked = f"needs {plural(c.requested, device)} on nodes {c.detail.replace('|', ' or ')}"
-    return f"{asked}; {number(c.provided)} {_are(c.provided)} free there"
+    """Without a number provided there is no such node at all."""
+    needs = f"needs {plural(c.requested, device)} on " if c.requested else "needs "
+    if math.isnan(c.provided):
+        return f"{needs}{_nodes_named(c.detail)}; the cluster has none"
+    return f"{needs}{_nodes_named(c.detail)}; {number(c.provided)} {_are(c.provided)} free there"
+
+
+def _nodes_named(node_set: str) -> str:
+    """The nodes that a node set admits: `nodes a or b`, `nodes other than c`, `a node` for any."""
+    parts = [part for part in node_set.split("|") if part]
+    wanted = " or ".join(part for part in parts if not part.startswith("!"))
+    barred = " and ".join(part[1:] for part in parts if part.startswith("!"))
+    named = f"nodes {wanted}" if wanted else "nodes" if barred else "a node"
+    return f"{named} other than {barred}" if barred else named
 
 
 def _host(c: Constraint, device: str) -> str:

@@ -42,6 +42,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "wait_code": pl.String,  # dominant reason of the first wait; empty if it never waited
     "wait_requested": pl.Float64,
     "wait_provided": pl.Float64,
+    "why": pl.String,  # why it was refused, ended by the policy, or is left waiting; empty otherwise
 }
 """Columns of `Record.jobs`, one row per job of the trace, in its order."""
 

@@ -160,7 +160,7 @@ def _read(path: Path) -> tuple[int, Record]:
             f"format {version} is newer than this Rota", file=path, expected=f"up to {FORMAT}"
         )
     facts["engine_seconds"] = math.nan if facts["engine_seconds"] is None else facts["engine_seconds"]
-    jobs = _table(path.with_name("jobs.parquet"), JOBS_SCHEMA, ["eligible_s"])
+    jobs = _table(path.with_name("jobs.parquet"), JOBS_SCHEMA, ["eligible_s", "why"])
     intervals = _table(path.with_name("intervals.parquet"), INTERVALS_SCHEMA, [*LIMITS, "work"])
     return place, Record(jobs=jobs, intervals=intervals, **facts)
 

@@ -7,20 +7,15 @@ give, how it keeps a deadline) it says when it is asked to decide, and not every
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rota.errors import PolicyError
-from rota.model.grants import Constraint, Reservation
+from rota.model.grants import Reservation
 from rota.model.promises import DeadlinePlan
 from rota.scheduler.decision import Decision, Memory, Ranking, Wake
-from rota.scheduler.reasons.waiting import KnowsTurns
-from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.shown_ranking import Shown, shown_ranking
 from rota.scheduler.targets import Targets
-from rota.table.occupancy import Occupancy
 from rota.table.view import View
-
-_BY_SUBMISSION: Ranking = ByPriority(lambda snapshot, row: row)
 
 
 def together(
@@ -87,7 +82,7 @@ class LastSaid:
         """Let `joined`, the decision for the whole, answer what the policies of its parts can."""
         said = list(self._decisions.values())
         ranked = [(part, one.ranking) for part, one in said if one.ranking is not None]
-        joined.ranking = PartsRanking(ranked) if ranked else None
+        joined.ranking = shown_ranking([_shown(*one) for one in ranked]) if ranked else None
         joined.plan_of = self._plan_of if any(one.plan_of is not None for _, one in said) else None
         known = [one.guaranteed for _, one in said if one.guaranteed is not None]
         joined.guaranteed = joined.guaranteed if not known else frozenset().union(*known)
@@ -105,31 +100,9 @@ class LastSaid:
         return None
 
 
-class PartsRanking:
-    """Who is ahead of a job in its part, by the policy of that; whether it fits is asked of the whole.
-
-    Of a job that waits in no part, such as one that is still to be measured, nobody is ahead.
-    """
-
-    def __init__(self, parts: Sequence[tuple[View, Ranking]]) -> None:
-        self._parts = parts
-        self.spreads = all(ranking.spreads for _, ranking in parts)
-
-    def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
-        for part, ranking in self._parts:
-            if _is_in(part, row):
-                return ranking.ahead(snapshot.seen_as(part), row)
-        return ()
-
-    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
-        return _BY_SUBMISSION.fits(snapshot, scratch, row)
-
-    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What its part's policy says of its turn, if jobs take turns there."""
-        for part, ranking in self._parts:
-            if isinstance(ranking, KnowsTurns) and _is_in(part, row):
-                return ranking.turn(snapshot.seen_as(part), row)
-        return None
+def _shown(part: View, ranking: Ranking) -> Shown:
+    """What `ranking` says of the jobs of its part."""
+    return Shown(ranking, lambda moment: moment.seen_as(part), lambda row: _is_in(part, row))
 
 
 def _is_in(part: View, row: int) -> bool:

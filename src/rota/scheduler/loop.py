@@ -95,6 +95,7 @@ class Loop:
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
+        self.said: Mapping[int, Constraint] = {}  # why jobs wait, by the policy's last decision
         self._levers: frozenset[Lever] | None = getattr(policy, "levers", None)
         """What the policy has said that it may do; None if it said nothing: anything."""
         self._noted = len(self.state.log)
@@ -108,8 +109,7 @@ class Loop:
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._jobs = SnapshotJobs(self.state)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
-        """Of the jobs that the present decision adjusts where they are: what they held, since when, and what
-        that cost."""
+        """What jobs that the present decision adjusts in place held, since when, and what that cost."""
         self._profiled = False
         """True if a grant to measure has ended since the policy was last asked."""
         world.attach(self.state)
@@ -286,7 +286,7 @@ class Loop:
         self._note_waits(snapshot, decision)
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
-        self.memory = decision.memory
+        self.memory, self.said = decision.memory, decision.reasons
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
         for row, promise in decision.promises.items():

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from rota.model.feasible import refusals
 from rota.model.grants import Code, Constraint, Grant, Purpose
-from rota.model.units import plural
 from rota.scheduler.cut import Cut, FirstRuns
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.joining import LastSaid, together
@@ -100,13 +100,13 @@ class SetApart:
 
     def _outsized(self, snapshot: Snapshot, memory: Memory, cut: Cut) -> dict[int, Constraint]:
         """Why those wait that the inner policy is not shown: the nodes left to it could never hold them."""
-        feasible, reasons = cut.rest.feasible, dict[int, Constraint]()
-        for row in snapshot.waiting.tolist():
-            if row in memory["passed"] and not feasible[row]:
-                asked, gpus = plural(snapshot.gpus_of[row], "GPU"), cut.rest.cluster.gpus
-                why = f"asks for {asked}; beside the nodes set apart there are {gpus}"
-                reasons[row] = Constraint(Code.POLICY, detail=why)
-        return reasons
+        feasible = cut.rest.feasible
+        passed = [row for row in snapshot.waiting.tolist() if row in memory["passed"] and not feasible[row]]
+        lacks = refusals(snapshot.jobs.table, cut.rest.cluster, passed)
+        return {
+            row: Constraint(Code.POLICY, detail=f"never fits beside the nodes set apart: it {why}")
+            for row, why in lacks.items()
+        }
 
     # -- runs ----------------------------------------------------------------------------------------
 

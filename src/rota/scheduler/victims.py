@@ -2,12 +2,13 @@
 
 Only live: a simulation keeps the order of submission among equals, as the systems it is compared with do.
 Two jobs are equal if the ranking of the decision says so (`RanksAlike`), they belong to one tenant, have
-one priority and hold as many devices on the same nodes.  So that the policy does not undo the exchange at
-its next call, a waiting job never displaces a running one that is its equal.
+one priority and hold as many devices, cores and memory on the same nodes.  So that the policy does not undo
+the exchange at its next call, a waiting job never displaces a running one that is its equal.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
@@ -52,12 +53,14 @@ def cheaper_victims(snapshot: Snapshot, decision: Decision, cost_of: Cost) -> De
 
 def _without_swaps(snapshot: Snapshot, decision: Decision, ranking: RanksAlike) -> Decision:
     """The decision without waiting jobs that take exactly the place of an equal."""
-    starts = {grant.devices: grant.job for grant in decision.grants if snapshot.waits(grant.job)}
+    starts = {grant.devices: grant for grant in decision.grants if snapshot.waits(grant.job)}
     kept: set[int] = set()
     for victim in decision.preempt:
         heir = starts.get(snapshot.grants[victim].devices)
-        if heir is not None and _same_request(snapshot, ranking, victim, heir):
-            kept |= {victim, heir}
+        if heir is None or _amounts(heir) != _amounts(snapshot.grants[victim]):
+            continue
+        if _same_request(snapshot, ranking, victim, heir.job):
+            kept |= {victim, heir.job}
     if not kept:
         return decision
     return replace(
@@ -82,9 +85,16 @@ def _alike(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int) -> boo
     return (
         here.share == there.share == 1.0
         and here.role == there.role == Role.ALONE
+        and _amounts(here) == _amounts(there)
         and _nodes(snapshot, here) == _nodes(snapshot, there)
         and _same_request(snapshot, ranking, one, other)
     )
+
+
+def _amounts(grant: Grant) -> tuple[float | None, float | None]:
+    """Cores and memory that the grant sets; None for what the job asked for."""
+    cpus, gib = grant.cpus, grant.memory_gib
+    return (None if math.isnan(cpus) else cpus), (None if math.isnan(gib) else gib)
 
 
 def _nodes(snapshot: Snapshot, grant: Grant) -> list[int]:

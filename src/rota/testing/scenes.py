@@ -54,20 +54,22 @@ def make_scene(seed: int) -> Scene:
 def with_hopeless(scene: Scene) -> tuple[Scene, frozenset[int]]:
     """The scene with every third job asking for what the cluster can never give; and which jobs those are.
 
-    By turns it is GPUs, a type, device memory, cores, host memory or a hard quota.  Nodes that state no
-    limit get an ample one, and nobody waits for such a job.
+    By turns it is GPUs, as a range too, a type, nodes, device memory, cores, host memory or a hard quota.
+    Nodes that state no limit get an ample one, and nobody waits for such a job.
     """
     cluster, jobs = _limited(scene.cluster), scene.trace.jobs
     rows = range(0, len(jobs), 3)
     columns = {name: getattr(jobs, name).copy() for name in _DEMANDS}
     names, types = (*jobs.tenant_names, _CAPPED), (*jobs.type_names, "no such type")
-    for turn, row in enumerate(rows):
-        for name, value in _excesses(cluster, len(types), len(names))[turn % 6].items():
+    excesses = _excesses(cluster, len(types), len(names))
+    for turn, row in enumerate(rows, start=scene.seed):
+        for name, value in excesses[turn % len(excesses)].items():
             columns[name][row] = value
     harder = replace(
         jobs,
         tenant_names=names,
         type_names=types,
+        node_set_names=("no such node",),
         after={row: tuple(set(before).difference(rows)) for row, before in jobs.after.items()},
         **columns,
     )
@@ -76,7 +78,9 @@ def with_hopeless(scene: Scene) -> tuple[Scene, frozenset[int]]:
 
 _AMPLE = 1e6
 _CAPPED = "capped"
-_DEMANDS = ("gpus", "gpus_min", "gpus_max", "gpu_types", "gpu_memory_gib", "cpus", "memory_gib", "tenant")
+_DEMANDS = (
+    "gpus", "gpus_min", "gpus_max", "gpu_types", "gpu_memory_gib", "cpus", "memory_gib", "tenant", "node_set",
+)  # fmt: skip
 
 
 def _excesses(cluster: Cluster, types: int, tenants: int) -> list[dict[str, float]]:
@@ -89,6 +93,8 @@ def _excesses(cluster: Cluster, types: int, tenants: int) -> list[dict[str, floa
         {"memory_gib": 100 * _AMPLE},
         {"gpus": too_many, "gpus_min": too_many, "gpus_max": too_many},
         {"gpu_types": 1 << (types - 1)},
+        {"node_set": 0},
+        {"gpus": too_many + 2, "gpus_min": too_many, "gpus_max": too_many + 4},
     ]
 
 

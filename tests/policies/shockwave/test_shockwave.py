@@ -169,6 +169,16 @@ def test_a_job_that_outlives_its_forecast_ends():
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 7
 
 
+def test_the_authors_leave_a_job_that_outlives_its_forecast_to_the_last():
+    """As above: A, of which nothing is foreseen any more, goes on when the others leave something to it."""
+    trace = trace_of("A 1x3000 " + " ".join(f"B{i} 1x2000" for i in range(6)))
+    told = np.array([60.0] + [2000.0] * 6)
+    setting = Setting(providers=[Given(Knowledge.DURATION, told, Provenance.USER)])
+    ends = finishes(run("shockwave:mode=artifact", trace, parse_cluster("1x2"), setting))
+    assert ends["A"] == max(ends.values())
+    assert ends["A"] - 3000 > 6000 - 2 * 2000  # it has waited for most of what the others ran
+
+
 def test_a_lost_node_makes_a_new_plan():
     record = play("shockwave", "A 2x600 B 2x600 C 1x600", "2x2", Setting(faults=[Fault(0, 300.0, 900.0)]))
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 3

@@ -208,10 +208,45 @@ def test_who_waits_is_told_its_rho_and_until_when():
     policy = Watched()
     play(policy, trace_of("A 4x3000 B 4x100@10"), "1x4")
     _, _, _, _, said = policy.moments[1]
-    first = said[1][0].sentence()
-    assert "would finish, if it began now, at ρ = 0.5" in first
-    assert "the worst of 1 that want GPUs" in first
-    assert "job A, leased for another 19m 50s" in first
+    told = said[1][-1].sentence()
+    assert "would finish, if it began now, at ρ = 0.5" in told
+    assert "the worst of 1 that want GPUs" in told
+    assert "A, leased for another 19m 50s" in told
+
+
+@pytest.mark.parametrize(
+    ("jobs", "at_s", "row", "said"),
+    [
+        (
+            "A 4x3000 B 4x100@10",
+            700,
+            0,
+            ["ρ = ", "has run 100% of", "ends in 8m 20s", "offered to job B as well"],
+        ),
+        ("A 4x3000 B 4x100@10", 700, 1, ["ρ = ", "has run 0% of", "A, leased for another 8m 20s"]),
+        ("A 4x3000 B 4x900@10 C 4x950@20", 700, 2, ["2nd worst of 2 that want", "before it: job B"]),
+        ("A 4x3000", 1300, 0, ["finishes at ρ = 1", "ends in 18m 20s, to be renewed: nobody waits"]),
+    ],
+)
+def test_whoever_asks_is_told_its_lease_at_any_moment(jobs, at_s, row, said):
+    """Also of a lease that was only renewed, and some time after the last decision."""
+    policy, sentences = parse_policy("themis").make(), []
+
+    class Asked:
+        needs, levers, ranking = policy.needs, policy.levers, None
+
+        def decide(self, snapshot, memory):
+            """Asks what is in force before the next decision, as people do."""
+            if snapshot.now == at_s:
+                sentences.append(self.ranking.turn(snapshot, row).sentence())
+            decision = policy.decide(snapshot, memory)
+            self.ranking = decision.ranking
+            return decision
+
+    loop, _ = prepare(Asked(), trace_of(f"{jobs} Z 1x1@{at_s}"), parse_cluster("1x4"), Setting())
+    loop.run(at_s + 1.0)
+    (sentence,) = sentences
+    assert all(part in sentence for part in said), sentence
 
 
 @pytest.mark.parametrize("text", ["themis:fairness=1.5", "themis:lease_s=0", "themis:lease_s=-3"])

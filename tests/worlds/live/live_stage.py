@@ -5,16 +5,18 @@ Agents are what the test says: `tell` puts a request into the inbox, `orders` is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from play import job
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
 from rota.model.growing import GrowingTable
+from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import traced_state
+from rota.scheduler.policy import parse_policy
 from rota.server.stepping import StepRecorder, word
 from rota.server.store.rows import IntervalRow
 from rota.table.state import Phase
@@ -35,6 +37,7 @@ from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
+from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.unsaved import Unsaved
@@ -62,7 +65,10 @@ class PassingInbox(Inbox):
 
 
 class Stage:
-    """Nodes by name with their number of devices; `plan` says what the policy decides next."""
+    """Nodes by name with their number of devices; `plan` says what the policy decides next.
+
+    With `policy`, one that is registered decides instead; `limits` are those of each node.
+    """
 
     def __init__(
         self,
@@ -70,16 +76,21 @@ class Stage:
         settings: LiveSettings = SETTINGS,
         gpu_type: str = "cpu",
         memory_gib: float = 0.0,
+        limits: Mapping[str, Any] | None = None,
+        tenants: Tenants | None = None,
+        policy: str = "",
         **nodes: int,
     ) -> None:
         self.now = 0.0
         self.policy = Scripted()
         self.table = GrowingTable(64, (gpu_type,))
         shapes = [
-            NodeShape(1, gpus=gpus, gpu_type=gpu_type, memory_gib=memory_gib, names=(name,))
+            NodeShape(
+                1, gpus=gpus, gpu_type=gpu_type, names=(name,), **(limits or {"memory_gib": memory_gib})
+            )
             for name, gpus in nodes.items()
         ]
-        self.cluster = Cluster.build(shapes)
+        self.cluster = Cluster.build(shapes, tenants)
         self.nodes = [
             LiveNode(position, _info(name, gpus, kind)) for position, (name, gpus) in enumerate(nodes.items())
         ]
@@ -103,7 +114,11 @@ class Stage:
         )
         self.recorder.live = self.world.live
         state = traced_state(self.table, self.cluster)
-        self.loop = Loop(self.world, self.policy, self.recorder, strict=False, retry_s=5.0, state=state)
+        decides: Any = parse_policy(policy).make() if policy else self.policy
+        told = live_providers({}, self.table.jobs, self.cluster, ()) if policy else {}
+        self.loop = Loop(
+            self.world, decides, self.recorder, providers=told, strict=False, retry_s=5.0, state=state
+        )
         self.inbox.put(Begun())
         self.settle()
 
@@ -133,8 +148,10 @@ class Stage:
                 submit_s=self.now,
                 **dict(zip(("gpus", "gpus_min", "gpus_max"), sizes, strict=True)),
                 gpu_share=full.gpu_share,
+                gpu_memory_gib=full.gpu_memory_gib,
+                cpus=full.cpus,
                 memory_gib=full.memory_gib,
-                tenant="t",
+                tenant=full.tenant or "t",
                 group="g",
                 workload="w",
             )

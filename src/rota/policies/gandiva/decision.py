@@ -221,6 +221,8 @@ class GandivaDecision:
 
     def _settle(self, row: int) -> bool:
         key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
+        if key < 0 and (part := self.grounds.in_part(row)):
+            key = self.homes.allocate_in_part(self.sizes[row], part, self.gpus)
         if key < 0:
             return False
         self.homes.add(row, key, self.sizes[row])

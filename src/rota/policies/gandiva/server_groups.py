@@ -8,7 +8,7 @@ A job larger than a server gets several empty ones; they are one home until it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
 from rota.policies.gandiva.server_index import ServerIndex
@@ -162,6 +162,26 @@ class ServerGroups:
         if anyone >= 0 and self.fits(homes[anyone], demand):
             return anyone
         return alike
+
+    def allocate_in_part(self, size: int, part: Mapping[int, int], gpus: Sequence[int]) -> int:
+        """The same for a gang that may use so many GPUs of each server: their cores and memory feed no more.
+
+        A home in which it need not take turns; else the fewest empty servers, made one; else any home.
+        """
+
+        def most(key: int) -> int:
+            return sum(part.get(node, 0) for node in self.homes[key]["nodes"])
+
+        able = [key for key in self.homes if most(key) >= size]
+        roomy = [key for key in able if self.fits(self.homes[key], size)]
+        if roomy:
+            return min(roomy)
+        chosen, total = list[int](), 0
+        for key in sorted(self.index.empty(), key=lambda key: (-most(key), key)):
+            if total < size and most(key):
+                chosen.append(key)
+                total += most(key)
+        return self.join(chosen, gpus) if total >= size else min(able, default=-1)
 
     def _has_server(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> bool:
         """True if the job would fit on one server, were it empty."""

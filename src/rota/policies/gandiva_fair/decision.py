@@ -34,6 +34,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.grounds import Grounds
 from rota.scheduler.stages.runners import Runner, RunnerPlacement
 from rota.solvers.water import fill
+from rota.table.free import mask_of
 
 LEAST = 0.01
 """Part of its GPUs that a job is due at least: a tenant's job on a type it has sold moves before long."""
@@ -167,6 +168,8 @@ class FairDecision:
             kind = self.grounds.kind[row]
             if kind not in kinds:
                 masks = self.grounds.accepting(row)
+                if in_part := self.grounds.in_part(row):
+                    masks = [mask_of(list(in_part))]
                 kinds[kind] = {int(type_of[(mask & -mask).bit_length() - 1]): mask for mask in masks}
         return {row: kinds[self.grounds.kind[row]] for row in self.live.tolist()}
 
@@ -239,7 +242,7 @@ class FairDecision:
         kinds.sort(key=lambda kind: (-min(left[kind], demand), -rates[kind], kind))
         for kind in kinds:
             nodes = servers.of_type(kind, self.accepts[row][kind])
-            parts = servers.choose(nodes, self.snapshot.gpus_of[row], demand)
+            parts = servers.choose(nodes, self.snapshot.gpus_of[row], demand, self.grounds.in_part(row))
             if parts:
                 self._enter(servers, row, parts)
                 left[kind] -= demand
@@ -289,7 +292,8 @@ class FairDecision:
             changes = list(to_other_type(servers, rows, due.of(tenant), self.rates_of, movable))
             for row, kind in changes:
                 nodes = servers.of_type(kind, self.accepts[row][kind])
-                parts = servers.choose(nodes, self.snapshot.gpus_of[row], self.grounds.demand[row])
+                in_part, demand = self.grounds.in_part(row), self.grounds.demand[row]
+                parts = servers.choose(nodes, self.snapshot.gpus_of[row], demand, in_part)
                 if parts:
                     self._move(servers, row, parts)
             if changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rota.model.cluster import Cluster
 from rota.table.occupancy import EPSILON
@@ -87,25 +87,26 @@ class Servers:
 
     # -- where to go -------------------------------------------------------------------------------
 
-    def choose(self, nodes: Sequence[int], gpus: int, demand: float) -> Parts:
+    def choose(self, nodes: Sequence[int], gpus: int, demand: float, in_part: Mapping[int, int]) -> Parts:
         """The servers among `nodes`, of one type, for a newcomer; empty if they are too few.
 
         The one with the fewest tickets per GPU of those where nobody has to take turns with it; else of all.
+        One that can be fed on no server by itself has so many GPUs of each as `in_part` says.
         """
-        large = [node for node in nodes if self.gpus[node] >= gpus]
+        large = [node for node in nodes if self.gpus[node] >= gpus and not in_part]
         if not large:
-            return self._several(nodes, gpus)
+            return self._several(nodes, gpus, in_part or self.gpus)
         roomy = [node for node in large if self.room(node) >= demand - EPSILON]
         return {min(roomy or large, key=lambda node: (self.load(node), node)): gpus}
 
-    def _several(self, nodes: Sequence[int], gpus: int) -> Parts:
-        """Servers that no big job uses first, then those with the most GPUs that none uses."""
+    def _several(self, nodes: Sequence[int], gpus: int, most: Mapping[int, int]) -> Parts:
+        """Servers that no big job uses first, then those with most GPUs that none uses; `most` of each."""
         left = {node: self.gpus[node] - self._of_big(node) for node in nodes}
         order = sorted(nodes, key=lambda node: (left[node] < self.gpus[node], -left[node], node))
         for room in (left, self.gpus):  # where big jobs leave too little they take turns
             parts: Parts = {}
             for node in order:
-                count = min(gpus - sum(parts.values()), room[node])
+                count = min(gpus - sum(parts.values()), room[node], most[node])
                 if count > 0:
                     parts[node] = count
             if sum(parts.values()) == gpus:

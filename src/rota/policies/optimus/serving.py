@@ -176,8 +176,8 @@ class ServingFitter(FeedingFitter):
         cpus, gib = self.serving.limits(row, gpus)
         return cpus / gpus, gib / gpus
 
-    def _asks_of_hosts(self, row: int) -> bool:
-        return row in self.serving.units or super()._asks_of_hosts(row)
+    def asks_of_hosts(self, row: int) -> bool:
+        return row in self.serving.units or super().asks_of_hosts(row)
 
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
         if row in self.serving.units:  # what it takes depends on how many it gets: nothing to remember

@@ -24,7 +24,7 @@ from rota.policies.philly.quota import QuotaShares, reclaim
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.table.free import Free, mask_of
-from rota.table.occupancy import EPSILON
+from rota.table.occupancy import EPSILON, Occupancy
 
 
 class PhillyDecision:
@@ -110,14 +110,26 @@ class PhillyDecision:
 
     def _enter(self, row: int) -> None:
         """`row` begins to wait."""
-        within = self.fit.nodes_for(self.scratch, row)
-        level = min(self.domains.first_level(self.scratch.free, self.gpus_of[row], nodes) for nodes in within)
+        level = self._first_level(row)
         relax_after = float(self.p.relax_after)
         if self.p.patience_per_h:
             expected_s = self.snapshot.know(Knowledge.DURATION).item(row)
             relax_after += self.p.patience_per_h * expected_s / 3600.0
         self.attempts[row] = self.cycle.first(level, relax_after, self.now)
         self.queues.add(row, (self.shares.of(row), self.gpus_of[row]), self.fit.accepted(row))
+
+    def _first_level(self, row: int) -> Locality:
+        """The strictest level at which `row` would find its nodes if nobody else were there."""
+        fit, domains, gpus = self.fit, self.domains, self.gpus_of[row]
+        if self.sleeps or not fit.asks_of_hosts(row):
+            within = fit.nodes_for(self.scratch, row)
+            return min(domains.first_level(self.scratch.free, gpus, nodes) for nodes in within)
+        empty = Occupancy(self.snapshot.cluster, self.snapshot.jobs.table)
+        level = min(domains.first_level(empty.free, gpus, nodes) for nodes in fit.nodes_for(empty, row))
+        if level is not Locality.ANYWHERE:
+            return level
+        in_part = fit.nodes_in_part(empty, row)
+        return min(domains.level_in_part(fit.fed(empty, row, nodes), gpus, nodes) for nodes in in_part)
 
     # -- order -------------------------------------------------------------------------------------
 
@@ -256,7 +268,15 @@ class PhillyDecision:
             if nodes and room_on(free, nodes) >= gpus:
                 return nodes
             best = best or nodes or self.domains.candidates(free, gpus, level, within)
+        if best or level is Locality.FEWEST_NODES or not self._is_fed_in_part(row):
+            return best
+        for within in self.fit.nodes_in_part(self.scratch, row):
+            best = best or self.domains.candidates(free, gpus, level, within & open_to)
         return best
+
+    def _is_fed_in_part(self, row: int) -> bool:
+        """True if cores or memory may keep a gang from some of the GPUs of a node."""
+        return not self.sleeps and self.gpus_of[row] > 1 and self.fit.asks_of_hosts(row)
 
     def _open_to(self, row: int) -> int:
         """Nodes on which `row` disturbs nobody, if nodes are dedicated; else all."""
@@ -283,8 +303,12 @@ class PhillyDecision:
 
     def _gathered(self, row: int, nodes: int, held: tuple[int, ...]) -> tuple[Grant | None, tuple[int, ...]]:
         """What `row` could hold on `nodes` besides `held`, left free; a grant if it needs no more."""
-        free, gpus = self.scratch.free, self.gpus_of[row]
-        devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row))))
+        free, gpus, most = self.scratch.free, self.gpus_of[row], None
+        if self._is_fed_in_part(row):
+            most = self.fit.fed(self.scratch, row, nodes)
+            for device in held:
+                most[free.node_of[device]] = most.get(free.node_of[device], 0) - 1
+        devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row), most)))
         free.put_all(devices)
         share: float = self.snapshot.jobs.table.gpu_share.item(row)
         grant = Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)

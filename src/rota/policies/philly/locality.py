@@ -6,6 +6,7 @@ cluster is one domain.  Sets of nodes are bit masks, as in `free`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from rota.model.cluster import Cluster
@@ -79,6 +80,14 @@ class Domains:
             return Locality.FEWEST_NODES if fits else Locality.ANYWHERE
         return next((v for v in Locality if self.candidates(free, gpus, v, within)), Locality.ANYWHERE)
 
+    def level_in_part(self, fed: Mapping[int, int], gpus: int, within: int) -> Locality:
+        """The same where nodes can feed so many of the GPUs each, fewer than they have."""
+        fits = any(
+            sum(min(fed[node], self.full.size[node]) for node in nodes_in(mask & within)) >= gpus
+            for mask in self.masks
+        )
+        return Locality.ONE_DOMAIN if fits else Locality.ANYWHERE
+
     def size(self, nodes: int) -> int:
         """GPUs of the nodes of a mask."""
         return sum(size * (mask & nodes).bit_count() for size, mask in self._of_size.items())
@@ -131,14 +140,18 @@ def _fewest_alike(free: Free, gpus: int, domain: int, each: int) -> int:
     return chosen
 
 
-def gather(free: Free, gpus: int, nodes: int) -> tuple[int, ...]:
-    """Take up to `gpus` free GPUs of `nodes`, emptiest node first."""
+def gather(free: Free, gpus: int, nodes: int, most: Mapping[int, int] | None = None) -> tuple[int, ...]:
+    """Take up to `gpus` free GPUs of `nodes`, emptiest node first; of each no more than `most` says."""
     taken: tuple[int, ...] = ()
     while len(taken) < gpus:
         node = free.emptiest(nodes)
         if node < 0:
             break
-        taken += free.take(node, min(gpus - len(taken), free.count[node]))
+        count = min(gpus - len(taken), free.count[node])
+        if most is not None:
+            count, nodes = min(count, most.get(node, 0)), nodes & ~(1 << node)
+        if count > 0:
+            taken += free.take(node, count)
     return tuple(sorted(taken))
 
 

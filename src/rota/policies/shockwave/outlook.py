@@ -37,7 +37,8 @@ def outlook(snapshot: Snapshot, rows: Ints, parameters: ShockwaveParameters) -> 
     """What is foreseen of `rows` now.
 
     A job that has outlived its forecast is taken to need another round: it cannot be told from one that is
-    about to end, and must not be without anything to gain.
+    about to end, and must not be without anything to gain.  In the authors' code it has one second left and
+    nothing to gain, so that it gets what all others leave.
     """
     regimes = Regimes.of(snapshot.know(Knowledge.REGIMES))
     done_s, total_s = snapshot.jobs.work_s(rows), snapshot.know(Knowledge.DURATION)[rows]
@@ -52,10 +53,13 @@ def outlook(snapshot: Snapshot, rows: Ints, parameters: ShockwaveParameters) -> 
         whole_s, left_s, spent_s = whole_s.copy(), left_s.copy(), spent_s.copy()
         whole_s[known] = epochs.mean_s * epochs.total
         left_s[known], spent_s[known] = left_of(epochs), epochs.spent_s
-    outlived = (left_s <= 0.0) | (progress >= 1.0)
-    left_s = np.where(outlived, parameters.round_s, left_s)
-    whole_s = np.where(outlived, spent_s + parameters.round_s, np.maximum(whole_s, 1e-9))
-    progress = np.where(outlived, spent_s / whole_s, progress)
+    outlived, whole_s = (left_s <= 0.0) | (progress >= 1.0), np.maximum(whole_s, 1e-9)
+    left_s = np.where(outlived, 1.0 if parameters.is_artifact else parameters.round_s, left_s)
+    if parameters.is_artifact:
+        progress = np.where(outlived, 1.0, progress)
+    else:
+        whole_s = np.where(outlived, spent_s + parameters.round_s, whole_s)
+        progress = np.where(outlived, spent_s / whole_s, progress)
     pace = _pace(snapshot, rows, parameters)
     return Outlook(rows, progress, whole_s * pace, left_s * pace, spent_s, regimes.mode[rows])
 

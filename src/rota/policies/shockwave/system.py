@@ -22,7 +22,7 @@ Departs   Numbers of rounds are planned, not a binary for each job and round, an
           arrival, short jobs may put off a long one for ever.  A job that outlives its forecast is taken to
           need another round.  GPU types count alike.
 Checked   systems/shockwave.md, worked examples 1 to 5; small windows against the program with binaries;
-          authors' results for 120 jobs on 32 GPUs: makespan +1.3 %, 8 jobs late instead of 9, the worst by
+          authors' results for 120 jobs on 32 GPUs: makespan +0.3 %, 8 jobs late instead of 9, the worst by
           1.31 instead of 1.78 (`mode=artifact`); by default 7.3 % shorter, 4 late, the worst by 1.17
 """
 

@@ -37,12 +37,12 @@ from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
 from rota.policies.synergy.demand import Demands
 from rota.policies.synergy.opt import divide
 from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
-from rota.policies.synergy.ranking import as_gpus
 from rota.policies.synergy.room import Ask, Room, Seat
 from rota.policies.synergy.tune import settle
 from rota.scheduler.decision import Decision, Event, Memory, Ranking, Wake
 from rota.scheduler.nested import Nested, WhenDue
 from rota.scheduler.policy import Lever, levers_of, register
+from rota.scheduler.shown_ranking import Shown, shown_ranking
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
@@ -259,7 +259,10 @@ class Synergy:
         if out:
             decision.reasons = dict(decision.reasons) | dict.fromkeys(out, _GREEDY)
         if decision.ranking is not None:
-            decision.ranking = as_gpus(decision.ranking, lambda moment: self._as_gpus(moment, {}))
+            inner = Shown(
+                decision.ranking, lambda moment: self._as_gpus(moment, {}), lambda row: True, is_whole=True
+            )
+            decision.ranking = shown_ranking([inner])
         self._ranking = decision.ranking
         decision.wake = self._wake(snapshot, decision, bool(given))
         return decision

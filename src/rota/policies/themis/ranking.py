@@ -1,9 +1,9 @@
-"""Whose turn it is: apps by finish-time fairness, and what is said to those that wait."""
+"""Whose turn it is: apps by finish-time fairness, and what is said to those who ask."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.model.grants import Code, Constraint
@@ -11,6 +11,9 @@ from rota.model.reasons import listed, names_of
 from rota.model.units import format_duration
 from rota.policies.themis.apps import App, Estimates, Holds, rho_at_best
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+from rota.table.occupancy import Occupancy
 
 
 @dataclass(frozen=True)
@@ -44,42 +47,97 @@ def standings(
     ]
 
 
-class ThemisReasons(Mapping[int, Constraint]):
-    """Why jobs wait, put into words when somebody asks."""
+@dataclass(frozen=True)
+class ToldApp:
+    """What an app was told when GPUs were last handed out."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        waiting: dict[int, tuple[int, AppStanding, int]],
-        won: list[int],
-        until: Mapping[int, float],
-    ) -> None:
-        """`waiting` has place, standing and number of apps in want for each row that waits."""
-        self.waiting = waiting
-        self._ids = snapshot.jobs.table.ids
-        self._now = snapshot.now
-        self._won, self._until = won, until
+    rows: tuple[int, ...]
+    rho: float
+    """With what it holds since then; infinite if that is nothing."""
+    at_best: float
+    """What it would be with the smallest gang, where it is nothing."""
+    place: int
+    """How many apps that wanted GPUs would have finished worse; -1 if it wanted none."""
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.waiting)
 
-    def __len__(self) -> int:
-        return len(self.waiting)
+class LeaseTurns:
+    """Who is before whom, and until when GPUs are leased, for whoever asks."""
 
-    def __getitem__(self, row: int) -> Constraint:
-        place, standing, count = self.waiting[row]
-        holds = standing.rho < math.inf
+    spreads = True
+
+    def __init__(self, told: Sequence[ToldApp], won: Sequence[int], until: Mapping[int, float]) -> None:
+        self._told = {row: app for app in told for row in app.rows}
+        self._in_want = sorted((app for app in told if app.place >= 0), key=lambda app: app.place)
+        self._won = won
+        self.until = until
+        """When leases end, by row."""
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Waiting rows of apps that would finish worse."""
+        own = self._told.get(row)
+        place = len(self._in_want) if own is None or own.place < 0 else own.place
+        before = [other for app in self._in_want[:place] for other in app.rows]
+        return sorted(other for other in before if snapshot.waits(other))
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on `scratch`."""
+        return Fitter(snapshot, consolidate)(scratch, row) is not None
+
+    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """ρ of its app, what it has had, who is before it and until when; None of one that takes no turns."""
+        if snapshot.gpus_of[row] == 0 or (row not in self._told and row not in self.until):
+            return None
+        runs = row in snapshot.grants
+        words = [self._fairness(row), _received(snapshot, row)]
+        words += self._own_lease(snapshot, row) if runs else self._leases(snapshot, row)
+        return Constraint(Code.TURN, float(runs), math.nan, "; ".join(word for word in words if word))
+
+    def _fairness(self, row: int) -> str:
+        own = self._told.get(row)
+        if own is None:
+            return ""
+        holds = own.rho < math.inf
         what = "its app, with what it holds, finishes" if holds else "would finish, if it began now,"
-        rho = standing.rho if holds else standing.at_best
-        said = f"{what} at ρ = {rho:.3g}, {_ordinal(place)} worst of {count} that want GPUs"
-        winners = [winner for winner in self._won if winner in self._until]
+        said = f"{what} at ρ = {own.rho if holds else own.at_best:.3g}"
+        if own.place < 0:
+            return said
+        return f"{said}, {_ordinal(own.place + 1)} worst of {len(self._in_want)} that want GPUs"
+
+    def _own_lease(self, snapshot: Snapshot, row: int) -> list[str]:
+        """What becomes of a job that runs, and who is in want of its GPUs."""
+        left_s = self.until.get(row, math.nan) - snapshot.now
+        if math.isnan(left_s):
+            return []
+        waits = [other for app in self._in_want for other in app.rows if snapshot.waits(other)]
+        names = self._names(snapshot, [other for other in waits if other != row])
+        then = f", when its GPUs are offered to {names} as well" if names else ", to be renewed: nobody waits"
+        return [f"its lease ends {_in(left_s)}{then}"]
+
+    def _leases(self, snapshot: Snapshot, row: int) -> list[str]:
+        """Who is before a job that waits, and until when."""
+        before = self._names(snapshot, [other for other in self.ahead(snapshot, row) if other != row])
+        words = [f"before it: {before}"] if before else []
+        winners = [winner for winner in self._won if winner in self.until]
         if winners:
-            first = min(self._until[winner] for winner in winners)
-            names = listed(names_of([str(self._ids[winner]) for winner in winners]))
-            said += f"; the last went to {names}, leased {_for(first - self._now)}"
-        elif self._until:
-            said += f"; the next lease ends {_in(min(self._until.values()) - self._now)}"
-        return Constraint(Code.POLICY, detail=said)
+            first_s = min(self.until[winner] for winner in winners)
+            names = self._names(snapshot, winners)
+            words.append(f"the last went to {names}, leased {_for(first_s - snapshot.now)}")
+        elif self.until:
+            words.append(f"the next lease ends {_in(min(self.until.values()) - snapshot.now)}")
+        return words
+
+    def _names(self, snapshot: Snapshot, rows: Sequence[int]) -> str:
+        ids = snapshot.jobs.table.ids
+        return listed(names_of([str(ids[row]) for row in rows])) if rows else ""
+
+
+def _received(snapshot: Snapshot, row: int) -> str:
+    """`has run 40% of the time since it came`; nothing of a job that has just come."""
+    jobs = snapshot.jobs
+    lived_s = snapshot.now - jobs.submit_s.item(row)
+    if lived_s <= 0.0:
+        return ""
+    return f"has run {100 * min(jobs.ran_s(row) / lived_s, 1.0):.0f}% of the time since it came"
 
 
 def _for(seconds: float) -> str:

@@ -36,7 +36,7 @@ from rota.policies.themis.exact import settle
 from rota.policies.themis.leases import Leases
 from rota.policies.themis.market import OpenMarket, Tables
 from rota.policies.themis.parameters import ThemisMode, ThemisParameters
-from rota.policies.themis.ranking import AppStanding, ThemisReasons, standings
+from rota.policies.themis.ranking import AppStanding, LeaseTurns, ToldApp, standings
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -46,7 +46,6 @@ from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.trial import admit_placed
 from rota.scheduler.targets import RHO, Targets
 from rota.solvers.auction import fractions_kept, kept_of
-from rota.table.occupancy import Occupancy
 
 
 def _is_paper(parameters: ThemisParameters) -> bool:
@@ -82,6 +81,8 @@ class Themis:
         self.artifact = Slots()
         self._tables = Tables()
         self._members = Members(self.parameters.groups)
+        self._turns = LeaseTurns((), (), {})
+        """What was told when GPUs were last handed out."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is ThemisMode.ARTIFACT:
@@ -93,7 +94,8 @@ class Themis:
             # Nobody has come or gone, and nobody wants more: all leases that have ended are renewed.
             leases.renew(leases.ended())
             leases.settle([])
-            return Decision(memory, wake=Wake(leases.next_s()))
+            self._turns.until = leases.until
+            return Decision(memory, wake=Wake(leases.next_s()), ranking=self._turns)
         memory["rows"] = rows.tolist()
         estimates = Estimates(snapshot, rows)
         apps = self._members.apps(snapshot, rows, estimates)
@@ -171,20 +173,13 @@ class Themis:
         idle = snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist()
         if idle:
             grants += admit_placed(idle, market.scratch, Fitter(snapshot, consolidate))
-        waiting = {
-            row: (place[row] + 1, standing[i], len(order))
-            for i in order
-            for row in market.apps[i].rows
-            if row not in market.holds[i]
-        }
-        reasons = ThemisReasons(snapshot, waiting, memory["won"], leases.until)
+        self._turns = LeaseTurns(_told(market, standing, order), memory["won"], leases.until)
         return Decision(
             memory,
             grants,
             preempt,
             wake=Wake(leases.next_s()),
-            reasons=reasons,
-            ranking=_Order(market, order),
+            ranking=self._turns,
             targets=Targets(lambda: _rhos(market, standing)),
             target=RHO,
         )
@@ -231,26 +226,15 @@ def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
     }
 
 
-class _Order:
-    """Who is before whom, for whoever asks why a job waits."""
-
-    spreads = True
-
-    def __init__(self, market: OpenMarket, order: list[int]) -> None:
-        self._apps, self._order = market.apps, order
-
-    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
-        """Waiting rows of apps that would finish worse."""
-        before: list[int] = []
-        for i in self._order:
-            if row in self._apps[i].rows:
-                break
-            before += [other for other in self._apps[i].rows if snapshot.waits(other)]
-        return sorted(before)
-
-    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
-        """True if `row` could be placed on `scratch`."""
-        return Fitter(snapshot, consolidate)(scratch, row) is not None
+def _told(market: OpenMarket, standing: list[AppStanding], order: list[int]) -> list[ToldApp]:
+    """How apps stand once everything is handed out, and at which places of `order` they stood before."""
+    place = {i: at for at, i in enumerate(order)}
+    return [
+        ToldApp(app.rows, math.exp(-value) if held else math.inf, stands.at_best, place.get(i, -1))
+        for i, (app, value, held, stands) in enumerate(
+            zip(market.apps, market.values, market.holds, standing, strict=True)
+        )
+    ]
 
 
 def _live(snapshot: Snapshot) -> Ints:

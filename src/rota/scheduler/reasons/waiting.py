@@ -33,8 +33,8 @@ UNSAID = Constraint(Code.POLICY, detail="could start, and the policy gives no re
 class KnowsShares(Protocol):
     """A ranking that orders tenants by what they hold."""
 
-    def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
-        """Tenant of `row`, GPUs it holds, and GPUs that are its share."""
+    def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float] | None:
+        """Tenant of `row`, GPUs it holds, and GPUs that are its share; None where tenants do not count."""
         ...
 
 
@@ -153,7 +153,10 @@ def _of_poorer(
     snapshot: Snapshot, ranking: KnowsShares, row: int, ahead: list[int], constraints: list[Constraint]
 ) -> list[int]:
     """Notes in `constraints` that poorer tenants come first; returns who is ahead for another reason."""
-    tenant, holds, share = ranking.share(snapshot, row)
+    known = ranking.share(snapshot, row)
+    if known is None:
+        return ahead
+    tenant, holds, share = known
     own = snapshot.jobs.table.tenant.item(row)
     others = [other for other in ahead if snapshot.jobs.table.tenant.item(other) != own]
     if not others or holds <= share + EPSILON:

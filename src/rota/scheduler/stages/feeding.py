@@ -25,7 +25,7 @@ class FeedingFitter(Fitter):
         self._touched += {int(node_of[device]) for device in grant.devices}
 
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
-        if not self._asks_of_hosts(row):
+        if not self.asks_of_hosts(row):
             return nodes
         jobs = self.jobs
         asked = max(jobs.gpus.item(row), 1)

@@ -91,14 +91,27 @@ class Fitter:
 
     def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
         """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
-        gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
-        claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, gpus)
+        return self._left(scratch, row, self._hosts(scratch, row, self.jobs.gpus.item(row)))
+
+    def nodes_in_part(self, scratch: Occupancy, row: int) -> list[int]:
+        """The same with nodes that can feed one of its GPUs, if not as many as they have."""
+        return self._left(scratch, row, mask_of(list(self.fed(scratch, row, (1 << self.cluster.nodes) - 1))))
+
+    def _left(self, scratch: Occupancy, row: int, hosts: int) -> list[int]:
+        jobs, need = self.jobs, self.jobs.gpu_memory_gib.item(row)
+        claim = jobs.gpus.item(row) * jobs.gpu_share.item(row)
         if need:
             hosts &= self._node_sets.with_memory(need)
         return [
             nodes & hosts if nodes and self._within_quota(scratch, row, claim, type_code) else 0
             for type_code, nodes in enumerate(self._nodes_by_type(row))
         ]
+
+    def fed(self, scratch: Occupancy, row: int, nodes: int) -> dict[int, int]:
+        """GPUs of `row` that each of `nodes` has CPU and memory for now; without those that feed none."""
+        each = self._each(row, self.jobs.gpus.item(row))
+        fed = {node: _fed(scratch, node, *each) for node in nodes_in(nodes)}
+        return {node: most for node, most in fed.items() if most}
 
     def accepted(self, row: int) -> int:
         """Mask of the nodes whose type, name and device memory will do for `row`, whoever is there."""
@@ -133,7 +146,7 @@ class Fitter:
     ) -> tuple[int, ...] | None:
         """Devices on nodes that have CPU and memory for them."""
         devices = self._devices(scratch, row, gpus, share, self._hosts(scratch, row, gpus, nodes))
-        if devices is None and gpus > 1 and self._asks_of_hosts(row):
+        if devices is None and gpus > 1 and self.asks_of_hosts(row):
             devices = self._devices_as_fed(scratch, row, gpus, nodes)
         return devices
 
@@ -248,7 +261,7 @@ class Fitter:
         free.put_all(hidden)
         return devices
 
-    def _asks_of_hosts(self, row: int) -> bool:
+    def asks_of_hosts(self, row: int) -> bool:
         """True if CPU or memory may keep the job from a node."""
         cluster, jobs = self.cluster, self.jobs
         return bool(
@@ -263,7 +276,7 @@ class Fitter:
 
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
         """Of `nodes`, those with CPU and memory enough for the GPUs of the job that they may be given."""
-        if not self._asks_of_hosts(row):
+        if not self.asks_of_hosts(row):
             return nodes
         count, cluster = scratch.free.count, self.cluster
         most = max(gpus, 1)

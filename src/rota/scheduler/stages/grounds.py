@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from rota.model.cluster import Cluster
 from rota.model.jobs import JobTable
 from rota.scheduler.stages.requests import request_kinds
+from rota.table.free import nodes_in
 from rota.table.occupancy import EPSILON
 
 
@@ -23,6 +26,7 @@ class Grounds:
         """True for jobs that can use more GPUs."""
         self.somebody_stretches = any(self.stretches)
         self._masks: dict[int, list[int]] = {}
+        self._parts: dict[int, dict[int, int]] = {}
 
     def accepting(self, row: int) -> list[int]:
         """Masks of the nodes `row` could run on, lost ones included, one for each type it accepts."""
@@ -31,13 +35,41 @@ class Grounds:
             self._masks[kind] = self._accepting(row)
         return self._masks[kind]
 
-    def _accepting(self, row: int) -> list[int]:
+    def in_part(self, row: int) -> dict[int, int]:
+        """Of a gang that the nodes of `accepting` could never hold: the GPUs it could use of each node.
+
+        Cores and memory keep it from the others.  Empty for all other jobs.
+        """
+        kind, gpus = self.kind[row], self.jobs.gpus.item(row)
+        if kind not in self._parts:
+            rooms = [sum(self._sizes[node] for node in nodes_in(mask)) for mask in self.accepting(row)]
+            is_held = gpus < 2 or max(rooms, default=0) >= gpus
+            self._parts[kind] = {} if is_held else self._in_part(row)
+        return self._parts[kind]
+
+    def _in_part(self, row: int) -> dict[int, int]:
+        """The nodes of the first type of which there are enough."""
+        cluster, jobs, gpus = self.cluster, self.jobs, self.jobs.gpus.item(row)
+        for mask in self._accepting(row, 1.0 / gpus):
+            parts = {}
+            for node in nodes_in(mask):
+                parts[node] = min(
+                    self._sizes[node],
+                    fed(cluster.node_cpus.item(node), jobs.cpus.item(row) / gpus),
+                    fed(cluster.node_memory_gib.item(node), jobs.memory_gib.item(row) / gpus),
+                )
+            if sum(parts.values()) >= gpus:
+                return parts
+        return {}
+
+    def _accepting(self, row: int, most: float = 1.0) -> list[int]:
+        """Masks of nodes with cores and memory for their part of the job, or for `most` of it if less."""
         cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
         names = jobs.types_in(wanted)
         masks = [0] * len(cluster.type_names)
         admitted = cluster.admitted(jobs.name_of("node_set", row)).tolist()
         for node in range(cluster.nodes):
-            part = min(1.0, self._sizes[node] / jobs.gpus.item(row))
+            part = min(most, self._sizes[node] / jobs.gpus.item(row))
             if (
                 admitted[node]
                 and (not wanted or cluster.type_names[cluster.node_type[node]] in names)
@@ -54,6 +86,11 @@ def device_memory_gib(cluster: Cluster, node: int) -> float:
     first, end = cluster.first_device.item(node), cluster.first_device.item(node + 1)
     memory: float = cluster.device_memory_gib.item(first) if first < end else 0.0
     return memory
+
+
+def fed(capacity: float, need: float) -> int:
+    """How many that need so much each a capacity feeds, where 0 stands for unlimited."""
+    return int((capacity + EPSILON) / need) if capacity and need else sys.maxsize
 
 
 def holds(capacity: float, need: float) -> bool:

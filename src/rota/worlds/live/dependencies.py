@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from itertools import islice
@@ -101,7 +102,8 @@ def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
         spec.nodes,
     )
     for code, requested, provided, detail in never_fits(cluster, need):
-        yield Hold(INFEASIBLE, detail, requested=requested, provided=provided, code=code.value)
+        asked, there = (None if math.isnan(value) else value for value in (requested, provided))
+        yield Hold(INFEASIBLE, detail, requested=asked, provided=there, code=code.value)
 
 
 def array_is_full(live: LiveJobs, job: LiveJob) -> bool:

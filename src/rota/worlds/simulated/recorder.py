@@ -10,6 +10,7 @@ import polars as pl
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.feasible import refusals
 from rota.model.grants import LIMITS, Constraint, Grant
 from rota.model.promises import Offer, Promise
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
@@ -35,6 +36,8 @@ class RunRecorder:
         """Work that each interval's job had done at its end."""
         self.intervals: list[_Interval] = []
         self.ends: list[tuple[int, float]] = []
+        self.whys: dict[int, str] = {}
+        """What the policy said of jobs that it refused or ended."""
         self.reasons: dict[int, Constraint] = {}
         self.offers: dict[int, list[Offer]] = {}
         self.promises: dict[int, Promise] = {}
@@ -56,6 +59,8 @@ class RunRecorder:
 
     def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         self.ends.append((row, now))
+        if why:
+            self.whys[row] = why
 
 
 def make_record(
@@ -148,9 +153,23 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "wait_code": codes,
         "wait_requested": requested,
         "wait_provided": provided,
+        "why": _whys(loop, recorder, n),
     }
     frame = pl.DataFrame(columns, schema=JOBS_SCHEMA)
     return frame.with_columns(pl.col(_NULLABLE).fill_nan(None))
+
+
+def _whys(loop: Loop, recorder: RunRecorder, n: int) -> list[str]:
+    """Why jobs were refused or ended by the policy, and what those that are left behind first waited for."""
+    state = loop.state
+    refused = np.flatnonzero(state.phase == Phase.REJECTED).tolist()
+    silent = [row for row in refused if row not in recorder.whys]
+    said = refusals(state.jobs, state.cluster, silent) | recorder.whys
+    for row in np.flatnonzero(state.phase == Phase.PENDING).tolist():
+        reason = loop.said[row] if row in loop.said else recorder.reasons.get(row)
+        if reason is not None:
+            said[row] = reason.sentence()
+    return [said.get(row, "") for row in range(n)]
 
 
 def _moments(by_row: Mapping[int, float], rows: int) -> Floats:
