@@ -22,12 +22,15 @@ MOST_COLUMNS = 1_500
 """Fractions up to which the walk is taken: its cost grows with the square of the jobs, with NumPy with the
 cube of the fractions."""
 _MOST_ENTRIES = 20_000
+_NEAR = 1.001
+"""By how much the worst ratio may exceed what the solver takes it for."""
 
 
 def least_ratio(division: Division, fixed: Floats, over: Floats) -> Floats | None:
     """The fractions, [entry, type], for a = `fixed` (at least 0) and b = `over` (above 0) of each job.
 
-    None if there are more than `MOST_COLUMNS`, or if rounding leaves no point near enough to the optimum.
+    None if there are more than `MOST_COLUMNS`, or if rounding leaves no point near enough to the optimum: a
+    point may miss the cones by next to nothing, and by much for a job that obtains next to nothing.
     """
     if division.size > MOST_COLUMNS:
         return None
@@ -37,7 +40,21 @@ def least_ratio(division: Division, fixed: Floats, over: Floats) -> Floats | Non
         columns = at.columns if at.miss <= ROUGH_TOLERANCE else None
     else:
         columns = walked_from(program)
-    return None if columns is None else division.fractions(columns)
+    if columns is None:
+        return None
+    fractions = division.fractions(columns)
+    with np.errstate(divide="ignore"):
+        ratios = fixed + over / _obtained(division, fractions)
+    least = float(columns[-1]) if len(fixed) > 1 else float(fixed[0] + over[0] * columns[-1])
+    return fractions if float(ratios.max()) <= _NEAR * least else None
+
+
+def _obtained(division: Division, fractions: Floats) -> Floats:
+    """What each job obtains."""
+    rows = division.by_job(division.gains)
+    worth = np.append(rows.values * fractions.ravel()[rows.columns], 0.0)
+    obtained: Floats = np.add.reduceat(worth, rows.starts[:-1])
+    return obtained
 
 
 def _program(division: Division, fixed: Floats, over: Floats) -> WholeProgram:

@@ -131,6 +131,7 @@ def _pairs(
     several = (one != other) | (counts[one] > 1.0)
     one, other = one[several], other[several]
     rates = pairs.both(of_class[one], of_class[other])
+    rates = np.where((rates > 0.0).all(axis=1, keepdims=True), rates, 0.0)  # both run there, or neither
     alone_rates = np.stack((rates_alone[one], rates_alone[other]), axis=1)
     useful = (kept(rates, alone_rates) > 1.0).any(axis=1) | everybody
     if seen is not rates_alone:
