@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rota.model.columns import Floats
+from rota.model.columns import Floats, Ints
 from rota.solvers.division import Division
 from rota.solvers.inner_walk import WholeProgram, can_walk, walked
 from rota.solvers.interior import ROUGH_TOLERANCE
@@ -22,6 +22,7 @@ MOST_COLUMNS = 1_500
 """Fractions up to which the walk is taken: its cost grows with the square of the jobs, with NumPy with the
 cube of the fractions."""
 _MOST_ENTRIES = 20_000
+_ROUNDING = 1e-7
 _NEAR = 1.001
 """By how much the worst ratio may exceed what the solver takes it for."""
 
@@ -42,19 +43,26 @@ def least_ratio(division: Division, fixed: Floats, over: Floats) -> Floats | Non
         columns = walked_from(program)
     if columns is None:
         return None
-    fractions = division.fractions(columns)
+    fractions = _within(division, division.fractions(columns))
     with np.errstate(divide="ignore"):
-        ratios = fixed + over / _obtained(division, fractions)
+        ratios = fixed + over / _sums(division.by_job(division.gains), fractions)
     least = float(columns[-1]) if len(fixed) > 1 else float(fixed[0] + over[0] * columns[-1])
     return fractions if float(ratios.max()) <= _NEAR * least else None
 
 
-def _obtained(division: Division, fractions: Floats) -> Floats:
-    """What each job obtains."""
-    rows = division.by_job(division.gains)
-    worth = np.append(rows.values * fractions.ravel()[rows.columns], 0.0)
-    obtained: Floats = np.add.reduceat(worth, rows.starts[:-1])
-    return obtained
+def _within(division: Division, fractions: Floats) -> Floats:
+    """The fractions, less where rounding has given more than there is: time of a job, GPUs of a type."""
+    for rows, limits in ((division.time, division.counts), (division.held, division.capacity)):
+        over = _sums(rows, fractions) / limits
+        for place in np.flatnonzero(over > 1.0 + _ROUNDING).tolist():
+            fractions.ravel()[rows.columns[rows.starts[place] : rows.starts[place + 1]]] /= over[place]
+    return fractions
+
+
+def _sums(rows: SparseRows, fractions: Floats) -> Floats:
+    """The sum of each row."""
+    sums: Floats = np.add.reduceat(np.append(rows.values * fractions.ravel()[rows.columns], 0.0), rows.starts[:-1])
+    return sums
 
 
 def _program(division: Division, fixed: Floats, over: Floats) -> WholeProgram:
@@ -83,7 +91,7 @@ def _program_of_one(division: Division) -> WholeProgram:
     )
 
 
-def _rows(division: Division, inverse: np.ndarray | None) -> tuple[SparseRows, Floats]:
+def _rows(division: Division, inverse: Ints | None) -> tuple[SparseRows, Floats]:
     """GPUs, time, and the cones (obtained + u, obtained - u, 2), with u in the columns `inverse`."""
     held, time, obtained = division.held, division.time, division.by_job(-division.gains)
     jobs = len(division.counts)

@@ -89,7 +89,7 @@ def makespan(scene, steps):
 
 
 def finish_time(scene, steps, age, so_far):
-    """The least worst ratio, to 1e-9."""
+    """The least worst ratio, to 1e-6."""
     alone = [
         so_far[m] + steps[m] / sum(r * x for r, x in zip(scene.rates[m], scene.isolated(m)))
         for m in scene.jobs
@@ -101,7 +101,7 @@ def finish_time(scene, steps, age, so_far):
 
     low = max(age[m] / alone[m] for m in scene.jobs)
     high = max((age[m] + alone[m] - so_far[m]) / alone[m] for m in scene.jobs)
-    while high - low > 1e-9 * high:
+    while high - low > 1e-6 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if part(middle) >= 1.0 else (middle, high)
     return high
@@ -114,6 +114,15 @@ def fifo(scene, pairs=False):
 
 def shortest(scene, steps):
     return _walk(scene, sorted(scene.jobs, key=lambda m: steps[m] / max(scene.rates[m])), stop=False)
+
+
+def worth(scene, a, b):
+    """The most that two keep of their rates on any type, added up; 0 if they cannot share."""
+    if (a, b) not in scene.rate:
+        return 0.0
+    one, other = scene.rate[a, b]
+    kept = [one[j] / scene.rates[a][j] + other[j] / scene.rates[b][j] for j in scene.types if one[j] > 0]
+    return max(kept, default=0.0)
 
 
 def _walk(scene, order, *, stop, pairs=False):
@@ -141,7 +150,7 @@ def _walk(scene, order, *, stop, pairs=False):
     return runs
 
 
-def allox(scene, steps, age, first=None):
+def allox(scene, steps, first=None):
     """The least sum of completion times of jobs of one GPU, all of the cluster free.
 
     With `first`, {job: type}, of the orders in which these jobs run first, one on each GPU in use.
