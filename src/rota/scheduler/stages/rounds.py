@@ -224,10 +224,11 @@ class Rounds:
         gpus, later, earlier, is_new = queue.gpus, queue.later, queue.earlier, queue.is_new
         taken: set[int] = set()
         picks: list[Pick] = []
+        jobs = len(demand.rows)
         for kind in types:
             able, room = queue.able[kind], left[kind] + EPSILON
             for i in orders[kind]:
-                if room <= 2.0 * EPSILON:
+                if room <= 2.0 * EPSILON or len(taken) == jobs:
                     break
                 if not able[i] or gpus[i] > room or later[i] in taken or earlier[i] in taken:
                     continue
