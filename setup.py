@@ -3,8 +3,9 @@
 A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
-has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`)
-and the walk of the interior-point method (`solvers/inner_walk.c`).
+has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
+the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`) and
+the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ HOT = [
     "src/rota/scheduler/stages/round_demand.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/policies/elasticflow/backward.py",
+    "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
     "src/rota/policies/gandiva/server_group.py",
@@ -64,6 +66,7 @@ HOT = [
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
+    "src/rota/policies/philly/moving.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
@@ -92,16 +95,22 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
-WALK = Extension(
-    "rota.solvers.libinner",
-    ["src/rota/solvers/inner_walk.c"],
-    libraries=["m"],
-    extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
-    optional=True,
-)
-"""No module but a library; without it `interior.py` walks with NumPy.  No contractions, so that all machines
-round alike."""
-IN_C = [SHIM, WALK]
+def library(name: str, source: str, optimised: str = "-O2") -> Extension:
+    """No module but a library; what calls it does without by Python or NumPy.  No contractions, so that all
+    machines round alike."""
+    return Extension(
+        f"rota.{name}",
+        [f"src/rota/{source}"],
+        libraries=["m"],
+        extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],
+        optional=True,
+    )
+
+
+WALK = library("solvers.libinner", "solvers/inner_walk.c")
+BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
+CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
+IN_C = [SHIM, WALK, BREEDING, CLIMB]
 
 
 class BuildAll(build_ext):
@@ -135,7 +144,7 @@ class BuildAll(build_ext):
         """Its path below the folder of packages, or its name alone where that is all that is given."""
         if fullname.endswith("rota-shim"):
             return str(Path(*fullname.split(".")))
-        if fullname.endswith("libinner"):
+        if fullname.rpartition(".")[2].startswith("lib"):
             return str(Path(*fullname.split("."))) + ".so"
         return str(super().get_ext_filename(fullname))
 

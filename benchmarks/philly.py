@@ -30,6 +30,7 @@ POLICIES = {
     "relaxed": "philly",
     "strict": "philly:relax_after=1000000",
     "relaxed at once": "philly:relax_after=0",
+    "spread, then moved": "philly:migrate=yes",
 }
 RACKS, NODES, GPUS = 8, 8, 8
 HEADER = (
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--load", type=float, default=0.7)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quota", type=float, default=1.0, help="times its part of the GPU time")
-    parser.add_argument("--only", choices=POLICIES, help="one locality instead of all three")
+    parser.add_argument("--only", choices=POLICIES, help="one locality instead of all")
     arguments = parser.parse_args()
     trace = generate(arguments.jobs, seed=arguments.seed, load=arguments.load, cluster=RACKS * NODES * GPUS)
     cluster = cluster_for(trace, arguments.quota)

@@ -213,12 +213,12 @@ def test_a_closed_board_says_nothing() -> None:
 )
 def test_silence(tmp_path: Path, after_s: float, silence: Silence) -> None:
     clock = Clock()
-    contact = Contact(tmp_path / "contact", clock=clock, wall=clock)
+    contact = Contact(tmp_path / "contact", clock=clock, boot="b")
     assert contact.silence() is Silence.HEARD, "nobody has spoken yet, so nobody has fallen silent"
     contact.heard(clock.now, 60.0)
     clock.now += after_s
     assert contact.silence() is silence
-    assert Contact(tmp_path / "contact", clock=clock, wall=clock).silence() is silence, (
+    assert Contact(tmp_path / "contact", clock=clock, boot="b").silence() is silence, (
         "another agent goes on counting"
     )
     if silence is not Silence.FENCED:
@@ -230,7 +230,7 @@ def test_silence(tmp_path: Path, after_s: float, silence: Silence) -> None:
 
 def test_an_older_answer_does_not_make_the_silence_longer(tmp_path: Path) -> None:
     clock = Clock()
-    contact = Contact(tmp_path / "contact", clock=clock, wall=clock)
+    contact = Contact(tmp_path / "contact", clock=clock, boot="b")
     contact.heard(1000.0, 10.0)
     contact.heard(990.0, 10.0)
     assert contact.fenced_s == pytest.approx(1009.0)
@@ -302,12 +302,24 @@ def test_a_log_that_is_a_trap(log: tuple[AgentFolder, Path], make: Callable[[Pat
     assert (found.text, found.error.startswith("the log cannot be read")) == ("", True)
 
 
-@pytest.mark.parametrize("step_s", [-7200.0, 7200.0])
-def test_a_wall_clock_that_is_set_is_no_silence(tmp_path: Path, step_s: float) -> None:
-    steady, wall = Clock(50.0), Clock(1_700_000_000.0)
-    contact = Contact(tmp_path / "contact", clock=steady, wall=wall)
-    contact.heard(steady.now, 60.0)
-    wall.now += step_s
-    assert contact.silence() is Silence.HEARD
-    steady.now += 61.0
-    assert contact.silence() is Silence.FENCED
+@pytest.mark.parametrize(
+    ("kept", "silence"),
+    [
+        (None, Silence.HEARD),  # no agent was here before
+        ("", Silence.HEARD),  # one of an earlier version: the silence begins now
+        ("1000.0 60.0 before", Silence.HEARD),  # the machine has started anew: nothing runs from before
+        ("1000.0 60.0 b", Silence.FENCED),
+        ("9000.0 60.0 b", Silence.HEARD),
+    ],
+)
+def test_what_an_agent_before_has_heard(tmp_path: Path, kept: str | None, silence: Silence) -> None:
+    """By the clock of the boot, whatever becomes of the one on the wall."""
+    path = tmp_path / "contact"
+    if kept is not None:
+        path.write_text(kept)
+    clock = Clock(2000.0)
+    contact = Contact(path, clock=clock, boot="b")
+    assert contact.silence() is silence
+    if kept == "":
+        clock.now += 61.0
+        assert contact.silence() is Silence.FENCED

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,23 @@ def test_what_it_used_is_recorded(attempt: Attempt) -> None:
     (end,) = record["ranks"]
     assert 0.005 < end["cpu_s"] < 20.0
     assert 50 << 20 <= end["peak_bytes"] < 500 << 20
+
+
+@pytest.mark.parametrize(
+    ("heard_s", "lost_after_s", "is_fenced"),
+    [(-3600.0, 60.0, True), (-0.5, 1.1, True), (0.0, 3600.0, False), (None, None, False)],
+)
+def test_it_fences_itself_though_no_agent_lives(
+    attempt: Attempt, heard_s: float | None, lost_after_s: float | None, is_fenced: bool
+) -> None:
+    """Once the controller was silent for too long, whatever grace its ranks were granted."""
+    contact = attempt.path / "contact"
+    if heard_s is not None:
+        contact.write_text(f"{time.clock_gettime(time.CLOCK_BOOTTIME) + heard_s} {lost_after_s} boot\n")
+    script = sh("trap '' TERM; sleep 600 & wait" if is_fenced else "exit 0")
+    record = attempt.run(*script, contact=str(contact), grace_s=600.0)
+    assert (record["error"], record["infrastructure"]) == (shim.SILENT if is_fenced else "", is_fenced)
+    assert record["ranks"][0]["signal"] == (9 if is_fenced else None)
 
 
 def files(attempt: Attempt, output: str = "", error: str = "", ranks: int = 1) -> list[dict[str, Any]]:

@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from live_play import DETAIL, NOW_S, Asked, Canned, job, log_of, refusal
+from live_play import DETAIL, NOW_S, Answer, Asked, Canned, job, log_of, refusal
 from shell_play import rota, rota_process
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from rota.cli.app import app
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
+from rota.cli.live.tables import moment
 from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 
@@ -34,7 +36,6 @@ from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
         ("suspend 17", "suspend", {"reason": "", "force": False}, "job 17 told to suspend"),
         ("resume 17", "resume", {"reason": "", "force": False}, "job 17 told to resume"),
         ("requeue 17 --force", "requeue", {"reason": "", "force": True}, "job 17 told to requeue"),
-        ("accept 17", "accept", {"reason": "", "force": False}, "job 17 has its later deadline"),
     ],
 )
 def test_acts(command: str, call: str, body: object, line: str, cluster: Canned) -> None:
@@ -42,6 +43,29 @@ def test_acts(command: str, call: str, body: object, line: str, cluster: Canned)
     assert rota(*command.split()).out == line + "\n"
     assert cluster.asked[-1].body == body
     assert json.loads(rota(*command.split(), "--json").out)[0]["id"] == "17"
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            {"promised_s": 5e9, "expected_s": 5e9 - 60.0},
+            f"its deadline is promised: by {moment(5e9)}, 1m to spare",
+        ),
+        (
+            {"state": "OFFERED", "offered_s": 6e9, "offered_until_s": 0.0},
+            f"not by {moment(5e9)} any more, as others were promised theirs since; "
+            f"by {moment(6e9)} if you accept within 0s: rota accept 17\n(rota why 17 says why)",
+        ),
+    ],
+    ids=["promised", "others were first"],
+)  # fmt: skip
+def test_accept_says_what_comes_of_it(said: dict[str, Any], line: str, cluster: Canned) -> None:
+    cluster.replies["POST /v1/jobs/17/accept"] = job("17")
+    view = job("17", **({"deadline_s": 5e9} | said)).model_dump(mode="json")
+    cluster.replies["GET /v1/jobs/17"] = Answer(200, {"job": view})
+    assert rota("accept", "17").out == f"job 17 asks for its later deadline\n{line}\n"
+    assert json.loads(rota("accept", "17", "--json").out)[0]["id"] == "17"
 
 
 def test_several_jobs(cluster: Canned) -> None:

@@ -20,7 +20,7 @@ from rota.cli.live.caller import pass_on
 from rota.cli.live.following import exit_code
 from rota.cli.live.tables import moment
 from rota.wire.job import JobSpec
-from rota.wire.views import DryRun, JobView, ReasonView
+from rota.wire.views import DryRun, JobView, ReasonView, Why
 
 SUBMITTED = Answer(201, {"jobs": [job("17").model_dump(mode="json")]})
 
@@ -117,6 +117,22 @@ def test_what_the_policy_says_to_a_deadline(
     done = rota("submit", "--deadline", "2026-11-23T10:00:00+00:00", "--", "a")
     assert (done.status, done.err) == (0, "")
     assert done.out == f"submitted job 17\n{line}\n"
+
+
+def test_a_deadline_that_is_looked_at_later(desk: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chronus looks when its next slot begins: what the job waits for is said."""
+    monkeypatch.setattr("rota.cli.live.submit.ANSWER_S", 0.0)
+    desk.replies["POST /v1/jobs"] = Answer(
+        201, {"jobs": [job("17").model_dump(mode="json")], "answers": True}
+    )
+    desk.replies["GET /v1/jobs/17"] = Answer(200, {"job": job("17").model_dump(mode="json")})
+    slots = ReasonView(code="Policy", sentence="GPUs are given out when the next inner slot begins")
+    desk.replies["GET /v1/jobs/17/why"] = Why(job="17", state="PENDING", reasons=[slots])
+    done = rota("submit", "--deadline", "+2h", "--", "a")
+    assert done.out.splitlines()[1] == (
+        "its deadline has not been looked at yet; "
+        "GPUs are given out when the next inner slot begins (rota show 17)"
+    )
 
 
 def test_moments_from_now(desk: Canned) -> None:

@@ -13,13 +13,14 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from live_cluster import LiveCluster, processes_under
+from live_cluster import ENDED, LiveCluster, processes_under
 
 from rota.client import Refused, Unreachable
 
 WITNESS = Path(__file__).with_name("witness.py")
 KINDS = ("shim", "agent", "policy", "controller", "all")
 WEIGHTS = (35, 25, 15, 20, 5)
+FAILED = frozenset(ENDED) - {"COMPLETED"}
 POLICIES = ("las:quantum=0.8", "tiresias:limits=1", "fifo:skip=yes")
 
 
@@ -71,19 +72,22 @@ class Load:
 
         With 0 steps it does not end before `let_go`.
         """
-        chooser = self.chooser
-        kind = kind or chooser.choice(["plain", "cooperative"])
-        steps, step_s = chooser.randint(5, 30) if steps is None else steps, 0.05
-        spec = {
+        spec = self.spec(kind or self.chooser.choice(["plain", "cooperative"]), steps)
+        body = {"spec": spec, "key": f"{self.evidence}-{len(self.ids)}"}
+        self.ids.append(persistently(self.live, "POST", "/v1/jobs", body)["jobs"][0]["id"])
+        return self.ids[-1]
+
+    def spec(self, kind: str, steps: int | None = None) -> dict[str, Any]:
+        """What the next job asks for."""
+        chooser, step_s = self.chooser, 0.05
+        steps = chooser.randint(5, 30) if steps is None else steps
+        return {
             "command": [sys.executable, str(WITNESS), str(self.evidence), kind, str(steps), str(step_s)],
             "gpus": chooser.choice([1, 1, 2]),
             "ranks": "node",
             "grace_s": chooser.choice([0.2, 2.0]),
             "retries": 1000,
         }
-        body = {"spec": spec, "key": f"{self.evidence}-{len(self.ids)}"}
-        self.ids.append(persistently(self.live, "POST", "/v1/jobs", body)["jobs"][0]["id"])
-        return self.ids[-1]
 
     def let_go(self) -> None:
         """Whatever waits for it may end."""
@@ -91,10 +95,11 @@ class Load:
 
     def unfinished(self) -> int:
         """How many have not come to their end, as they say themselves."""
-        return len(self.ids) - sum("END" in words for words in self.words().values())
+        words = self.words()
+        return sum("END" not in words.get(id, ()) for id in self.ids)
 
     def words(self) -> dict[str, Counter[str]]:
-        """Job -> how often each word stands in its file."""
+        """File of a rank, by its job -> how often each word stands in it."""
         return {
             path.stem: Counter(line.split()[0] for line in path.read_text().splitlines())
             for path in self.evidence.glob("*.txt")
@@ -155,7 +160,9 @@ def drain(live: Tended, load: Load, patience_s: float = 300.0) -> None:
     left: list[str] = list(load.ids)
     while left:
         live.respawn()
-        left = [id for id in left if job(live, id)["state"] != "COMPLETED"]
+        views = [job(live, id) for id in left]
+        left = [str(one["id"]) for one in views if one["state"] != "COMPLETED"]
+        assert not (failed := [one for one in views if one["state"] in FAILED]), failed
         seen = {id: job(live, id) for id in left[:3]} if time.monotonic() > end_s else {}
         assert not seen, f"jobs {left} have not completed: {seen}\n{live.logs()}"
         time.sleep(0.05)
@@ -171,6 +178,7 @@ def check(live: Tended, load: Load) -> None:
         assert one["state"] == "COMPLETED", one
         assert said["END"] == 1, f"job {id}: {said}"
         assert said["TWICE"] == 0, f"job {id} ran beside itself: {said}"
+        assert said["SHARED"] == 0, f"job {id} had a slot with somebody else: {said}"
         attempts = persistently(live, "GET", f"/v1/jobs/{id}")["attempts"]
         finished = [attempt["number"] for attempt in attempts if attempt["end"] == "finished"]
         assert len(finished) == 1, f"job {id} finished in attempts {finished}: {attempts}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -165,6 +166,24 @@ def test_a_job_that_fences_itself_is_gone_before_it_starts_elsewhere(
     assert "BESIDE" not in file.read_text()
     (tmp_path / "said.go").touch()
     assert live.wait(id)["state"] == "COMPLETED"
+
+
+@pytest.mark.slow  # as long as a node may be silent
+def test_a_job_fences_itself_though_its_agent_is_frozen(live: LiveCluster, tmp_path: Path) -> None:
+    """Its shim sees to it: what an agent cannot do, frozen or dead, is done all the same."""
+    file = tmp_path / "said"
+    id = live.submit(*python(LINES, file), self_fence=True, grace_s=600.0)
+    written(live, file, "START")
+    (node,) = live.reaches(id, "RUNNING")["nodes"]
+    live.agents[node].send_signal(signal.SIGSTOP)
+    try:
+        live.until(lambda: file.read_text().count("START") == 2, "it starts elsewhere")
+        assert "BESIDE" not in file.read_text()
+    finally:
+        live.agents[node].send_signal(signal.SIGCONT)
+    (tmp_path / "said.go").touch()
+    assert live.wait(id)["state"] == "COMPLETED"
+    live.until(lambda: live.node_state(node) == "up", f"{node} is back")
 
 
 def test_an_agent_joins_over_tcp_with_a_token(live: LiveCluster, tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def result(**changes: Any) -> CaseResult:
         ({"ours_s": 1010.1}, "differs", "the mean is too far off"),
         ({"ours_s": 989.0}, "differs", "too far below is too far as well"),
         ({"equal": 0, "tolerance": Tolerance(None, 0.01)}, "holds", "only the mean was promised"),
+        ({"in_time": 0.7487, "in_time_theirs": 0.749}, "holds", "a share that is told to three digits"),
+        ({"in_time": 0.687, "in_time_theirs": 0.749}, "differs", "others are planned in time"),
         ({"unfinished": 1}, "differs", "a job did not end"),
         ({"equal": 100, "ours_s": 1000.0}, "exact", "every job agrees"),
     ],
@@ -110,7 +112,9 @@ def test_json_has_the_fields_and_the_verdict() -> None:
 
 
 def test_the_page_groups_cases_by_reference_and_prints_notes() -> None:
-    text = page([result(), result(name="b", reference="Other"), result(name="c", note="a tie")])
+    third = result(name="c", note="a tie", in_time=0.5, in_time_theirs=0.5)
+    text = page([result(), result(name="b", reference="Other"), third])
+    note = "`c`: planned in time, of all jobs: 0.500 here, 0.500 there; a tie"
     toy, other = text.index("## Toy simulator"), text.index("## Other")
     assert text.count("## ") == 2
-    assert toy < text.index("| c |") < text.index("`c`: a tie") < other < text.index("| b |")
+    assert toy < text.index("| c |") < text.index(note) < other < text.index("| b |")

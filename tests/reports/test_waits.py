@@ -84,6 +84,7 @@ def test_waiting_by_hour_of_submission() -> None:
     chart = hour_chart([run])
     assert chart is not None
     assert chart.curves[0].y[:6].tolist() == [10, 10, 40, 40, 0, 0], "the second and third in the second hour"
+    assert chart.caption.endswith("each hour of the day. At 0 where there are none: 22 of the hours.")
     assert "not known" in chart.x.label
     stamp = {"epoch": "2024-02-28 22:30:00", "time_zone": "UTC"}
     dated = hour_chart([record(run.jobs.to_dicts(), policy="a", provenance=stamp)])

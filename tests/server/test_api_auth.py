@@ -25,6 +25,7 @@ from rota.server.auth import (
 )
 from rota.server.callers import Caller
 from rota.server.refusals import Forbidden
+from rota.wire.protocol import PROTOCOL
 from rota.wire.views import UserView
 
 ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")
@@ -169,6 +170,23 @@ def test_join(stage: Stage) -> None:
     assert again["token"] != joined["token"]
     with pytest.raises(Refused, match="user 'alice' may not join"):
         stage.client().call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
+
+
+@pytest.mark.parametrize("protocol", [PROTOCOL - 1, PROTOCOL + 1, "two"])
+def test_an_agent_of_another_protocol_is_told_so(stage: Stage, protocol: object) -> None:
+    """When it joins, and when controllers changed under it; whatever else it says is not looked at."""
+    says = {"protocol": protocol, "incarnation": 7, "devices": "of another kind"}
+    made = stage.client("admin").call("POST", "/v1/agents/token", {})
+    for token, path, body in (
+        (made["token"], "/v1/agents/join", {**NODE, "name": "n8"}),
+        (stage.tokens["agent"], "/v1/agents/n1/sync", SYNC),
+    ):
+        with pytest.raises(
+            Refused, match=f"speaks protocol {protocol}, and the controller protocol"
+        ) as caught:
+            Client(stage.serving.url, token).call("POST", path, {**body, **says})
+        assert caught.value.status == 409
+        assert "install version" in str(caught.value)
 
 
 def test_tokens_are_kept_as_salted_hashes() -> None:

@@ -103,6 +103,33 @@ def test_of_a_quota_its_tenant_is_told(tmp_path: Path) -> None:
     assert said == f"the cluster as it is could never run it: {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("policy", "gpus", "is_answered", "said"),
+    [
+        ("elasticflow", 4, True, []),
+        (
+            "elasticflow",
+            16,
+            False,
+            [
+                "the cluster as it is could never run it, nor promise its deadline: "
+                "it needs 16 devices at once; the cluster has 8 it could use"
+            ],
+        ),
+        ("edf", 4, False, []),
+    ],
+)
+def test_whose_deadline_is_answered(
+    tmp_path: Path, policy: str, gpus: int, is_answered: bool, said: list[str]
+) -> None:
+    site = asked_site(tmp_path / "site", policy, {"n0": 8})
+    site.turn()
+    answers, due_s = Answers(site.scheduler, site.store), site.store.epoch_s + site.time.now + 3600.0
+    spec = JobSpec(command=["x"], gpus=gpus, deadline_s=due_s)
+    assert answers.answers_deadline(spec, "t") is is_answered
+    assert answers.ignored(spec, "t") == said
+
+
 def test_memory_of_devices_that_slots_have_not_is_waited_for(tmp_path: Path) -> None:
     site = Site(tmp_path, {"n0": 2})
     wants, plain = site.submit(2.0, gpu_memory_gib=16.0), site.submit(2.0)

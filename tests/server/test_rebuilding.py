@@ -17,17 +17,28 @@ from site_play import Program, Site
 
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event
-from rota.server.rebuilding import LEAST_CAPACITY, rebuild, wake_of
+from rota.server.rebuilding import LEAST_CAPACITY, cluster_of, rebuild, wake_of
 from rota.server.stepping import plain_wake
-from rota.server.store.rows import NewJob
+from rota.server.store.rows import NewJob, NodeRow
 from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.state import COLUMNS, Phase, State
 from rota.wire.job import JobSpec
-from rota.wire.sync import DeviceInfo, SyncRequest
+from rota.wire.sync import DeviceInfo, NodeInfo, SyncRequest
 from rota.worlds.live import lifecycle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.world import LiveWorld
 from tiers import examples
+
+
+def test_a_machine_without_devices_brings_no_type() -> None:
+    """Else whoever waits for a device would be told of two types, one of which nobody has."""
+    bare = {"address": "a", "cpus": 1, "memory_gib": 1, "boot_id": "b", "kind": "cpu"}
+    info = {"head": [], "worker": [DeviceInfo(index=0, type="H100")]}
+    rows = [
+        NodeRow(k, name, NodeInfo(name=name, devices=devices, **bare), "up", k, 0.0)
+        for k, (name, devices) in enumerate(info.items())
+    ]
+    assert [cluster_of(nodes, Tenants()).type_names for nodes in (rows, rows[:1])] == [("H100",), ("GPU",)]
 
 
 def said(state: State) -> dict[str, Any]:

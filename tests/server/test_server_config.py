@@ -14,6 +14,7 @@ import yaml
 from rota.cli import service
 from rota.errors import InputError
 from rota.model.tenants import CellQuota
+from rota.server.caps import caps_of
 from rota.server.config import (
     DURATIONS,
     ONLY_IN_FILE,
@@ -24,6 +25,8 @@ from rota.server.config import (
     knowledge_of,
     tenants_of,
 )
+from rota.server.hooks.autoscale_setting import autoscale_of
+from rota.server.hooks.notifying import targets_of
 from rota.wire.sync import Exit
 from rota.worlds.live.endings import RULES, Cause, judge
 from rota.worlds.live.own_rules import rules_of
@@ -89,6 +92,20 @@ def test_every_setting_is_shown_with_its_source(tmp_path: Path) -> None:
 def test_what_becomes_of_idle_jobs(tmp_path: Path) -> None:
     write(tmp_path, idle_action="kill")
     assert sentence(tmp_path, {}) == "--idle-action: 'kill' is nothing to do; expected tell or suspend"
+
+
+def test_the_file_of_the_manual_is_accepted(tmp_path: Path) -> None:
+    """As it stands in docs/live.md, `on: [failure]` included, which YAML would read as `true: [failure]`."""
+    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text(encoding="utf-8")
+    example = page.partition("## Configuration")[2].partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "config.yaml").write_text(example, encoding="utf-8")
+    config = choose(tmp_path, {}, {}).config
+    hook, page_oncall = targets_of(config.notify)
+    assert (hook.on, hook.tenant) == (frozenset({"failure", "preemption"}), "vision")
+    assert (page_oncall.on, page_oncall.every_s) == (frozenset({"failure"}), 60.0)
+    assert caps_of(config.caps).tenants["vision"].priority == 500
+    assert autoscale_of(config.autoscale) is not None
+    assert rules_of(config.failures)
 
 
 @pytest.mark.parametrize("number", [-1, 1])

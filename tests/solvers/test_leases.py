@@ -27,7 +27,7 @@ def test_card_2_the_newcomer_is_first_in_time_by_the_fourth_lease():
         assert all_fit(np.full(5, 8), [A, B, C, newcomer._replace(last=last)]) is None
     laid = all_fit(np.full(5, 8), [A, B, C, newcomer._replace(last=4)])
     assert laid[-1].tolist() == [3]
-    assert soonest_last(np.full(5, 8), [A, B, C], newcomer) == 4
+    assert soonest_last(np.full(5, 8), np.array([0, 0, 0, 8, 8]), [A, B, C], newcomer) == 4
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_latest_fit(demand, leases, why):
 
 
 def test_nobody_fits_where_there_is_no_lease_left():
-    assert soonest_last(np.array([3, 3]), [], Demand(4, 1, 1)) is None
-    assert soonest_last(np.array([4, 4]), [], Demand(4, 3, 1)) is None
+    assert soonest_last(np.array([3, 3]), np.array([3, 3]), [], Demand(4, 1, 1)) is None
+    assert soonest_last(np.array([4, 4]), np.array([4, 4]), [], Demand(4, 3, 1)) is None
 
 
 DEMANDS = st.lists(

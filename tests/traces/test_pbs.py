@@ -78,9 +78,10 @@ def test_how_a_job_ended(
 
 def test_who_has_not_ended_is_dropped(read_text: Any) -> None:
     text = ended("1") + record("Q", "2", qtime=T) + record("S", "3", qtime=T, start=T + 5)
+    text += record("D", "4", requestor="bob@h")  # who was submitted before the log begins
     trace = read_text(text)
     assert list(trace.jobs.ids) == ["1"]
-    assert [(odd.what, odd.count) for odd in trace.odd] == [("no end recorded", 2)]
+    assert [(odd.what, odd.count) for odd in trace.odd] == [("no end recorded", 3)]
 
 
 def test_the_json_of_pbs_pro(read_text: Any) -> None:

@@ -156,6 +156,17 @@ def test_time_limits(read_text: Any, limit: str, seconds: float) -> None:
     assert trace.jobs.job(0).tenant == "default"
 
 
+def test_seconds_since_1970_are_stamps(read_text: Any) -> None:
+    """As `SLURM_TIME_FORMAT=%s` prints them."""
+    rows = (
+        "7|1709283600|1709283610|1709283670|COMPLETED|gres/gpu=1\n8|1709283700|None|1709283760|CANCELLED|\n"
+    )
+    trace = read_text("JobID|Submit|Start|End|State|AllocTRES\n" + rows)
+    assert trace.jobs.submit_s.tolist() == [0, 100]
+    assert trace.truth.duration_s.tolist() == [60, 0]
+    assert trace.facts["epoch"] == "2024-03-01 09:00:00"
+
+
 def test_a_clock_that_is_none_is_named(read_text: Any) -> None:
     with pytest.raises(InputError, match="column 'Timelimit': 'a day' is not a time limit"):
         read_text(

@@ -12,6 +12,7 @@ from rota.traces import read
 from rota.traces.source import load
 
 ITP = "job_id,submission_time,duration,num_gpu\na,0,700,1\n"
+PLAIN = "job_id,submit_s,gpus,duration_s\nA,0,1,10\n"
 ZIPPED = gzip.compress(ITP.encode() * 50)
 DAMAGED = ZIPPED[:20] + b"\xff\xff\xff\xff" + ZIPPED[24:]
 
@@ -25,8 +26,20 @@ DAMAGED = ZIPPED[:20] + b"\xff\xff\xff\xff" + ZIPPED[24:]
         (DAMAGED, "trace.csv: the gzip data is cut off or damaged; expected a complete .gz file"),
         (ITP.encode() + b"b\xe9,1,2,3\n", "trace.csv, row 3: byte 0xe9 is not UTF-8; expected text in UTF-8"),
         (b"hello\nworld\n", "trace.csv: the format is not recognised (the file begins with 'hello')"),
+        (
+            PLAIN.replace(",", ";").encode(),
+            "row 1: the cells are joined by semicolons; expected as for plain, jo",
+        ),
+        (
+            PLAIN.replace(",", "\t").encode(),
+            "row 1: the cells are joined by tabs; expected as for plain, job_id,",
+        ),
+        (
+            PLAIN.upper().encode(),
+            "row 1: the names of the columns are in capitals, or between other blanks; expec",
+        ),
     ],
-    ids=["empty", "blank", "cut off", "damaged", "latin-1", "unknown"],
+    ids=["empty", "blank", "cut off", "damaged", "latin-1", "unknown", "semicolons", "tabs", "capitals"],
 )
 def test_says_why_a_file_cannot_be_a_trace(tmp_path: Path, data: bytes, says: str) -> None:
     file = tmp_path / "trace.csv"

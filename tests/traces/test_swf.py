@@ -95,3 +95,11 @@ def test_several_partitions_or_queues_are_node_sets(
 def test_the_cluster_that_a_log_states(read_text: Any, head: str, cluster: str) -> None:
     trace = read_text(head + JOB.format(id=1, queue=1, partition=1))
     assert auto_cluster(trace).describe() == cluster
+
+
+def test_a_number_used_twice_means_the_job_before(read_text: Any) -> None:
+    """The third follows the first 1, not the one behind it; the last follows one that comes later."""
+    line = "{} {} 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 1 1 {} -1\n"
+    numbers = [(1, 0, -1), (2, 5, -1), (3, 5, 1), (1, 9, -1), (4, 9, 1), (5, 9, 6), (6, 9, -1)]
+    trace = read_text("".join(line.format(*row) for row in numbers))
+    assert trace.jobs.after == {2: (0,), 4: (3,), 5: (6,)}

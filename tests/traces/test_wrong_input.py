@@ -290,8 +290,8 @@ CASES = [
     (
         "sacct",
         "2024-03-01T09:00:00|2024",
-        "1709283600|2024",
-        "column 'Submit': '1709283600' is not a date and time",
+        "17092836|2024",
+        "column 'Submit': '17092836' is not a date and time",
     ),
     ("sacct", "|120|", "|1,5|", "row 2, column 'TimelimitRaw': '1,5' is not a time limit"),
     ("sacct", "gres/gpu=2,mem=64G\n", "gres/gpu=99999999999999999\n", "column 'AllocTRES': "),

@@ -8,21 +8,19 @@ advice.write("advice.html")
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rota.advice.adopting import Adoption, adoption
-from rota.advice.candidates import Candidates, Situation, candidates
-from rota.advice.goals import WeightedGoals, parse_goals, wanted
-from rota.advice.part import MOST_JOBS, ReplayedPart, part_of
+from rota.advice.candidates import Situation, candidates
+from rota.advice.facts import AdviceFacts
+from rota.advice.goals import parse_goals, wanted
+from rota.advice.part import MOST_JOBS, part_of
 from rota.advice.power import parse_power
-from rota.advice.slurm import Near, nearest
 from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watch
-from rota.advice.verdict import Verdict, judge
+from rota.advice.verdict import judge
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
 from rota.api.setting import parse_knowledge
 from rota.errors import InputError
@@ -30,7 +28,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.model.units import parse_duration
-from rota.scheduler.policy import PolicySpec, parse_policy
+from rota.scheduler.policy import parse_policy
 from rota.traces import read
 from rota.traces.capacity import cluster_from
 from rota.traces.deadlines import parse_deadlines, with_deadlines
@@ -52,46 +50,8 @@ _TABLES: Mapping[str, frozenset[Knowledge]] = {
 """What can be told once a table is given."""
 
 
-@dataclass(frozen=True)
-class Advice:
-    """What to do, and all that it rests on."""
-
-    trace: Trace
-    """As it was read."""
-    part: ReplayedPart
-    cluster: Cluster
-    cluster_said: str
-    """As somebody typed it."""
-    wanted: WeightedGoals
-    present: PolicySpec
-    candidates: Candidates
-    knowledge: Mapping[str, str]
-    costs: str
-    durations: tuple[str, ...]
-    """Other sources of durations that were to be tried."""
-    seeds: int
-    """Replays of each policy that were to be made."""
-    trials: TrialRuns
-    verdict: Verdict
-
-    @property
-    def best(self) -> PolicySpec:
-        return parse_policy(self.verdict.best.policy)
-
-    @property
-    def adoption(self) -> Adoption:
-        """How the best comes into force."""
-        return adoption(self.best, self.knowledge)
-
-    @property
-    def is_slurm(self) -> bool:
-        """Whether the trace is from a site with Slurm."""
-        return self.trace.format == "sacct"
-
-    @property
-    def slurm(self) -> Near:
-        """What comes nearest to the best in Slurm."""
-        return nearest(self.best, self.trace)
+class Advice(AdviceFacts):
+    """What to do, and all that it rests on; it shows itself."""
 
     def to_dict(self) -> dict[str, object]:
         """Everything, as plain values for JSON."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from rota.advice.facts import AdviceFacts
 from rota.advice.text import adopt_lines
+from rota.advice.verdict import VerdictLine
 from rota.advice.wording import (
     SOURCES,
     change,
@@ -19,12 +21,6 @@ from rota.advice.wording import (
 )
 from rota.model.units import plural
 from rota.reports.html import environment, style_named
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rota.advice.advising import Advice
-    from rota.advice.verdict import VerdictLine
 
 LEAST_FACTOR = 1.1
 """The axis of changes reaches so far to either side at least ..."""
@@ -74,7 +70,7 @@ class Scale:
         return sorted(chosen)
 
 
-def render(advice: Advice) -> str:
+def render(advice: AdviceFacts) -> str:
     """The page as text."""
     verdict, wanted, trials = advice.verdict, advice.wanted, advice.trials
     ranked = [line for line in verdict.lines if not line.unranked]
@@ -116,7 +112,7 @@ def render(advice: Advice) -> str:
     )
 
 
-def _left_out(advice: Advice) -> list[tuple[str, str]]:
+def _left_out(advice: AdviceFacts) -> list[tuple[str, str]]:
     """Reasons with the names they hold for."""
     why: dict[str, list[str]] = {}
     for name, reason in [
@@ -127,7 +123,7 @@ def _left_out(advice: Advice) -> list[tuple[str, str]]:
     return [(", ".join(names), reason) for reason, names in why.items()]
 
 
-def check_line(advice: Advice) -> str:
+def check_line(advice: AdviceFacts) -> str:
     """The command that shows the first replay of each policy again."""
     names = ",".join([str(advice.present), *(str(spec) for spec in advice.candidates.specs)])
     told = ",".join(f"{kind}={source}" for kind, source in advice.knowledge.items())
@@ -137,7 +133,7 @@ def check_line(advice: Advice) -> str:
     )
 
 
-def _facts(advice: Advice) -> list[tuple[str, str]]:
+def _facts(advice: AdviceFacts) -> list[tuple[str, str]]:
     counted = len(advice.trials.present[0].submit_s)
     return [
         ("Trace", advice.trace.source),
@@ -151,17 +147,17 @@ def _facts(advice: Advice) -> list[tuple[str, str]]:
     ]
 
 
-def _cells(advice: Advice, values: Sequence[float]) -> list[str]:
+def _cells(advice: AdviceFacts, values: Sequence[float]) -> list[str]:
     return [value_words(goal, value) for goal, value in zip(advice.wanted.goals, values, strict=True)]
 
 
-def _changes(advice: Advice, line: VerdictLine) -> tuple[str, str]:
+def _changes(advice: AdviceFacts, line: VerdictLine) -> tuple[str, str]:
     if line.is_present:
         return "", ""
     return change(advice.wanted, line.ratio), range_words(advice.wanted, line)
 
 
-def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> DrawnPolicy:
+def _drawn(advice: AdviceFacts, line: VerdictLine, scale: Scale) -> DrawnPolicy:
     if not math.isfinite(line.ratio):
         return DrawnPolicy(line.policy, scale.place(1.0), scale.place(1.0), scale.place(1.0), "not compared")
     said = (
@@ -174,7 +170,7 @@ def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> DrawnPolicy:
     )
 
 
-def _told_rows(advice: Advice) -> list[tuple[str, list[tuple[str, bool]]]]:
+def _told_rows(advice: AdviceFacts) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Policy, and for each source its values and whether it is among the best; those that change with it."""
     told = advice.verdict.told
     first = told[0].values

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rota.advice.facts import AdviceFacts
 from rota.advice.wording import headline, replay_sentence, spread_sentence, time_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from rota.advice.advising import Advice
-
-
-def plain(advice: Advice) -> dict[str, object]:
+def plain(advice: AdviceFacts) -> dict[str, object]:
     """Everything that text and page say, with numbers in seconds, shares, factors and joules."""
     wanted, verdict, trials = advice.wanted, advice.verdict, advice.trials
     keys = [goal.key for goal in wanted.goals]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import StringIO
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rota.advice.facts import AdviceFacts
+from rota.advice.verdict import VerdictLine
 from rota.advice.wording import (
     SOURCES,
     change,
@@ -22,22 +23,18 @@ from rota.advice.wording import (
 )
 from rota.model.units import plural
 
-if TYPE_CHECKING:
-    from rota.advice.advising import Advice
-    from rota.advice.verdict import VerdictLine
-
 MOST_LINES = 14
 """Policies in the table; the page and JSON have all."""
 
 
-def text(advice: Advice, width: int, *, slurm: bool) -> str:
+def text(advice: AdviceFacts, width: int, *, slurm: bool) -> str:
     """The whole as plain text, at most `width` characters a line."""
     out = StringIO()
     show(advice, Console(file=out, width=width, no_color=True, legacy_windows=False), slurm=slurm)
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
 
 
-def show(advice: Advice, screen: Console, *, slurm: bool) -> None:
+def show(advice: AdviceFacts, screen: Console, *, slurm: bool) -> None:
     """Headline, table, what it rests on, and the lines to adopt the best."""
     trace = advice.trace
     head = f"{trace.source} ({trace.format}, {plural(len(trace), 'job')}) on {advice.cluster.describe()}"
@@ -65,7 +62,7 @@ def show(advice: Advice, screen: Console, *, slurm: bool) -> None:
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(advice: Advice) -> Table:
+def _table(advice: AdviceFacts) -> Table:
     wanted, verdict = advice.wanted, advice.verdict
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=34)
@@ -84,7 +81,7 @@ def _table(advice: Advice) -> Table:
     return table
 
 
-def _row(advice: Advice, line: VerdictLine) -> list[Text | str]:
+def _row(advice: AdviceFacts, line: VerdictLine) -> list[Text | str]:
     wanted = advice.wanted
     values = [value_words(goal, v) for goal, v in zip(wanted.goals, line.values, strict=True)]
     mark = " *" if line.undecided and len(advice.verdict.undecided) > 1 else ""
@@ -96,7 +93,7 @@ def _row(advice: Advice, line: VerdictLine) -> list[Text | str]:
     return [name, *values, changed, likely, f"{line.preemptions:,.0f}"]
 
 
-def _notes(advice: Advice) -> Iterator[str]:
+def _notes(advice: AdviceFacts) -> Iterator[str]:
     verdict = advice.verdict
     if len(verdict.undecided) > 1:
         yield "* the best, and what can't be told apart from it."
@@ -109,7 +106,7 @@ def _notes(advice: Advice) -> Iterator[str]:
     yield spread_sentence(advice)
 
 
-def _durations(advice: Advice) -> Table:
+def _durations(advice: AdviceFacts) -> Table:
     """How those that read durations do, by where these come from."""
     wanted, told = advice.wanted, advice.verdict.told
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -128,7 +125,7 @@ def _durations(advice: Advice) -> Table:
     return table
 
 
-def adopt_lines(advice: Advice, *, slurm: bool) -> Iterator[str]:
+def adopt_lines(advice: AdviceFacts, *, slurm: bool) -> Iterator[str]:
     """What to type, and what to write into Slurm's configuration."""
     verdict = advice.verdict
     if verdict.stays or not verdict.enough or len(verdict.lines) < 2:

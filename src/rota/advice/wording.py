@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from rota.advice.facts import AdviceFacts
 from rota.advice.goals import Goal, WeightedGoals
 from rota.advice.spread import FEWEST_JOBS, LIKELY
+from rota.advice.verdict import VerdictLine
 from rota.model.units import format_duration, plural
 from rota.reports.wording import NOTHING, change_words, significant, words
-
-if TYPE_CHECKING:
-    from rota.advice.advising import Advice
-    from rota.advice.verdict import VerdictLine
 
 MOST_NAMES = 3
 """Names in a sentence; of more it says how many."""
@@ -51,12 +48,12 @@ def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else ""
 
 
-def headline(advice: Advice) -> str:
+def headline(advice: AdviceFacts) -> str:
     """What to do, in a few sentences."""
     return " ".join(_headline(advice))
 
 
-def _headline(advice: Advice) -> Iterator[str]:
+def _headline(advice: AdviceFacts) -> Iterator[str]:
     verdict = advice.verdict
     best, present = verdict.best, verdict.present
     if not verdict.enough:
@@ -83,7 +80,7 @@ def _headline(advice: Advice) -> Iterator[str]:
         yield from _told(advice)
 
 
-def _moved(advice: Advice, line: VerdictLine) -> str:
+def _moved(advice: AdviceFacts, line: VerdictLine) -> str:
     """`mean JCT goes from 11h 47m to 9h 35m (−19%; −28% to −9% in other mixtures of the same weeks)`."""
     wanted, present = advice.wanted, advice.verdict.present
     changed = f"{change(wanted, line.ratio)}, likely {range_words(wanted, line)}"
@@ -96,7 +93,7 @@ def _moved(advice: Advice, line: VerdictLine) -> str:
     return f"{'; '.join(goes)} ({changed}{'' if wanted.one else ' by the weighted mean'})"
 
 
-def _ties(advice: Advice) -> Iterator[str]:
+def _ties(advice: AdviceFacts) -> Iterator[str]:
     """Who cannot be told apart from the best."""
     verdict = advice.verdict
     ties = [line.policy for line in verdict.undecided if line is not verdict.best]
@@ -114,7 +111,7 @@ def _ties(advice: Advice) -> Iterator[str]:
         )
 
 
-def _told(advice: Advice) -> Iterator[str]:
+def _told(advice: AdviceFacts) -> Iterator[str]:
     """Whether it holds with durations from elsewhere."""
     verdict = advice.verdict
     first, *others = verdict.told
@@ -139,7 +136,7 @@ SOURCES = {
 """Where durations come from, in words."""
 
 
-def replay_sentence(advice: Advice) -> str:
+def replay_sentence(advice: AdviceFacts) -> str:
     """How far the replay of the present policy is from what happened."""
     verdict, calibration = advice.verdict, advice.trials.calibration
     if advice.trials.observed is None or calibration is None or verdict.replay_error is None:
@@ -154,7 +151,7 @@ def replay_sentence(advice: Advice) -> str:
     return f"{apart}; smaller differences are called undecided. {text}"
 
 
-def spread_sentence(advice: Advice) -> str:
+def spread_sentence(advice: AdviceFacts) -> str:
     """What a range is."""
     verdict = advice.verdict
     seeds = f"{plural(verdict.seeds, 'replay')} of each"
@@ -166,7 +163,7 @@ def spread_sentence(advice: Advice) -> str:
     )
 
 
-def time_sentence(advice: Advice) -> str:
+def time_sentence(advice: AdviceFacts) -> str:
     """What was run, and what the time did not allow for."""
     trials = advice.trials
     said = [f"Replayed in {format_duration(trials.spent_s)}"]

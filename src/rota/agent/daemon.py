@@ -19,6 +19,7 @@ from pathlib import Path
 from rota.agent.acting import RETRY_S, ActionExecutor
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
 from rota.agent.devices import Devices, Load
+from rota.agent.folder import CONTACT
 from rota.agent.identity import boot_id
 from rota.agent.idling import is_busy
 from rota.agent.limits import LimitKeeper
@@ -86,7 +87,7 @@ class Agent:
         self._transport, self._on_denied = transport, on_denied
         self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
         self._orders, self._board = Orders(), Board()
-        self._contact = Contact(settings.home / "contact")
+        self._contact = Contact(settings.home / CONTACT, boot=boot_id())
         self._memory_gib, budget_gib = machine_memory_gib(), settings.suspend_memory_gib
         self._mechanisms = Mechanisms(
             self._supervisor,

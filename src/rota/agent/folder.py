@@ -28,6 +28,8 @@ NOTICE = "notice.json"
 STOP = "stop.json"
 SUSPEND = "suspend.json"
 PLACE = "place.json"
+CONTACT = "contact"
+"""In the agent's folder: when the controller was heard last."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from rota.agent import native
 from rota.agent.below import entered, mark, opened
 from rota.agent.cgroups import MEMBERS, remove
-from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, AgentFolder, Folder
+from rota.agent.folder import CONTACT, EXIT, LAUNCH, SHIM_LOG, AgentFolder, Folder
 from rota.agent.identity import boot_id
 from rota.agent.job_path import job_path, make_job_path
 from rota.crash import VARIABLE, crash_point
@@ -133,6 +133,7 @@ def launch_form(
         "user": {"uid": user.uid, "gid": user.gid, "groups": user.groups} if user else None,
         "grace_s": part.grace_s,
         "cgroups": [str(cgroup / MEMBERS)] if cgroup else [],
+        "contact": str(home.path / CONTACT) if part.self_fence else "",
     }
 
 

@@ -36,7 +36,7 @@ def plan_of(form: Mapping[str, Any]) -> bytes:
     words += [form.get("log_limit", 0), form.get("output_limit", 0)]
     for rank in form["ranks"]:
         words += [rank.get("output", ""), rank.get("error", "")]
-    words.append(int(form.get("terminal", False)))
+    words += [int(form.get("terminal", False)), form.get("contact", "")]
     return os.fsencode("\0".join([*map(str, words), ""]))
 
 

@@ -40,7 +40,8 @@
 
 enum { TAKEN = 75, NO_ROOM = 74, LEAVING = 85, LOCK_TRIES = 10, PLAN_VERSION = 1 };
 static const off_t ROOM_BYTES = 1 << 16;
-static const double ORPHAN_S = 2.0, NEVER = INFINITY;
+static const double ORPHAN_S = 2.0, NEVER = INFINITY, FENCED_AT = 0.9, LATEST_S = 5.0;
+static const char SILENT[] = "the controller was silent for too long, and the job fences itself";
 static const unsigned long long SMALLEST_DISK = 1 << 20;
 static const int DEAF[] = {SIGTERM, SIGINT, SIGHUP};
 static const int RESET[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ, SIGCHLD};
@@ -73,6 +74,7 @@ static int group_count, cgroup_count, rank_count;
 static char **cgroups;
 static long long log_limit, output_limit; /* bytes; 0 is no limit */
 static bool wants_terminal;               /* for its first process */
+static const char *contact = "";          /* when the controller was heard, if the attempt fences itself */
 static Rank *ranks;
 
 /* What has become of it. */
@@ -399,6 +401,7 @@ static void read_plan(int fd) {
     log_limit = atoll(token()), output_limit = atoll(token());
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) rank->output = token(), rank->error = token();
     wants_terminal = plan_at < plan_end && number();
+    if (plan_at < plan_end) contact = token();
 }
 
 /* -- a rank begins ------------------------------------------------------------------------------ */
@@ -673,11 +676,21 @@ static void begin(Room *room) {
     tell("R");
 }
 
+/* For how long the attempt may go on if the agent hears nothing more. */
+static double fenced_in_s(void) {
+    char *line = *contact ? content(contact) : NULL;
+    double last_s, lost_after_s, left_s = NEVER;
+    if (line && sscanf(line, "%lf %lf", &last_s, &lost_after_s) == 2)
+        left_s = last_s + fmax(FENCED_AT * lost_after_s, lost_after_s - LATEST_S) - seconds(CLOCK_BOOTTIME);
+    free(line);
+    return left_s;
+}
+
 /* Until every rank has ended: one that fails takes the others along. */
 static void watch(void) {
     double terminate_s = NEVER, kill_s = NEVER;
     while (any_runs()) {
-        sleep_for(fmin(terminate_s, kill_s) - seconds(CLOCK_MONOTONIC));
+        sleep_for(fmin(fmin(terminate_s, kill_s) - seconds(CLOCK_MONOTONIC), fenced_in_s()));
         double now = seconds(CLOCK_MONOTONIC);
         bool has_failed, has_left;
         reap(&has_failed, &has_left);
@@ -688,6 +701,10 @@ static void watch(void) {
             killpg(process_group, SIGTERM);
             killpg(process_group, SIGCONT);
             terminate_s = NEVER, kill_s = fmin(kill_s, now + grace_s);
+        }
+        if (any_runs() && fenced_in_s() <= 0) {
+            if (!fault) fault = text("%s", SILENT);
+            infrastructure = true, kill_s = now, contact = "";
         }
         if (now >= kill_s) {
             kill_all();

@@ -7,6 +7,8 @@ Takes the lock of FOLDER, starts the ranks that `launch.json` names, waits for a
 record is there.  No command starts without the lock, nor twice in one folder.  Ranks die with the shim
 (parent-death signal), orphans come to it: `exit.json` appears when none is left, in room kept from the
 beginning, so a full disk cannot lose it.
+An attempt that fences itself is killed once the controller was silent for too long, as the agent's `contact`
+tells: also if the agent is dead or frozen.
 SIGTERM, SIGINT and SIGHUP to the shim do nothing.  Standard library only: it outlives upgrades.
 """
 
@@ -36,6 +38,8 @@ NO_ROOM = 74  # exit code: not even the exit record could be kept room for
 LEAVING = 85  # exit code of a rank: checkpointed, run me again
 LOCK_TRIES = 10  # an agent that looks whether the lock is taken holds it for a moment
 ROOM = 1 << 16  # bytes kept for a record: some hundred ranks
+FENCED_AT, LATEST_S = 0.9, 5.0  # as in `rota.engine.silence`
+SILENT = "the controller was silent for too long, and the job fences itself"
 ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for what the ranks leave behind
 SMALLEST_DISK = 1 << 20  # bytes; below this a log could not even hold the error
 OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # memory runs out: rather a rank than the shim or the agent
@@ -296,7 +300,7 @@ class AttemptKeeper:
         """Until every rank has ended: one that fails takes the others along."""
         terminate_s = kill_s = float("inf")
         while self.pids:
-            self.sleep(min(terminate_s, kill_s) - time.monotonic())
+            self.sleep(min(min(terminate_s, kill_s) - time.monotonic(), self.fenced_in_s()))
             now, grace_s = time.monotonic(), self.launch["grace_s"]
             ended = [end for end in self.reap() if not os.path.exists(self.stop)]
             if any(end["code"] == LEAVING for end in ended):  # the others are about to leave as well
@@ -307,9 +311,24 @@ class AttemptKeeper:
                 quietly(os.killpg, self.group, signal.SIGTERM)
                 quietly(os.killpg, self.group, signal.SIGCONT)
                 terminate_s, kill_s = float("inf"), min(kill_s, now + grace_s)
+            if self.pids and self.fenced_in_s() <= 0:
+                self.error, self.infrastructure, self.launch["contact"] = self.error or SILENT, True, ""
+                kill_s = now
             if now >= kill_s:
                 self.kill()
                 kill_s = now + 0.1  # again, for those that were born meanwhile
+
+    def fenced_in_s(self) -> float:
+        """How long it may go on if its agent hears nothing more; for ever if it does not fence itself."""
+        if not (path := self.launch.get("contact", "")):
+            return float("inf")
+        try:
+            with open(path, encoding="ascii") as stream:
+                last_s, lost_after_s = map(float, stream.read().split()[:2])
+        except (OSError, ValueError):  # nobody has heard of the controller yet
+            return float("inf")
+        left_s = last_s + max(FENCED_AT * lost_after_s, lost_after_s - LATEST_S)
+        return left_s - time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def sleep(self, wait_s: float) -> None:
         """Until a child ends, or for `wait_s`; what ranks write meanwhile goes where it belongs."""

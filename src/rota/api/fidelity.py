@@ -30,6 +30,7 @@ results:
   job: job                                       # column with the name of the job in the trace
   jct: jct                                       # its completion time, or `submit` and `finish` instead
   unit_s: 1                                      # seconds in one unit of these columns
+  in_time: 0.749                                 # share of the jobs that they count as planned in time
   where: {workload: workload-6}                  # only rows with these cells
 tolerance: {equal_share: 0.99, mean_within: 0.01}
 note: where a known difference comes from
@@ -58,6 +59,8 @@ from rota.model.columns import read_only
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.reports.fidelity import CaseResult, Tolerance, compare_times
+from rota.reports.metrics import planned_in_time_share
+from rota.reports.sample import Sample
 from rota.scheduler.policy import parse_policy
 from rota.traces import read
 from rota.traces.elastic import make_elastic, parse_sizes
@@ -92,6 +95,7 @@ class _Results(_Strict):
     submit: str | None = None
     finish: str | None = None
     unit_s: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    in_time: float | None = Field(default=None, ge=0, le=1)
     where: dict[str, str] = {}
 
 
@@ -167,6 +171,8 @@ def run_case(
         policy=case.policy,
         engine_seconds=sum(record.engine_seconds for record in records),
         tolerance=Tolerance(case.tolerance.equal_share, case.tolerance.mean_within),
+        in_time=None if case.results.in_time is None else _planned_in_time(records),
+        in_time_theirs=case.results.in_time,
         note=case.note,
         **vars(times),
     )
@@ -265,6 +271,12 @@ def _arriving(trace: Trace, arrivals: _Arrivals | None) -> Trace:
         return trace
     submit_s = np.arange(len(trace)) // arrivals.jobs * arrivals.every_s
     return replace(trace, jobs=replace(trace.jobs, submit_s=read_only(submit_s)))
+
+
+def _planned_in_time(records: Sequence[Record]) -> float:
+    """Share of the jobs that were planned in time, the mean of all runs."""
+    shares = [planned_in_time_share(Sample.of(record)) for record in records]
+    return float(np.mean([share if isinstance(share, float) else 0.0 for share in shares]))
 
 
 def _mean_times(records: Sequence[Record]) -> pl.DataFrame:

@@ -88,6 +88,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "deadline_s": jobs.deadline_s,
         "offered_s": unknown,
         "promised_s": unknown,
+        "expected_s": unknown,
         "run_s": run_s,
         "waiting_s": np.where(outcomes.rejected, 0.0, np.maximum(gone_s - jobs.submit_s - run_s, 0.0)),
         "service_gpu_s": outcomes.service_gpu_s,

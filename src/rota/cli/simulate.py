@@ -163,8 +163,8 @@ def simulate(
         typer.Option(
             metavar="N|adaptive",
             help="Retry a failing job at most N times, or as what it fails of asks for: adaptive, "
-            "adaptive:user=0,unknown=1,infrastructure=5,pause=60s,alike=3; as often as the trace did if "
-            "not given.",
+            "adaptive:user=0,unknown=1,infrastructure=5,pause=60s,alike=3,others=3; as often as the trace "
+            "did if not given.",
         ),
     ] = None,
     measure: Annotated[

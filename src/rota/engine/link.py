@@ -22,6 +22,7 @@ from rota.client.http import Refused, Unreachable, route
 from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.silence import Contact
+from rota.wire.protocol import PROTOCOL
 from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalCall
 
@@ -123,6 +124,7 @@ class Link:
             wait_s=0.0,
             sent_s=time.time(),
             boot_id=self._boot_id,
+            protocol=PROTOCOL,
             leaving=True,
         )
         try:
@@ -174,7 +176,7 @@ class Link:
 
     def _ask(self, asked: QuestionBasis, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
         """One question and its answer."""
-        asked_s = time.monotonic()
+        asked_s = self._contact.clock()
         request = SyncRequest(
             incarnation=self._incarnation,
             seen=asked.seen,
@@ -182,6 +184,7 @@ class Link:
             wait_s=wait_s,
             sent_s=time.time(),
             boot_id=self._boot_id,
+            protocol=PROTOCOL,
             reports=parcel.reports,
             complete=complete,
             devices=parcel.devices,

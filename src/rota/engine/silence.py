@@ -4,7 +4,9 @@ The controller counts a node as lost `lost_after_s` after it last heard of it.  
 it *asked* the last question that was answered, never later than when the controller heard it: measured
 from there, whatever is over before `lost_after_s` is over before the controller gives the node's jobs away.
 
-The moment is kept as the time stamp of a file, so that an agent that was killed does not count from anew.
+The moment is kept in a file, by the clock of the machine's boot, which nobody sets and which goes on while it
+sleeps: an agent that was killed does not count from anew, and the shims of parts that fence themselves read
+there whether an agent that is dead or frozen has heard nothing for too long (`shim.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,13 @@ LATEST_S = 5.0
 """They are killed so long before the end, if that is later."""
 WAIT_SHARE = 0.2
 """A question may wait this share of `lost_after_s` for its answer."""
+LINE = 120
+"""Bytes of the file: it is written in place, so that a full disk does not matter."""
+
+
+def since_boot_s() -> float:
+    """Seconds since the machine's boot, those in which it slept too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Contact:
@@ -36,36 +45,46 @@ class Contact:
         self,
         path: Path,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = since_boot_s,
+        boot: str = "",
         lost_after_s: float = 60.0,
     ) -> None:
-        """`path` is the file whose time stamp survives this process; silence is counted by `clock`."""
-        self.lost_after_s = lost_after_s
-        self._path, self._clock, self._wall = path, clock, wall
+        """`path` is the file that survives this process; `clock` counts within the boot `boot`."""
+        self.lost_after_s, self.clock = lost_after_s, clock
+        self._path, self._boot = path, boot
         self._lock = threading.Lock()
         self._written_s = -float("inf")
-        try:
-            silent_s = max(0.0, wall() - path.stat().st_mtime)
-            self._last_s: float | None = clock() - silent_s
-        except FileNotFoundError:
-            self._last_s = None
+        self._last_s = self._kept_s()
 
     def heard(self, asked_s: float, lost_after_s: float) -> None:
-        """A question asked at `asked_s`, of the monotonic clock, was answered."""
+        """A question asked at `asked_s`, by `clock`, was answered."""
         with self._lock:
             self.lost_after_s = lost_after_s
             self._last_s = asked_s if self._last_s is None else max(asked_s, self._last_s)
             if abs(self._last_s - self._written_s) >= min(1.0, lost_after_s / 20):
                 self._written_s = self._last_s
-                self._write(self._wall() - (self._clock() - self._last_s))
+                self._write(f"{self._last_s:.3f} {lost_after_s:.3f} {self._boot}")
 
-    def _write(self, last_s: float) -> None:
+    def _kept_s(self) -> float | None:
+        """What the agent before has kept in this boot; None if there was none.
+
+        Without a line that can be read nobody knows: then the silence begins now.
+        """
+        try:
+            words = self._path.read_text(encoding="ascii").split()
+            last_s, _, boot = float(words[0]), float(words[1]), " ".join(words[2:])
+        except FileNotFoundError:
+            return None
+        except (ValueError, IndexError, OSError):
+            return self.clock()
+        return min(last_s, self.clock()) if boot == self._boot else None
+
+    def _write(self, line: str) -> None:
         """Without the file the next agent counts from anew: worse, but no reason to end."""
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.utime(fd, (last_s, last_s))
+                os.pwrite(fd, f"{line.ljust(LINE - 1)[: LINE - 1]}\n".encode(), 0)
             finally:
                 os.close(fd)
         except OSError as error:
@@ -79,14 +98,14 @@ class Contact:
 
     def silence(self) -> Silence:
         """What the silence up to now allows."""
-        now_s = self._clock()
+        now_s = self.clock()
         if now_s >= self.fenced_s:
             return Silence.FENCED
         return Silence.FENCING if now_s >= self._fencing_s else Silence.HEARD
 
     def next_s(self) -> float:
         """Seconds until that changes, if nothing is heard; infinite if it does not any more."""
-        now_s = self._clock()
+        now_s = self.clock()
         return min(
             (at_s - now_s for at_s in (self._fencing_s, self.fenced_s) if at_s > now_s), default=float("inf")
         )

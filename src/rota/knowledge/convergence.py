@@ -79,6 +79,8 @@ class FittedConvergence(Provides):
     """Seconds left until the fitted curve of a job's losses has levelled off.
 
     Until there are three losses it goes by the jobs of the same workload that have completed, in the mean.
+    Once there are such jobs, no job of that workload counts as one of which little has been heard: it is told
+    to have given any number of losses (`points`).
     """
 
     learns = True
@@ -145,6 +147,9 @@ class FittedConvergence(Provides):
         work_s = state.work_s(rows)
         ahead = np.maximum(self._end[rows] - work_s / self.epoch_s[rows], 1.0)
         self._left_s[rows] = ahead * self.epoch_s[rows]
+        for row in rows[self._points[rows] < math.inf].tolist() if self._past else ():
+            if self.jobs.name_of("workload", row) in self._past:
+                self._points[row] = math.inf
         for place in np.flatnonzero(np.isnan(self._end[rows])).tolist() if self._past else ():
             count, total_s = self._past.get(self.jobs.name_of("workload", int(rows[place])), (0, 0.0))
             left_s = total_s / count - work_s.item(place) if count else math.nan

@@ -6,6 +6,7 @@ the classifier of live jobs and the readers of traces give.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from enum import StrEnum
 
 
@@ -34,3 +35,36 @@ def class_of(signature: str) -> FailureClass:
     if signature in INFRASTRUCTURE:
         return FailureClass.INFRASTRUCTURE
     return FailureClass.UNKNOWN if signature in ("", NO_SIGNATURE) else FailureClass.USER
+
+
+class RetryHistory:
+    """What trying again was good for after failures of each signature, by whose jobs they were.
+
+    Failures of the infrastructure are not noted: what it does to others passes.
+    """
+
+    def __init__(self) -> None:
+        self._vain: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        """By signature and user, the jobs that failed of it, were tried again, and failed of it again."""
+        self._useful: dict[str, set[str]] = defaultdict(set)
+        """By signature, the users one of whose jobs was tried again and got past it."""
+
+    def note(self, user: str, row: int, failed_of: str, then: str | None) -> None:
+        """A job of `user` was tried again after `failed_of`, and failed of `then`; None: it did not fail."""
+        if not failed_of or then == "" or class_of(failed_of) is FailureClass.INFRASTRUCTURE:
+            return
+        if then == failed_of:
+            self._vain[failed_of][user].add(row)
+        else:
+            self._useful[failed_of].add(user)
+
+    def is_vain(self, user: str, row: int, signature: str, others: int) -> bool:
+        """True if trying again after `signature` was in vain for so many others, and of use to none.
+
+        So many other jobs of `user`, or jobs of so many other users.
+        """
+        vain, useful = self._vain.get(signature, {}), self._useful.get(signature, ())
+        if not others or user in useful:
+            return False
+        own = len(vain.get(user, set()) - {row})
+        return own >= others or (not useful and len(vain.keys() - {user}) >= others)

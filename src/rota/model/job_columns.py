@@ -160,7 +160,8 @@ COLUMNS: tuple[JobColumn, ...] = (
         "gpu_persistent_gib", "float64", 0.0, "what of it is kept between two steps", "0: all of it", "GiB",
         option=Option(
             "gpu_persistent", "memory", "SIZE", "What of it is kept between two steps: 2GiB.", DEVICES,
-            "2GiB", "what of it is kept between two steps; of jobs that take turns only one needs the rest",
+            "2GiB", "what of it is kept between two steps; of jobs that take turns in a device's memory (no "
+            "policy here has them do so yet) only one needs the rest",
             "all of it",
         ),
     ),

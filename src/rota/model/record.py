@@ -29,6 +29,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "deadline_s": pl.Float64,  # as asked for; null if none
     "offered_s": pl.Float64,  # the deadline that was offered last in its place; null if none was
     "promised_s": pl.Float64,  # the deadline that the policy undertook to keep; null if none
+    "expected_s": pl.Float64,  # the end that it last told to expect of this; null if nothing was promised
     "run_s": pl.Float64,  # wall seconds in which it held what it runs on (start-up included)
     "waiting_s": pl.Float64,  # wall seconds between submission and end in which it held nothing
     "service_gpu_s": pl.Float64,  # GPU-seconds granted

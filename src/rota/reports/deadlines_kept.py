@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Bools, Floats
+from rota.model.promises import TOLERANCE_S
 from rota.model.record import Record
 from rota.model.units import format_duration
 from rota.reports.chart import Axis, Chart, Curve, log_time_axis, share_axis, staircase
@@ -43,7 +44,32 @@ class Promises:
 
     @property
     def kept(self) -> Bools:
-        return self.spare_s >= -1e-6  # NaN is no promise kept
+        return self.spare_s >= -TOLERANCE_S  # NaN is no promise kept
+
+    @property
+    def broken_by_faults(self) -> Bools:
+        return ~self.kept & self.hit & ~self.ended
+
+    @property
+    def broken_by_jobs(self) -> Bools:
+        return ~self.kept & self.ended
+
+    @property
+    def broken_otherwise(self) -> Bools:
+        return ~self.kept & ~self.hit & ~self.ended
+
+
+def planned_share(sample: Sample) -> float | None:
+    """Completed jobs whose promise was last expected to be kept, of all with a deadline.
+
+    ElasticFlow's authors count so who is in time: by the end that was planned, whenever the job was done.
+    """
+    asked = ~np.isnan(sample.column("deadline_s"))
+    due_s = sample.column("promised_s")
+    if not asked.any() or np.isnan(due_s).all():
+        return None
+    planned = sample.column("expected_s") <= due_s + TOLERANCE_S
+    return float((planned & asked & (sample.state == "COMPLETED")).sum() / asked.sum())
 
 
 def _hit(record: Record, submit_s: Floats, due_s: Floats) -> Bools:

@@ -14,6 +14,8 @@ from rich.text import Text
 from rota.errors import InputError
 from rota.model.units import plural
 
+_HALF_A_DIGIT = 0.0005 + 1e-9
+"""By which a share that is told to three digits may be off."""
 _SAME_S = 0.5
 """Completion times closer than this are equal to the second."""
 
@@ -55,6 +57,10 @@ class CaseResult:
     engine_seconds: float
     """CPU seconds of our run."""
     tolerance: Tolerance
+    in_time: float | None = None
+    """Share of the jobs with a deadline that were planned in time in our run; None if it is not compared."""
+    in_time_theirs: float | None = None
+    """The same as the authors count it, to three digits."""
     note: str = ""
     """Where a known difference comes from."""
 
@@ -62,6 +68,21 @@ class CaseResult:
     def difference(self) -> float:
         """Relative difference of the means: ours / theirs - 1."""
         return (self.ours_s - self.theirs_s) / self.theirs_s if self.theirs_s else 0.0
+
+    @property
+    def in_time_differs(self) -> float:
+        """How far apart both shares in time are; 0 where they are not compared."""
+        if self.in_time_theirs is None:
+            return 0.0
+        return abs((self.in_time or 0.0) - self.in_time_theirs)
+
+    @property
+    def remark(self) -> str:
+        """What there is to say besides the numbers."""
+        if self.in_time is None or self.in_time_theirs is None:
+            return self.note
+        told = f"planned in time, of all jobs: {self.in_time:.3f} here, {self.in_time_theirs:.3f} there"
+        return f"{told}; {self.note}" if self.note else told
 
     @property
     def equal_share(self) -> float:
@@ -73,6 +94,7 @@ class CaseResult:
         least = self.tolerance.equal_share
         return (
             not self.unfinished
+            and self.in_time_differs <= _HALF_A_DIGIT
             and abs(self.difference) <= self.tolerance.mean_within
             and (least is None or self.equal_share >= least)
         )
@@ -80,7 +102,7 @@ class CaseResult:
     @property
     def verdict(self) -> str:
         """`exact` if every job agrees to the second, else `holds` or `differs`."""
-        if self.equal == self.jobs:
+        if self.equal == self.jobs and self.holds:
             return "exact"
         return "holds" if self.holds else "differs"
 
@@ -152,7 +174,7 @@ def _cells(r: CaseResult) -> tuple[str, ...]:
 
 def as_json(results: Sequence[CaseResult]) -> str:
     """A list of objects, one per case, with everything `CaseResult` has."""
-    derived = ("difference", "equal_share", "holds", "verdict")
+    derived = ("difference", "equal_share", "in_time_differs", "holds", "verdict")
     rows = [asdict(r) | {name: getattr(r, name) for name in derived} for r in results]
     return json.dumps(rows, indent=2)
 
@@ -175,7 +197,7 @@ def page(results: Sequence[CaseResult]) -> str:
     for reference in dict.fromkeys(r.reference for r in results):
         of_one = [r for r in results if r.reference == reference]
         parts.append(f"## {reference}\n\n{_markdown(of_one)}")
-        parts += [f"`{r.name}`: {r.note}\n" for r in of_one if r.note]
+        parts += [f"`{r.name}`: {r.remark}\n" for r in of_one if r.remark]
     return "\n".join(parts)
 
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from rota.model.columns import Floats
-from rota.reports.deadlines_kept import Promises
+from rota.reports.deadlines_kept import Promises, planned_share
 from rota.reports.fairness import alone_on_share_s, rho_present, rho_static, worst_share
 from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
 from rota.reports.overtaken import claimed_gpu_s, overtaken_s, unpromised
@@ -332,22 +332,25 @@ def promises_kept_share(sample: Sample) -> Value:
 @metric("promises broken by faults", "count", "lower")
 def promises_broken_by_faults(sample: Sample) -> Value:
     """Promised jobs that were late, or not done, after some job had lost a node since they were submitted."""
-    made = Promises.of(sample)
-    return int((~made.kept & made.hit & ~made.ended).sum())
+    return int(Promises.of(sample).broken_by_faults.sum())
 
 
 @metric("promises broken by their jobs", "count")
 def promises_broken_by_jobs(sample: Sample) -> Value:
     """Promised jobs that failed for good, or that their owners cancelled."""
-    made = Promises.of(sample)
-    return int((~made.kept & made.ended).sum())
+    return int(Promises.of(sample).broken_by_jobs.sum())
 
 
 @metric("promises broken otherwise", "count", "lower")
 def promises_broken_otherwise(sample: Sample) -> Value:
     """Other promised jobs that were late or not done: longer than was known, or planned wrongly."""
-    made = Promises.of(sample)
-    return int((~made.kept & ~made.hit & ~made.ended).sum())
+    return int(Promises.of(sample).broken_otherwise.sum())
+
+
+@metric("planned in time, share", "share", "higher")
+def planned_in_time_share(sample: Sample) -> Value:
+    """Completed jobs whose promise the policy last expected to keep / jobs with a deadline."""
+    return planned_share(sample)
 
 
 @metric("waiting without a promise", "s")

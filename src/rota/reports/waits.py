@@ -155,6 +155,10 @@ def _bar(policy: str, colour: int, value_s: float | None, longest_s: float) -> W
     return WaitBar(policy, colour, text, (("waiting", text, (value_s or 0.0) / longest_s),))
 
 
+_MOST_IDLE = 6
+"""So many hours without jobs are named."""
+
+
 def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
     """Mean waiting by the hour of submission; None for a trace of less than a day."""
     samples = [Sample.of(record, window) for record in records]
@@ -181,12 +185,20 @@ def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart
     return Chart(
         "hours",
         "Waiting by hour of submission",
-        "Of the jobs submitted in each hour of the day.",
+        f"Of the jobs submitted in each hour of the day.{_idle_hours(hours[0])}",
         f"Mean waiting by hour of submission for {names_of(curves)}. Longest: {worst}.",
         hour_axis(label),
         duration_axis(highest_s, "mean waiting"),
         curves,
     )
+
+
+def _idle_hours(of: Floats) -> str:
+    """Which hours are drawn at 0 because none of the jobs was submitted then."""
+    idle = [f"{hour:02d}:00" for hour in np.flatnonzero(np.isnan(of)).tolist()]
+    if len(idle) > _MOST_IDLE:
+        return f" At 0 where there are none: {len(idle)} of the hours."
+    return f" At 0 where there are none: {', '.join(idle)}." if idle else ""
 
 
 def _by_hour(sample: Sample, began_s: float) -> Floats:

@@ -101,11 +101,20 @@ class Answers:
             for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
                 who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told
                 sentence = words.view(constraint).sentence
-                said.append(f"the cluster as it is could never run it: {who}{sentence}")
+                nor = ", nor promise its deadline" if self.promises(spec) else ""
+                said.append(f"the cluster as it is could never run it{nor}: {who}{sentence}")
         return said
 
-    def answers_deadline(self, spec: JobSpec) -> bool:
-        """True if the policy in force will say of the deadline of `spec` whether it is kept."""
+    def answers_deadline(self, spec: JobSpec, tenant: str) -> bool:
+        """True if the policy in force will say of the deadline of a job of `tenant` whether it is kept.
+
+        Of one that the cluster could never run it is not asked.
+        """
+        world = self._scheduler.world
+        return self.promises(spec) and (world is None or not any(lacks(world.cluster, spec, tenant)))
+
+    def promises(self, spec: JobSpec) -> bool:
+        """True if `spec` has a deadline, and the policy in force promises such."""
         policy = self._scheduler.view.policy
         has_one = bool(spec.deadlines or spec.deadline_s is not None)
         return has_one and policy is not None and priorities.answers_deadlines(policy.spec)

@@ -65,6 +65,9 @@ class Config:
     """Longest pause before a retry."""
     retries_alike: int = 3
     """A job that failed of the same thing so often in a row is given up; 0 is never for that."""
+    retries_others: int = 0
+    """A job is given up after a failure that trying again did not cure for so many other jobs of its user, or
+    other users; 0 is never for that."""
     trial: float = 60.0
     """Length of the trial run of jobs that want one."""
     idle_after: float = 0.0
@@ -193,7 +196,14 @@ def read_yaml(path: Path, *, must_exist: bool) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise InputError.at("is not a list of settings", file=path, expected="lines such as `policy: fifo`")
-    return content
+    return dict(_with_names(content))
+
+
+def _with_names(content: Any) -> Any:
+    """The same, with the name `on`, which YAML takes for a truth, as the text that it is."""
+    if isinstance(content, dict):
+        return {"on" if key is True else key: _with_names(value) for key, value in content.items()}
+    return [_with_names(value) for value in content] if isinstance(content, list) else content
 
 
 def parsed(name: str, value: Any, where: str) -> Any:
@@ -251,6 +261,10 @@ def _check(config: Config, file: Path) -> None:
             f"{config.retries_alike} is no number of same failures",
             field="retries_alike",
             expected="2 or more, or 0 for never",
+        )
+    if config.retries_others < 0:
+        raise InputError.at(
+            f"{config.retries_others} is no number of others", field="retries_others", expected="0 or more"
         )
     if config.idle_action not in ("tell", "suspend"):
         raise InputError.at(

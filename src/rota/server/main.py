@@ -285,6 +285,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         lost_after_s=config.lost_after,
         back_off=configuration.back_off_of(config),
         alike=config.retries_alike,
+        others=config.retries_others,
         rules=rules_of(config.failures),
         trial_s=config.trial,
         idle_after_s=config.idle_after,

@@ -167,18 +167,23 @@ def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
 
 
 def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
-    """The machines that have joined, in the order in which they did; devices keep their numbers."""
+    """The machines that have joined, in the order in which they did; devices keep their numbers.
+
+    A machine without devices brings no type of its own, so that nobody waits for a type that is none.
+    """
+    types = [node.info.devices[0].type if node.info.devices else "" for node in nodes]
+    usual = next(filter(None, types), "GPU")
     shapes = [
         NodeShape(
             count=1,
             gpus=len(node.info.devices),
-            gpu_type=node.info.devices[0].type if node.info.devices else "GPU",
+            gpu_type=gpu_type or usual,
             gpu_memory_gib=_device_memory_gib(node),
             cpus=node.info.cpus,
             memory_gib=node.info.memory_gib,
             names=(node.name,),
         )
-        for node in nodes
+        for node, gpu_type in zip(nodes, types, strict=True)
     ]
     cluster = Cluster.build(shapes or [NodeShape(count=1, gpus=0, names=("none",))], tenants)
     return replace(cluster, gone=tuple(node.position for node in nodes if node.state == "forgotten"))

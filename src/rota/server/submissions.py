@@ -43,11 +43,11 @@ class Submissions:
             rows = self._store.add_jobs(who.user, _tenant(who), jobs, self._clock(), request.key)
             arrived = [(live_job(row, spec, (), accounts), asked_job(row, spec)) for row in rows]
             self._inbox.put(Arrived(arrived))
-        now, epoch_s = self._clock(), self._clock.epoch_unix_s
+        now, epoch_s, tenant = self._clock(), self._clock.epoch_unix_s, spec.tenant or _tenant(who)
         return Submitted(
             jobs=[job_view(row, None, epoch_s, now) for row in rows],
-            answers=self._answers.answers_deadline(spec),
-            warnings=self._answers.ignored(spec, spec.tenant or _tenant(who)),
+            answers=self._answers.answers_deadline(spec, tenant),
+            warnings=self._answers.ignored(spec, tenant),
         )
 
     def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:

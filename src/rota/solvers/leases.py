@@ -60,18 +60,41 @@ def all_fit(free: Ints, demands: Sequence[Demand]) -> list[Ints] | None:
     return fitting if len(fitting) == len(laid) else None
 
 
-def soonest_last(free: Ints, others: Sequence[Demand], demand: Demand) -> int | None:
-    """The smallest `last` with which `demand` fits beside `others`; None if there is none within `free`.
+MOST_LAID = 20_000
+"""Demands that are laid out in all to look for a smaller `last` than the one found by halving."""
 
-    Found by halving: laying out is a heuristic, so that a smaller one may fit too.
+
+def soonest_last(free: Ints, left: Ints, others: Sequence[Demand], demand: Demand) -> int | None:
+    """The smallest `last` with which `demand` can be had; None if there is none within `free`.
+
+    It can be had on what is `left` of `free` as the `others` lie, or if all of them are laid out anew.  That
+    is a heuristic: where it finds room by one moment it may find none by a later one.  So halving gives a
+    bound, and all smaller ones are tried from below, as long as no more than `MOST_LAID` are laid out for it.
     """
-    low, high = max(demand.need, 1), len(free)
-    if low > high or all_fit(free, [*others, demand._replace(last=high)]) is None:
+
+    def fits(last: int) -> bool:
+        return all_fit(free, [*others, demand._replace(last=last)]) is not None
+
+    low, beside = _first_with(free, demand), _first_with(left, demand)
+    if low is None or (beside is None and not fits(len(free))):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if all_fit(free, [*others, demand._replace(last=middle)]) is None:
-            low = middle + 1
-        else:
+    bound = len(free) if beside is None else beside
+    below, high = low, bound if fits(bound) else low
+    while below < high:
+        middle = (below + high) // 2
+        if fits(middle):
             high = middle
-    return high
+        else:
+            below = middle + 1
+    if fits(high):
+        bound = high
+    tried = range(low, min(bound, low + MOST_LAID // (len(others) + 1)))
+    return next(filter(fits, tried), bound)
+
+
+def _first_with(free: Ints, demand: Demand) -> int | None:
+    """The smallest `last` before which there are leases enough for `demand` alone."""
+    if demand.need <= 0:
+        return 1
+    room = np.flatnonzero(free >= demand.gpus)
+    return int(room[demand.need - 1]) + 1 if len(room) >= demand.need else None

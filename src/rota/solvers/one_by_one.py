@@ -116,20 +116,26 @@ def fill_savings(
 
 
 def fill_apathetic(
-    filling: Filling, gpus: int, key: Sequence[float], work: Sequence[float] | None = None
+    filling: Filling,
+    gpus: int,
+    key: Sequence[float],
+    work: Sequence[float] | None = None,
+    least_by: Sequence[float] | None = None,
 ) -> list[int]:
     """Hand out `gpus` as AFS does: of two jobs the one that ends first must gain more than the other later.
 
     With `work` (what is left of each job) the one that ends first is found at present shares; without, it is
     the one with the smaller `key`, and in both cases the earlier one of equals.  Gains are per GPU.  Jobs
-    without GPUs come first, in order of `key`: the rule itself says so, as long as curves are concave.
+    without GPUs come first, in order of `least_by`, which is `key` if nothing else is said: the rule itself
+    says so, as long as curves are concave.
 
     Each step goes to the winner of a walk over the jobs in their order: whoever is better than the best so
     far takes its place.  O(jobs) comparisons for each step and each job, made at once for all that follow.
 
     Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.
     """
-    first = sorted(range(len(key)), key=lambda job: key[job])
+    by = key if least_by is None else least_by
+    first = sorted(range(len(key)), key=lambda job: by[job])
     for job in first:
         if filling.can_use(job, gpus):
             gpus -= filling.give(job)

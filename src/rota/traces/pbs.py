@@ -88,7 +88,8 @@ def read(source: TraceSource) -> Trace:
     eligible_s = np.array([_moment(source, attempts[0], "etime") for attempts in jobs])
     start_s = np.array([_moment(source, attempts[0], "start", "stime") for attempts in jobs])
     run_s = np.array([_run_s(source, job) for job in ends])
-    waiting = np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
+    submitted = ~np.isnan(submit_s)
+    waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
     odd.note("cancelled while waiting", "kept with duration 0", waiting)
     run_s[waiting] = 0.0
     odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s) | np.isnan(submit_s))

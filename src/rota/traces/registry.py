@@ -87,8 +87,30 @@ def find(source: TraceSource, name: str | None) -> TraceFormat:
     start = source.opening[0][:60] if source.opening else ""
     if start.startswith(_LSF):
         raise InputError.at("is written by LSF, which is not read", file=source.file, expected=_FROM_LSF)
+    _refuse_nearly(source)
     raise InputError.at(
         f"the format is not recognised (the file begins with {start!r})",
         file=source.file,
         expected="one of " + ", ".join(sorted(_FORMATS)) + "; if it is one of these, name it with --format",
     )
+
+
+_SLIPS = (
+    (";", "the cells are joined by semicolons"),
+    ("\t", "the cells are joined by tabs"),
+    ("", "the names of the columns are in capitals, or between other blanks"),
+)
+"""What would have to be replaced by a comma for the header to be a known one, and how to say so."""
+
+
+def _refuse_nearly(source: TraceSource) -> None:
+    """InputError that says what is wrong with a header that would be known but for how it is written."""
+    header = source.opening[0] if source.opening else ""
+    for separator, what in _SLIPS:
+        if separator not in header:
+            continue
+        changed = ",".join(name.strip() for name in header.split(separator or ",")).lower()
+        nearly = TraceSource(source.file, changed.encode() + b"\n")
+        name = next((one.name for one in formats() if changed != header and one.matches(nearly)), None)
+        if name is not None:
+            raise InputError.at(what, file=source.file, row=1, expected=f"as for {name}, {changed}")

@@ -155,6 +155,14 @@ def _node_sets(table: TextTable) -> tuple[Any, tuple[str, ...]]:
 
 def _after(table: TextTable, odd: Oddities) -> dict[int, tuple[int, ...]]:
     """Row of the preceding job for each row that names one in the file."""
-    row_of = {int(job): row for row, job in enumerate(table.whole("job")) if not odd.dropped[row]}
-    preceding = table.whole("preceding", low=-1).tolist()
-    return {row: (row_of[job],) for row, job in enumerate(preceding) if job in row_of and row_of[job] != row}
+    jobs, preceding = table.whole("job").tolist(), table.whole("preceding", low=-1).tolist()
+    last = {job: row for row, job in enumerate(jobs) if not odd.dropped[row]}
+    before: dict[int, int] = {}
+    after: dict[int, tuple[int, ...]] = {}
+    for row, (job, named) in enumerate(zip(jobs, preceding, strict=True)):
+        place = before.get(named, last.get(named, row))  # a number used twice means the job before
+        if place != row:
+            after[row] = (place,)
+        if not odd.dropped[row]:
+            before[job] = row
+    return after

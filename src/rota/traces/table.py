@@ -94,11 +94,15 @@ class TextTable:
     def stamps(self, name: str, *, blank: bool = False) -> Floats:
         """A column of `YYYY-MM-DD HH:MM:SS` (or with T), as seconds since 1970 in whatever zone it is.
 
-        An empty cell (or None, Unknown ...) becomes NaN if `blank`, else it is an error.
+        Cells of nine or more digits are such seconds already (`SLURM_TIME_FORMAT=%s`).  An empty cell (or
+        None, Unknown ...) becomes NaN if `blank`, else it is an error.
         """
         cells = self.text(name).str.strip_chars()
         moments = cells.str.replace("T", " ", literal=True).str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False)
-        seconds = np.array(moments.dt.epoch("s").cast(pl.Float64).fill_null(np.nan).to_numpy())
+        unix = cells.str.extract(r"^(\d{9,11})$").cast(pl.Float64)
+        seconds = np.array(
+            moments.dt.epoch("s").cast(pl.Float64).fill_null(unix).fill_null(np.nan).to_numpy()
+        )
         bad = np.isnan(seconds) & ~is_blank(cells) if blank else np.isnan(seconds)
         self.reject(bad, name, "{!r} is not a date and time", "YYYY-MM-DD HH:MM:SS")
         self.reject(seconds < 0, name, "{!r} is not a likely date", "a date since 1970")

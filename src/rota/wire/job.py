@@ -13,6 +13,8 @@ MOST_GPUS = 1_000_000
 MOST_ARRAY = 10_000
 NO_NUL: dict[str, Any] = {"pattern": r"^[^\x00]*$"}
 """Of the description only: who sends one is told so in words."""
+VARIABLE: dict[str, Any] = {"pattern": r"^[^=\x00]+$"}
+"""Likewise, of the name of a variable."""
 PROGRAM = {"type": "string", "minLength": 1, "maxLength": 131072, "pattern": r"^[^\x00]+$"}
 """The first word of a command, as the API's description has it."""
 Text = Annotated[str, Field(max_length=1024)]
@@ -129,10 +131,10 @@ class JobSpec(BaseModel):
     """Of each such file: the beginning and the end of more are kept; 0 is no limit."""
     env: Annotated[
         dict[
-            Annotated[str, Field(json_schema_extra=NO_NUL)],
+            Annotated[str, Field(json_schema_extra=VARIABLE)],
             Annotated[str, Field(max_length=131072, json_schema_extra=NO_NUL)],
         ],
-        Field(max_length=4096, json_schema_extra={"propertyNames": NO_NUL}),
+        Field(max_length=4096, json_schema_extra={"propertyNames": VARIABLE}),
     ] = {}
     grace_s: Annotated[float, Field(ge=0, le=86400)] = 120.0
     """Between SIGTERM and SIGKILL."""
@@ -183,6 +185,8 @@ class JobSpec(BaseModel):
         paths = self.workdir, self.output, self.error
         if not self.command[0]:
             raise ValueError("the command is empty")
+        if (odd := next((name for name in self.env if not name or "=" in name), None)) is not None:
+            raise ValueError(f"env: {odd!r} is no name of a variable; expected one without `=`")
         if any("\0" in text for text in (*self.command, *self.env, *self.env.values(), *paths)):
             raise ValueError(
                 "command, environment, workdir, output and error must not contain a NUL character"

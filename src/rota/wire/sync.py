@@ -18,11 +18,17 @@ from pydantic import BaseModel, Field, model_validator
 
 from rota.errors import InputError
 from rota.wire import numbers as n
+from rota.wire.protocol import FIRST_PROTOCOL, PROTOCOL, Ours
 from rota.wire.terminal import TerminalCall
 
-PROTOCOL = 1
 SAME_S = 0.001
 """Moments of submission that differ by less are one: they have been through a database."""
+
+
+Line = Annotated[str, Field(max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+"""Text of a machine that people read, on one line of their terminals."""
+Remark = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
+"""Longer text, such as a driver's error."""
 
 
 def are_two(submit_s: float, other_s: float) -> bool:
@@ -33,8 +39,9 @@ def are_two(submit_s: float, other_s: float) -> bool:
 def check_node(name: str) -> str:
     """`name`, which a node is to have.  Raises InputError for one that would fall apart where names of nodes
     stand between blanks or commas, or one on a line (ROTA_NODES)."""
-    if not re.fullmatch(r"[A-Za-z0-9_.@:+/-]{1,128}", name):
-        expected = "letters, digits and _ . @ : + / -, at most 128 of them"
+    is_path = any(part in ("", ".", "..") for part in name.split("/"))  # means another place on its way here
+    if is_path or not re.fullmatch(r"[A-Za-z0-9_.@:+/-]{1,128}", name):
+        expected = "letters, digits and _ . @ : + / -, at most 128 of them, and no dots alone between slashes"
         raise InputError.at(f"{name!r} is no name for a node", field="--node", expected=expected)
     return name
 
@@ -268,11 +275,11 @@ class DeviceInfo(BaseModel):
     """One device of a node."""
 
     index: n.Device
-    type: str
+    type: Line
     memory_gib: n.Gib = 0.0
-    uuid: str = ""
+    uuid: Line = ""
     healthy: bool = True
-    why: str = ""
+    why: Remark = ""
 
 
 _IN_ORDER: list[Any] = [
@@ -286,19 +293,19 @@ class NodeInfo(BaseModel):
     """What an agent says of its machine when it joins."""
 
     name: str
-    address: str
+    address: Line
     cpus: n.Cores
     memory_gib: n.Gib
-    boot_id: str
+    boot_id: Line
     devices: Annotated[
         list[DeviceInfo], Field(max_length=n.MOST_DEVICES, json_schema_extra={"prefixItems": _IN_ORDER})
     ]
     """Numbered from 0, in their order."""
-    kind: str
+    kind: Line
     """`nvidia` or `cpu`."""
-    version: str = ""
+    version: Line = ""
     protocol: int = PROTOCOL
-    capabilities: dict[str, str] = {}
+    capabilities: Annotated[dict[Line, Remark], Field(max_length=100)] = {}
     """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 550`."""
 
     @model_validator(mode="after")
@@ -307,6 +314,12 @@ class NodeInfo(BaseModel):
         if indexes != list(range(len(indexes))):
             raise ValueError(f"devices: their indexes are {indexes[:20]}; expected 0, 1, 2, … in this order")
         return self
+
+
+class Joining(NodeInfo):
+    """The same from an agent that we understand."""
+
+    protocol: Ours = FIRST_PROTOCOL
 
 
 class Joined(BaseModel):
@@ -348,6 +361,7 @@ class SyncRequest(BaseModel):
     """Unix time on the agent's clock; what else it says of moments is told by the same clock."""
     boot_id: str = ""
     """Boot of the agent's machine: where it is the controller's as well, so is the clock."""
+    protocol: Ours = FIRST_PROTOCOL
     reports: list[Report] = []
     complete: bool = False
     """True if `reports` names every part the agent knows: said in the first call to each controller."""

@@ -28,6 +28,7 @@ from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from scripted import Scripted
+from tiers import first
 
 CURVES = ScalingCurves.build({"lin": {1: 1.0, 4: 4.0}, "con": {1: 1.0, 2: 1.6, 3: 2.0, 4: 2.2}})
 NAMES = ("lin", "con")
@@ -307,3 +308,21 @@ def test_turns_are_no_shorter_than_what_makes_progress():
     costs = parse_costs("start=6s,restore=6s,checkpoint_every=7s")
     policy, jobs = "afs:lengths=no,min_resize_s=0,period_s=7", trace_of("A 1x40 B 1x40 C 1x40")
     assert finishes(play(policy, jobs, "1x1", Setting(costs=costs))) == {"A": 182.0, "B": 196.0, "C": 210.0}
+
+
+@pytest.mark.parametrize("scene", [11, 25, *first(0, range(100, 160))])
+def test_short_periods_keep_the_contract(scene):
+    """Who begins by a decision has the same share when asked again, not what a newcomer is given."""
+    only = "when nothing happens, nothing moves" if scene < 100 else None
+    check_policy("afs:lengths=no,period_s=3,min_resize_s=0", seeds=[scene], only=only)
+
+
+@pytest.mark.parametrize("period_s", [1, 3, 7])
+def test_resizes_that_cost_more_than_a_period_do_not_take_all_the_time(period_s):
+    """Two jobs on three GPUs, a resize takes 10 s: the third goes to and fro, and both work between."""
+    costs = parse_costs("start=10s,restore=10s")
+    trace = trace_of("A 1x100 B 1x100", gpus_min=1, gpus_max=3, workload=0, workload_names=("lin",))
+    setting = Setting(costs=costs, speed=ScalingSpeed(trace, parse_cluster("1x3"), CURVES))
+    record = play(f"afs:lengths=no,min_resize_s=0,period_s={period_s}", trace, "1x3", setting)
+    # 200 of work, at most 13 s for each of which less than `period_s` are work
+    assert max(finishes(record).values()) < 200 * (10 + period_s) / period_s

@@ -14,9 +14,11 @@ from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import Truth
-from rota.policies.elasticflow.artifact import ArtifactSurplus
+from rota.policies.elasticflow import climbing
 from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import BackwardPlanner, Planned, Steps, changed
+from rota.policies.elasticflow.events import EventList
+from rota.policies.elasticflow.hand_out import ArtifactSurplus, Climbed, climbed_in_steps
 from rota.solvers.future import SpeedLevels
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import semantics
@@ -93,10 +95,98 @@ def test_card_3_the_published_rule_prefers_whose_gpu_time_grows() -> None:
         free = changed(free, job.plan, -1)
     assert [job.gpus for job in jobs] == [1, 1]
     surplus = ArtifactSurplus(planner, list(jobs), free)
-    surplus._sort(surplus._jobs)
+    surplus._sort(surplus.ordered)
     assert [surplus._keys[row] for row in (0, 1)] == [0.0, 240.0]
     only_one = ArtifactSurplus(BackwardPlanner(3, 0.0, 60.0), list(jobs), [(0.0, 1), (480.0, 3)])
-    assert {job.ask.row: job.gpus for job in only_one.hand_out()} == {0: 1, 1: 2}
+    only_one.hand_out()
+    assert {job.ask.row: job.gpus for job in only_one.ordered} == {0: 1, 1: 2}
+
+
+def asks_among(rng: np.random.Generator, most: int) -> list[ShareAsk]:
+    """Up to `most` jobs by deadline, some without one and some late already; many alike, so that keys tie."""
+    curves = [POOR, GOOD, {1: 1.0}, {2: 1.5, 8: 5.0}, {1: 2.0, 2: 1.9, 4: 6.0, 8: 6.5, 16: 20.0}]
+    shared = [SpeedLevels.of(np.array(list(curve)), np.array(list(curve.values()))) for curve in curves]
+    asks = []
+    for row in range(int(rng.integers(1, most))):
+        due_s = float(rng.choice([rng.integers(-500, 20_000), 600, 1200]))
+        dues = () if rng.random() < 0.2 else (due_s,)
+        work = float(rng.choice([rng.uniform(0.5, 30_000.0), 600.0, 1e-6]))
+        levels = shared[int(rng.integers(len(shared)))]
+        asks.append(ShareAsk(row, levels, work, dues, 0.0, 0, is_soft=False))
+    return sorted(asks, key=lambda ask: ask.dues[-1] if ask.dues else 1e12)
+
+
+@pytest.mark.skipif(not climbing.LIBRARY.exists(), reason="no C compiler when Rota was installed")
+@pytest.mark.parametrize("seed", range(40))
+def test_c_and_python_end_at_the_same_bits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    asks, gpus = asks_among(rng, 40), int(rng.choice([16, 32, 100]))
+    now, slot_s = float(rng.integers(0, 10_000)) / 7.0, float(rng.choice([60.0, 240.0, 7.5]))
+    for gives in (False, True):
+        expected = climbed_in_steps(asks, gpus, now, slot_s, gives=gives)
+        assert climbing.climbed(asks, gpus, now, slot_s, gives=gives) == expected
+        assert bool(expected.raised) <= gives
+
+
+def test_without_a_library_python_takes_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(climbing, "_library", lambda: None)
+    asks = asks_among(np.random.default_rng(3), 20)
+    assert climbing.climbed(asks, 32, 0.0, 60.0, gives=True).raised
+
+
+NEVER = float("inf")
+
+
+def planned_for(**what: list[float]) -> Climbed:
+    """Plans of jobs that nothing was handed out to."""
+    gpus, ends = [int(one) for one in what["gpus"]], what["ends"]
+    changes = what.get("changes", [NEVER] * len(gpus))
+    begins = what.get("begins", [NEVER] * len(gpus))
+    return Climbed(True, gpus, ends, changes, gpus, ends, ends, begins, [*range(len(gpus))], [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after_s", "left", "after", "wakes_s", "why"),
+    [
+        (
+            {"gpus": [1, 1], "ends": [600, 900], "changes": [300, NEVER]}, 60, (55, 840),
+            {"gpus": [1, 1], "ends": [660, 900]}, 300, "a change of an earlier plan stays noted",
+        ),
+        (
+            {"gpus": [1, 1], "ends": [600, 900], "changes": [300, NEVER]}, 300, (300, 600),
+            {"gpus": [1, 1], "ends": [600, 900]}, NEVER, "until its moment comes",
+        ),
+        (
+            {"gpus": [1, 1], "ends": [600, 900], "changes": [600, NEVER]}, 60, (540, 840),
+            {"gpus": [1, 1], "ends": [660, 900]}, NEVER, "or goes with an end that was planned for it",
+        ),
+        (
+            {"gpus": [1, 0], "ends": [600, 900], "changes": [605, NEVER], "begins": [0, 700]}, 60, (545, 900),
+            {"gpus": [1, 0], "ends": [660, 900], "begins": [0, 700]}, 700, "5 s of standstill on top",
+        ),
+        (
+            {"gpus": [1, 0], "ends": [600, 900], "changes": [606, NEVER], "begins": [0, 700]}, 60, (545, 900),
+            {"gpus": [1, 0], "ends": [660, 900], "begins": [0, 700]}, 606, "which 6 s are not",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_list_of_events_forgets(
+    before: dict[str, list[float]],
+    after_s: float,
+    left: tuple[float, float],
+    after: dict[str, list[float]],
+    wakes_s: float,
+    why: str,
+) -> None:
+    def asks(work: tuple[float, float]) -> list[ShareAsk]:
+        levels = SpeedLevels.of(np.array([1]), np.array([1.0]))
+        return [ShareAsk(row, levels, work[row], (2000.0,), 0.0, 0, is_soft=False) for row in (0, 1)]
+
+    memory: dict[str, object] = {}
+    EventList(memory, 0.0, asks((600.0, 900.0)), planned_for(**before)).close(memory)
+    memory["asked_s"] = 0.0
+    events = EventList(memory, after_s, asks(left), planned_for(**after))
+    assert events.close(memory) == wakes_s, why
 
 
 CURVES = ScalingCurves.build({"poor": POOR, "linear": {1: 1.0, 8: 8.0}}, clean=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from live_stage import SUSPENDS, Stage
+from live_stage import SETTINGS, SUSPENDS, Stage
 
 from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Event as Cause
@@ -146,6 +147,21 @@ def test_what_fails_of_the_same_thing_again_and_again_is_given_up(
         stage.wait(20.0)
     assert stage.state(row) == state, why
     assert stage.job(row).cause.endswith(ALIKE) == (state != "PENDING")
+
+
+@pytest.mark.parametrize(("others", "tries"), [(2, [2, 2, 1, 1]), (0, [2, 2, 2, 2])])
+def test_what_others_failed_of_again_is_not_tried_again(others: int, tries: list[int]) -> None:
+    """Four jobs of a user, each of which may be tried twice and fails of the same."""
+    stage = Stage(settings=replace(SETTINGS, others=others), n0=2)
+    rows = [stage.submit(user_retries=1) for _ in tries]
+    for row in rows:
+        while stage.state(row) == "PENDING":
+            stage.start(row, 0)
+            stage.end(row, 1, tail="KeyError: 'x'")
+            stage.wait(20.0)
+    assert [len(stage.job(row).attempts) for row in rows] == tries
+    told = stage.job(rows[-1]).cause
+    assert ("in vain for others" in told) == bool(others), told
 
 
 def test_lost_and_killed_attempts_are_alike_in_nothing() -> None:

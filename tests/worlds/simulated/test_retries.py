@@ -9,7 +9,7 @@ import pytest
 
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError
-from rota.model.failures import FailureClass, class_of
+from rota.model.failures import FailureClass, RetryHistory, class_of
 from rota.model.jobs import Outcome, Truth
 from rota.traces.philly_figures import FAILURES
 from rota.worlds.simulated.retries import Retries, parse_retries
@@ -52,6 +52,7 @@ def test_pauses(retries: str, failed_of: list[str], pause_s: float | None, why: 
         ("often", "--retries: 'often' is no number of retries; expected a number, or adaptive"),
         ("adaptive:user=x", "--retries: 'user=x' is no number of retries"),
         ("adaptive:luck=1", "--retries: 'luck=1' sets nothing; expected one of user, infrastructure"),
+        ("adaptive:others=-1", "--retries: others=-1 is below 0; expected 0 or more"),
         ("adaptive:pause=60", "'60' is not a duration"),
     ],
 )
@@ -117,3 +118,55 @@ def test_classes_of_the_study() -> None:
     assert found[FailureClass.INFRASTRUCTURE] == ["model checkpoint error", MPI, "job preempted", ECC]
     assert found[FailureClass.UNKNOWN] == ["no signature"]
     assert len(found[FailureClass.USER]) == 15
+
+
+# -- what the failures of others teach -------------------------------------------------------------
+
+HISTORY: list[tuple[list[tuple[str, int, str, str | None]], bool, str]] = [
+    ([("ann", 1, SYNTAX, SYNTAX), ("ann", 2, SYNTAX, SYNTAX)], True, "two other jobs of hers"),
+    ([("ann", 1, SYNTAX, SYNTAX), ("ann", 1, SYNTAX, SYNTAX)], False, "one job, however often"),
+    ([("ann", 9, SYNTAX, SYNTAX), ("ann", 1, SYNTAX, SYNTAX)], False, "itself does not count"),
+    ([("bob", 1, SYNTAX, SYNTAX), ("bob", 2, SYNTAX, SYNTAX)], False, "two jobs of one other user"),
+    ([("bob", 1, SYNTAX, SYNTAX), ("eve", 2, SYNTAX, SYNTAX)], True, "jobs of two other users"),
+    ([("bob", 1, SYNTAX, SYNTAX), ("eve", 2, SYNTAX, SYNTAX), ("joe", 3, SYNTAX, None)], False, "not joe"),
+    ([("ann", 1, SYNTAX, SYNTAX), ("ann", 2, SYNTAX, SYNTAX), ("bob", 3, SYNTAX, None)], True, "not ann"),
+    ([("ann", 1, SYNTAX, SYNTAX), ("ann", 2, SYNTAX, INPUTS)], False, "the second got past it"),
+    ([("ann", 1, SYNTAX, SYNTAX), ("ann", 2, SYNTAX, "")], False, "of what the second failed nobody knows"),
+    ([("ann", 1, INPUTS, INPUTS), ("ann", 2, INPUTS, INPUTS)], False, "another failure"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("notes", "is_vain", "why"), HISTORY)
+def test_when_trying_again_is_vain(
+    notes: list[tuple[str, int, str, str | None]], is_vain: bool, why: str
+) -> None:
+    """Asked for ann's ninth job, with two others enough."""
+    history = RetryHistory()
+    for note in notes:
+        history.note(*note)
+    assert history.is_vain("ann", 9, SYNTAX, 2) is is_vain, why
+    assert not history.is_vain("ann", 9, SYNTAX, 0)
+
+
+def test_the_infrastructure_teaches_nothing_about_others() -> None:
+    history = RetryHistory()
+    for row in range(9):
+        history.note("ann", row, ECC, ECC)
+    assert not history.is_vain("ann", 9, ECC, 2)
+
+
+@pytest.mark.parametrize(("others", "starts"), [(2, [2, 2, 1, 1]), (0, [2, 2, 2, 2])])
+def test_jobs_that_fail_of_what_others_failed_of_are_tried_once(others: int, starts: list[int]) -> None:
+    """Four jobs of one user, one after the other, each of which would fail of its inputs twice."""
+    trace = trace_of("A 4x30 B 4x30@1 C 4x30@2 D 4x30@3")
+    rows = range(4)
+    truth = Truth.build(
+        [30.0] * 4,
+        outcome=[Outcome.FAILED] * 4,
+        failures=dict.fromkeys(rows, (10.0,)),
+        signatures=dict.fromkeys(rows, (INPUTS, INPUTS)),
+    )
+    retries = parse_retries(f"adaptive:others={others}")
+    record = play("fifo", replace(trace, truth=truth), "1x4", Setting(retries=retries))
+    assert record.jobs["starts"].to_list() == starts
+    assert record.jobs["state"].to_list() == ["FAILED"] * 4

@@ -94,7 +94,7 @@ def _health(client: Client) -> dict[str, Any]:
 def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
     """Whether it works, and speaks as we do."""
     from rota import __version__
-    from rota.wire.sync import PROTOCOL
+    from rota.wire.protocol import PROTOCOL
 
     if not health["ok"]:
         advice = "the last lines of logs/controller.log say what its store or its scheduler lacks"

@@ -115,9 +115,15 @@ def accept(client: Client, jobs: JobsArgument, as_json: JsonFlag = False) -> Non
       rota accept 17
 
     Under a policy that promises deadlines, a job whose own cannot be kept is OFFERED a later one for a
-    while; `rota why 17` says which, and until when.  Nothing is set aside for it until it is accepted.
+    while; `rota why 17` says which, and until when.  Nothing is set aside for it until it is accepted: if
+    others were promised theirs since, it may be offered a later one still.
     """
+    from rota.cli.live.submit import answered
+
     act(client, "accept", jobs, "", False, as_json)
+    for job in () if as_json else jobs:
+        line = answered(client, job, still="any more, as others were promised theirs since")
+        typer.echo(f"job {job}: {line}" if len(jobs) > 1 else line)
 
 
 DONE = {
@@ -127,7 +133,7 @@ DONE = {
     "suspend": "told to suspend",
     "resume": "told to resume",
     "requeue": "told to requeue",
-    "accept": "has its later deadline",
+    "accept": "asks for its later deadline",
 }
 TOLD = frozenset({"suspend", "resume", "requeue", "accept"})
 

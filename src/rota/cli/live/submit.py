@@ -75,12 +75,15 @@ ANSWER_S = 5.0
 """So long `rota submit` waits for what is said to a deadline."""
 
 
-def answered(client: Client, id: str) -> str:
-    """What the policy says to the deadline of a job: a promise, an offer, a refusal."""
+def answered(client: Client, id: str, still: str = "") -> str:
+    """What the policy says to the deadline of a job: a promise, an offer, a refusal.
+
+    `still` is what is said of a deadline that it had been offered, and that cannot be kept now.
+    """
     from rota.client import route
     from rota.wire.views import JobView
 
-    until_s = time.monotonic() + ANSWER_S
+    until_s, still = time.monotonic() + ANSWER_S, still and f" {still}"
     while True:
         job = JobView.model_validate(client.call("GET", route("v1", "jobs", id))["job"])
         if job.promised_s is not None:
@@ -88,12 +91,21 @@ def answered(client: Client, id: str) -> str:
         if job.offered_s is not None and job.offered_until_s is not None:
             left = duration(max(job.offered_until_s - now_s(), 0.0))
             by = f"by {moment(job.offered_s)} if you accept within {left}: rota accept {id}"
-            return f"not by {moment(job.deadline_s)}; {by}\n(rota why {id} says why)"
+            return f"not by {moment(job.deadline_s)}{still}; {by}\n(rota why {id} says why)"
         if job.state == "CANCELLED":
-            return f"not by {moment(job.deadline_s)}: {job.cause}"
+            return f"not by {moment(job.deadline_s)}{still}: {job.cause}"
         if time.monotonic() > until_s:
-            return f"its deadline has not been looked at yet: rota show {id}"
+            return f"its deadline has not been looked at yet; {_so_far(client, id)} (rota show {id})"
         time.sleep(0.05)
+
+
+def _so_far(client: Client, id: str) -> str:
+    """What keeps a job waiting until its deadline is looked at."""
+    from rota.client import route
+    from rota.wire.views import Why
+
+    why = Why.model_validate(client.call("GET", route("v1", "jobs", id, "why")))
+    return why.reasons[0].sentence if why.reasons else f"it is {why.state.lower()}"
 
 
 @live

@@ -61,7 +61,8 @@ class AfsParameters:
     lengths: bool = True
     """AFS-L: use durations.  `no` is AFS-P, which goes by GPU time received."""
     min_resize_s: float = 60.0
-    """Seconds after a change of its GPUs before a job is grown again."""
+    """Seconds after a change of its GPUs before a job is grown again; AFS-P by GPU time waits as well until
+    it has worked for a period since."""
     resize_cost_s: float = 0.0
     """AFS-L: seconds that a resize has to save a job, at least, to be worth it; what a resize costs it."""
     period_s: float = 60.0
@@ -101,7 +102,9 @@ class Afs:
         self._ranking = BySize(lambda snapshot, row: row)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        sizes = sizes_now(snapshot, memory, self.parameters.min_resize_s)
+        parameters = self.parameters
+        turn_s = 0.0 if parameters.lengths or parameters.queues else parameters.period_s
+        sizes = sizes_now(snapshot, memory, parameters.min_resize_s, turn_s)
         shares, grants, preempt = self._settled(snapshot, memory, sizes)
         reasons = {row: _OUTBID for row, share in shares.items() if not share}
         wake = Wake(min(sizes.again_s, self._look_again_s(snapshot, shares)))
@@ -158,7 +161,9 @@ class Afs:
         rates = shared_curves(scaling, rows, most)
         if not self.parameters.lengths:
             filling = Filling(rates, sizes.counts)
-            return fill_apathetic(filling, sizes.gpus, self._served(snapshot, rows, begun).tolist())
+            served = self._served(snapshot, rows)
+            least_by = np.where(np.isin(rows, sorted(begun)), -1.0, served).tolist()
+            return fill_apathetic(filling, sizes.gpus, served.tolist(), least_by=least_by)
         left = self._left(snapshot, rows)
         work = left.tolist()
         counts = sizes.counts
@@ -189,11 +194,11 @@ class Afs:
             return (has,)
         return [k for k in counts if k <= has or left / rates[has] - left / rates[k] > cost_s] or (has,)
 
-    def _served(self, snapshot: Snapshot, rows: Ints, begun: Set[int] = frozenset()) -> Floats:
-        """GPU time received, or the queue that it has led to; less than any for who has just `begun`."""
+    def _served(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        """GPU time received, or the queue that it has led to."""
         served: Floats = snapshot.jobs.service_gpu_s(rows)
         if not self.parameters.queues:
-            return np.where(np.isin(rows, sorted(begun)), -1.0, served)
+            return served
         # What counts is a sum of products: a limit that is missed by a rounding has been reached.
         jobs = snapshot.jobs
         most = np.minimum(jobs.gpus_max[rows], snapshot.cluster.gpus) * jobs.gpu_share[rows]
@@ -205,7 +210,8 @@ class Afs:
         """AFS-P: who restores, or has worked for less than a period since: stopped now, it would get nowhere.
 
         A period may be shorter than a start and what is lost since the last checkpoint: jobs that took turns
-        so fast would never end.
+        so fast would never end.  They come before all others when everybody gets the least, and only then:
+        who has begun by a decision has the same share when asked again.
         """
         if self.parameters.lengths or self.parameters.queues:
             return frozenset()

@@ -123,7 +123,7 @@ class LeasePlanner:
         if not self.p.offer_s and self.p.tolerance == 1.0:
             return math.inf
         demand = self.demand(ask.row, ask.need(self.p.lease_s), ask.due_s)
-        last = soonest_last(self._base, self._fresh(), demand)
+        last = soonest_last(self._base, self._left, self._fresh(), demand)
         return math.inf if last is None else (self.first + last) * self.p.lease_s
 
     # -- a lease begins ------------------------------------------------------------------------------

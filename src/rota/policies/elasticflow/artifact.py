@@ -16,8 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.grants import Can, Code, Constraint, Grant
-from rota.policies.elasticflow.asks import asks_of
-from rota.policies.elasticflow.backward import BackwardPlanner, Planned, SlotPlan, Steps, changed
+from rota.model.promises import Promise
+from rota.policies.elasticflow.asks import ShareAsk, asks_of
+from rota.policies.elasticflow.backward import due_of
+from rota.policies.elasticflow.climbing import climbed
+from rota.policies.elasticflow.events import EventList
+from rota.policies.elasticflow.hand_out import Climbed
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -32,7 +36,8 @@ class ElasticFlowArtifact:
     """All jobs planned anew at each moment at which it is asked, once.
 
     Memory    `rows`     live rows that were accepted
-              `changes`  moments of planned changes that are to be seen (`ef` keeps those of earlier plans)
+              `at_risk`  rows whose promise was last said to be at risk
+              with `refuse=no`  that of `EventList`
               `asked_s`, `about`, `wake_s`  the moment of the last decision, all jobs then, what it waits for
     """
 
@@ -44,130 +49,98 @@ class ElasticFlowArtifact:
         if memory.get("asked_s") == snapshot.now and memory["about"] == about:
             return self._as_before(snapshot, memory)
         sizes = sizes_now(snapshot, memory, 0.0)
-        asks = asks_of(snapshot, sizes, 0.0, 1.0, measured=True)
-        fixed = sum(ask.held for ask in asks if not ask.bears_stops)
-        planner = BackwardPlanner(sizes.gpus, snapshot.now, self.parameters.slot_s)
-        jobs = [Planned.of(ask) for ask in asks if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]
+        every = asks_of(snapshot, sizes, 0.0, 1.0, measured=True)
+        fixed = sum(ask.held for ask in every if not ask.bears_stops)
+        asks = [ask for ask in every if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]
         known = set(memory.get("rows", ()))
-        new = [job for job in jobs if job.ask.row not in known and not job.ask.held]
-        live = [job for job in jobs if job.ask.row in known or job.ask.held]
-        live, refused = self._admit(planner, live, new)
-        memory["rows"] = sorted(job.ask.row for job in live)
-        ordered = ArtifactSurplus(planner, live, _plan(planner, live)[1]).hand_out()
-        shares = {job.ask.row: job.gpus for job in ordered}
-        grants, preempt = _place(snapshot, ordered, shares, is_alone=not fixed)
+        new = [ask for ask in asks if ask.row not in known and not ask.held]
+        asks.sort(key=due_of)
+        got, refused = self._planned(asks, new, sizes.gpus, snapshot.now)
+        if refused:
+            asks = [ask for ask in asks if ask.row not in refused]
+        memory["rows"] = sorted(ask.row for ask in asks)
+        if self.parameters.refuse:
+            change_s = min(got.changes, default=math.inf)
+            order = sorted(got.order, key=lambda place: -got.gpus[place])
+        else:
+            events = EventList(memory, snapshot.now, asks, got)
+            change_s = events.close(memory)
+            order = _by_nodes(snapshot, asks, got, events.began)
+        shares = {asks[place].row: got.gpus[place] for place in order}
+        grants, preempt = _place(snapshot, shares, is_alone=not fixed)
         reasons = {row: _LATER for row, gpus in shares.items() if not gpus}
-        reject = {job.ask.row: _REFUSED for job in refused}
-        wake_s = min(self._change(memory, snapshot.now, ordered), sizes.again_s)
+        reject = dict.fromkeys(refused, _REFUSED)
+        promises = self._promises(memory, asks, got, known)
+        wake_s = min(change_s, sizes.again_s)
         about = [row for row in about if row not in reject]
         memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s}
-        return Decision(memory, grants, preempt, reject=reject, reasons=reasons, wake=Wake(wake_s, Event.ANY))
+        wake = Wake(wake_s, Event.ANY)
+        return Decision(memory, grants, preempt, reject=reject, reasons=reasons, promises=promises, wake=wake)
 
     def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Nothing has happened since the last decision: it stands."""
         reasons = dict.fromkeys(snapshot.waiting.tolist(), _LATER)
         return Decision(memory, reasons=reasons, wake=Wake(memory["wake_s"], Event.ANY))
 
-    def _admit(
-        self, planner: BackwardPlanner, live: list[Planned], new: list[Planned]
-    ) -> tuple[list[Planned], list[Planned]]:
-        """Who is planned for, and who is refused."""
-        if not new or not self.parameters.refuse or _plan(planner, [*live, *new])[0]:
-            return [*live, *new], []
-        refused = [job for job in new if job.ask.dues and not job.ask.is_soft]
-        gone = {job.ask.row for job in refused}
-        return [*live, *(job for job in new if job.ask.row not in gone)], refused
+    def _planned(
+        self, asks: Sequence[ShareAsk], new: Sequence[ShareAsk], gpus: int, now: float
+    ) -> tuple[Climbed, set[int]]:
+        """What becomes of those who are planned for, and the rows of those who are refused."""
+        slot_s = self.parameters.slot_s
+        got = climbed(asks, gpus, now, slot_s, gives=True)
+        if got.in_time or not self.parameters.refuse:
+            return got, set()
+        refused = {ask.row for ask in new if ask.dues and not ask.is_soft}
+        if not refused:
+            return got, refused
+        kept = [ask for ask in asks if ask.row not in refused]
+        return climbed(kept, gpus, now, slot_s, gives=True), refused
 
-    def _change(self, memory: Memory, now: float, jobs: Sequence[Planned]) -> float:
-        """The next planned change, unless a job ends then: its end is seen instead, when it has paid."""
-        coming = {job.plan.change_s for job in jobs if job.plan.change_s > now}
-        if self.parameters.refuse:
-            return min(coming, default=math.inf)
-        kept = {at_s for at_s in memory.get("changes", ()) if at_s > now}
-        ends = {job.plan.end_s for job in jobs}
-        memory["changes"] = sorted(at_s for at_s in kept | coming if at_s < math.inf and at_s not in ends)
-        return min(memory["changes"], default=math.inf)
+    def _promises(
+        self, memory: Memory, asks: Sequence[ShareAsk], got: Climbed, known: set[int]
+    ) -> dict[int, Promise]:
+        """New promises, and those that are at risk now or were until now, by the plans before any raise.
 
-
-def _plan(planner: BackwardPlanner, jobs: list[Planned]) -> tuple[bool, Steps]:
-    """Plan `jobs` by deadline: whether all are in time, and what stays free."""
-    free: Steps = [(planner.now, planner.gpus)]
-    in_time = True
-    jobs.sort(key=lambda job: job.due_s)
-    for job in jobs:
-        job.plan = planner.plan(job, free)
-        job.gpus = job.plan.steps[0][1]
-        in_time = in_time and job.plan.done_s <= job.due_s
-        free = changed(free, job.plan, -1)
-    return in_time, free
-
-
-class ArtifactSurplus:
-    """GPUs that are free now, level by level, to the job whose GPU time grows most for each of them."""
-
-    def __init__(self, planner: BackwardPlanner, jobs: list[Planned], free: Steps) -> None:
-        self._planner, self._jobs, self._free = planner, jobs, free
-        self._left = planner.gpus - sum(job.gpus for job in jobs)
-        self._raised: dict[int, SlotPlan] = {}
-        self._keys: dict[int, float] = {}
-
-    def hand_out(self) -> list[Planned]:
-        """The jobs, in the order in which the last step left them."""
-        if not self._left:
-            return self._jobs
-        self._sort(self._jobs)
-        while self._left > 0 and (job := next(filter(self._fits, self._jobs), None)) is not None:
-            self._left -= job.next_level - job.gpus
-            raised = self._raised.get(job.ask.row) or self._raise(job)
-            self._free = changed(changed(self._free, job.plan, 1), raised, -1)
-            job.gpus, job.plan = job.next_level, raised
-            self._sort([one for one in self._jobs if one.next_level > one.gpus])
-        return self._jobs
-
-    def _fits(self, job: Planned) -> bool:
-        return 0 < job.next_level - job.gpus <= self._left
-
-    def _sort(self, jobs: Sequence[Planned]) -> None:
-        """Work out the keys of `jobs` anew; equal keys stay as they stood."""
-        for job in jobs:
-            self._keys[job.ask.row] = self._key(job)
-        self._jobs.sort(key=lambda job: -self._keys[job.ask.row])
-
-    def _key(self, job: Planned) -> float:
-        """GPU-seconds that the next level adds for each GPU of it; who has nothing comes first."""
-        self._raised.pop(job.ask.row, None)
-        if not self._fits(job):
-            return -math.inf
-        if not job.gpus:
-            return math.inf
-        plan = self._raised[job.ask.row] = self._raise(job)
-        return (plan.gpu_s - job.plan.gpu_s) / (job.next_level - job.gpus)
-
-    def _raise(self, job: Planned) -> SlotPlan:
-        """The plan of `job` on its next level; what is free after its deadline matters if it is late only."""
-        due_s = self._planner.slot_of(job.due_s)
-        plan = self._planner.plan(job, changed(self._free, job.plan, 1, due_s), job.next_level)
-        if plan.done_s <= job.due_s:
-            return plan
-        return self._planner.plan(job, changed(self._free, job.plan, 1), job.next_level)
+        So the authors count who is in time; the standstill is not in it.
+        """
+        if not self.parameters.refuse:
+            return {}
+        were_at_risk, at_risk = set(memory.get("at_risk", ())), list[int]()
+        made: dict[int, Promise] = {}
+        for ask, done_s in zip(asks, got.first_dones, strict=True):
+            promise = Promise(due_of(ask), done_s)
+            if not ask.dues:
+                continue
+            if promise.is_at_risk:
+                at_risk.append(ask.row)
+            if ask.row not in known or promise.is_at_risk is not (ask.row in were_at_risk):
+                made[ask.row] = promise
+        memory["at_risk"] = at_risk
+        return made
 
 
-def _place(
-    snapshot: Snapshot, jobs: Sequence[Planned], shares: dict[int, int], *, is_alone: bool
-) -> tuple[list[Grant], list[int]]:
-    """From the first GPU on, the largest first; by buddies where GPUs are not all alike."""
+def _by_nodes(snapshot: Snapshot, asks: Sequence[ShareAsk], got: Climbed, began: Sequence[int]) -> list[int]:
+    """Places in the order of `ef`: whole nodes first, then the largest; of those the first that `began`."""
+    node_gpus = int(snapshot.cluster.node_gpus.max())
+    turn = {row: place for place, row in enumerate(began)}
+    by_turn = sorted(got.order, key=lambda place: turn.get(asks[place].row, len(turn)))
+    return sorted(by_turn, key=lambda place: -min(got.gpus[place], node_gpus))
+
+
+def _place(snapshot: Snapshot, shares: dict[int, int], *, is_alone: bool) -> tuple[list[Grant], list[int]]:
+    """From the first GPU on, one after the other; by buddies where GPUs are not all alike."""
     node_gpus = set(snapshot.cluster.node_gpus.tolist())
     is_simple = snapshot.plain and is_alone and len(node_gpus) == 1 and not snapshot.occupancy.down
     powers = all(gpus & (gpus - 1) == 0 for gpus in [*shares.values(), *node_gpus])
-    rows = np.array([job.ask.row for job in jobs], dtype=np.int64)
+    rows = np.array(list(shares), dtype=np.int64)
     if not (is_simple and powers and bool((snapshot.jobs.can(rows) == int(Can.ALL)).all())):
         return carry_out_whole(snapshot, shares)
     grants, first = [], 0
-    for job in sorted(jobs, key=lambda job: -job.gpus):
-        if job.gpus:
-            grant = Grant(job.ask.row, tuple(range(first, first + job.gpus)))
-            first += job.gpus
-            if grant != snapshot.grants.get(job.ask.row):
+    for row, gpus in shares.items():
+        if gpus:
+            grant = Grant(row, tuple(range(first, first + gpus)))
+            first += gpus
+            if grant != snapshot.grants.get(row):
                 grants.append(grant)
     stopped = [row for row, gpus in shares.items() if not gpus and row in snapshot.grants]
     return grants, stopped

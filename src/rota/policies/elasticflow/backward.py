@@ -23,6 +23,11 @@ NEVER_DUE_S = 1e12
 """Deadline of a job that has none."""
 
 
+def due_of(ask: ShareAsk) -> float:
+    """The last deadline of `ask`, which it is planned for."""
+    return ask.dues[-1] if ask.dues else NEVER_DUE_S
+
+
 class SlotPlan(NamedTuple):
     """GPUs of one job from now on."""
 
@@ -40,8 +45,11 @@ class SlotPlan(NamedTuple):
     @property
     def gpu_s(self) -> float:
         """GPUs times seconds."""
-        ends = [at_s for at_s, _ in self.steps[1:]] + [self.end_s]
-        return sum(gpus * (end - at_s) for (at_s, gpus), end in zip(self.steps, ends, strict=True))
+        total, count = 0.0, len(self.steps)
+        for place in range(count):  # not `sum`, which rounds otherwise in later Pythons
+            at_s, gpus = self.steps[place]
+            total += gpus * ((self.steps[place + 1][0] if place + 1 < count else self.end_s) - at_s)
+        return total
 
 
 NOT_PLANNED: Final = SlotPlan([], math.inf, math.inf)
@@ -61,7 +69,7 @@ class Planned:
     def of(cls, ask: ShareAsk) -> Planned:
         levels: list[int] = ask.levels.gpus.tolist()
         speeds: list[float] = ask.levels.rates.tolist()
-        return cls(ask, levels, speeds, ask.dues[-1] if ask.dues else NEVER_DUE_S)
+        return cls(ask, levels, speeds, due_of(ask))
 
     @property
     def next_level(self) -> int:

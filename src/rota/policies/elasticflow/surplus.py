@@ -10,6 +10,9 @@ from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.promises import Planner, Promised
 from rota.solvers.future import NOTHING, FreeCurve, Plan
 
+_DIGITS = 9
+"""Decimals, in GPU-slots for each GPU, to which returns are compared."""
+
 
 class Surplus:
     """The present slot of a plan, raised step by step.
@@ -62,8 +65,8 @@ class Surplus:
                 heapq.heappush(heap, self._entry(place))
 
     def _entry(self, place: int) -> tuple[float, tuple[float, float, int], int]:
-        """The best first: who has nothing, then the largest return."""
-        return -self._return(place), self._asks[place].rank, place
+        """The best first: who has nothing, then the largest return; equal ones by deadline."""
+        return -round(self._return(place), _DIGITS), self._asks[place].rank, place
 
     def _now(self, place: int) -> int:
         return int(self._asks[place].levels.gpus[self._level[place]])

@@ -72,7 +72,11 @@ class PhillyDecision:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
         fresh = self._fresh(come, min(asleep_until_s, self.now))
-        news, taken = _free_nodes(self.scratch.free) & ~self.queues.unwanted, 0
+        self._serve_all(fresh, _free_nodes(self.scratch.free) & ~self.queues.unwanted)
+
+    def _serve_all(self, fresh: list[int], news: int) -> None:
+        """As `_serve`, and those who come to wait by it, until nobody gets further."""
+        taken = len(self.victims)
         while not self._serve(fresh, news):  # whoever was taken off waits again, and may have left too much
             fresh = [row for row in (*self.fresh, *self.victims[taken:]) if row in self.attempts]
             news, taken = _free_nodes(self.scratch.free), len(self.victims)
@@ -240,8 +244,12 @@ class PhillyDecision:
             self._open(row, self._offered_when_full(row), latest)
             return
         self._open(row, self._candidates(row), latest)
-        if not self._collect(row) and self._may_reclaim(of):
+        if not (self._collect(row) or self._makes_room(row)) and self._may_reclaim(of):
             self._reclaim(row)
+
+    def _makes_room(self, row: int) -> bool:
+        """Start `row`, whose attempt could not complete at once, in another way: for those who know one."""
+        return False
 
     def _offered_when_full(self, row: int) -> int:
         """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
@@ -283,8 +291,9 @@ class PhillyDecision:
         if not self.p.dedicated:
             return -1
         node_of = self.scratch.free.node_of
-        grants = [grant for r, grant in self.snapshot.grants.items() if r not in self.victims]
-        grants += self.grants.values()
+        begun, victims = self.grants, self.victims
+        grants = [one for r, one in self.snapshot.grants.items() if r not in victims and r not in begun]
+        grants += begun.values()
         if self.gpus_of[row] == 1:
             grants = [grant for grant in grants if len(grant.devices) > 1]
         return ~mask_of(list({node_of[device] for grant in grants for device in grant.devices}))
@@ -343,7 +352,9 @@ class PhillyDecision:
         self.scratch.free.put_all(self.held.pop(row, ()))
         since, before = self.snapshot.by_row.since_s, len(self.victims)
         running = [
-            (since.item(r), r, len(g.devices) * g.share) for r, g in grants.items() if r not in self.victims
+            (since.item(r), r, len(g.devices) * g.share)
+            for r, g in grants.items()
+            if r not in self.victims and r not in self.grants
         ]
 
         def fits(victim: int) -> bool:

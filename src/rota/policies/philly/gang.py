@@ -168,6 +168,10 @@ class Calendar:
         self.latest.forget(row)
         insort(self._phases, self._phase(row))
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._phases
+
     def drop(self, row: int) -> None:
         """The entry of `row` is about to go."""
         self.latest.forget(row)

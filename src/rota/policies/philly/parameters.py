@@ -22,5 +22,8 @@ class PhillyParameters:
     locality is relaxed."""
     dedicated: bool = False
     """Guideline 2: a job of several GPUs shares its nodes with nobody."""
+    migrate: bool = False
+    """Guideline 1, the other way: start as close together as is possible at once, and move onto the fewest
+    nodes when they fall free; with `dedicated`, small jobs are moved off nodes that a gang needs."""
     domain: str = "rack"
     """Level of the cluster within which nodes are close (RDMA); without it all nodes are."""

@@ -115,7 +115,10 @@ class AttemptQueues:
     def drop(self, row: int) -> tuple[Class, Attempts]:
         """`row` waits no longer; returns what its entry was."""
         of, nodes = self.class_of.pop(row), self.nodes_of.pop(row)
-        self._calendars[nodes].drop(row)
+        calendar = self._calendars[nodes]
+        calendar.drop(row)
+        if calendar.is_empty:
+            del self._calendars[nodes]
         lines = self.lines[of[0]]
         lines[nodes].drop(row)
         if not lines[nodes].rows:

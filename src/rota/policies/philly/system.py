@@ -13,16 +13,15 @@ Idea      1. Virtual clusters by used GPUs over quota, least first; within one, 
              back from the virtual cluster that is furthest above its own; who loses them and fits elsewhere
              moves there.
 Departs   A job starts at the strictest level that the empty cluster could meet. A victim whose GPUs turn
-          out not to be needed is spared. Of the guidelines, waiting longer for locality (`patience_per_h`)
-          and dedicated nodes (`dedicated`) are here. Retries are the world's, under any policy: blind, or
-          by class of failure with back-off (`rota simulate --retries adaptive`; live by its classifier,
-          which gives up at the same failure thrice as well). The pre-run pool is a policy around this one
-          (`prerun`). Nobody starts spread and migrates when a local slot frees; nothing is learnt from
-          failures of other jobs and users. The policy sleeps through attempts that can find nothing: no GPU
-          is free and nobody may take any. Jobs submitted together pause together, so that GPUs idle in
-          front of a queue, as by the card. A
-          fraction has a GPU to itself, a gang of them as many. Dedicated nodes are not cleared by moving
-          small jobs away. How much others on a node, or 16 GPUs spread wide, slow a job down is the world's
+          out not to be needed is spared. Of the guidelines, waiting longer for locality (`patience_per_h`),
+          starting spread and moving together (`migrate`) and dedicated nodes (`dedicated`; with `migrate`
+          cleared of jobs of one GPU) are here. Retries are the world's, under any policy: blind, or by class
+          of failure with back-off, given up at the same failure thrice or where it stayed for others
+          (`rota simulate --retries adaptive`; live by its classifier). The pre-run pool is a policy around
+          this one (`prerun`). The policy sleeps through attempts that can find nothing: no GPU is free and
+          nobody may take any. Jobs submitted together pause together, so that GPUs idle in front of a
+          queue, as by the card. A fraction has a GPU to itself, a gang of them as many. How much others on a
+          node, or 16 GPUs spread wide, slow a job down is the world's
           too (`--slowdowns`): the study's table of co-located servers is not built in.
 Checked   systems/philly.md, worked examples 1 to 4; a generated month (docs/philly.md):
           strict locality raises the 90th percentile wait of jobs above 8 GPUs from 1.1 to 172 h, shortens
@@ -41,6 +40,7 @@ from rota.policies.philly.decision import PhillyDecision
 from rota.policies.philly.delays import DelayReasons, Delays, label_of
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.locality import Domains
+from rota.policies.philly.moving import MovingDecision
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues
 from rota.policies.philly.quota import QuotaShares, VirtualClusterQuotas
@@ -77,7 +77,10 @@ class Philly:
         gone, come = self._changes(snapshot, attempts, shares, fit)
         queues = self.queues
         slept_s = memory.setdefault("slept_s", {})
-        turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
+        make = MovingDecision if self.p.migrate else PhillyDecision
+        turn = make(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
+        if isinstance(turn, MovingDecision):
+            turn.stays = self._staying(snapshot, memory)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
@@ -94,8 +97,18 @@ class Philly:
             preempt=[row for row in turn.victims if row not in turn.grants],
             reservations=[Reservation(row, devices, until[row]) for row, devices in turn.held.items()],
             reasons=DelayReasons(delays, shares, free, attempts, queues.class_of.__getitem__, now),
-            wake=Wake(min([memory["asleep_until_s"], *until.values()]), if_waiting=True),
+            wake=Wake(min([memory["asleep_until_s"], *until.values()]), if_waiting=not self.p.migrate),
         )
+
+    def _staying(self, snapshot: Snapshot, memory: Memory) -> dict[int, float]:
+        """Running jobs that the world did not move, and until when nobody asks it to again."""
+        stays: dict[int, float] = memory.setdefault("stays", {})
+        for row in stays.keys() - snapshot.grants.keys():
+            del stays[row]
+        stays.update(
+            {row: snapshot.now + self.cycle.period_s for row in snapshot.refused if row in snapshot.grants}
+        )
+        return stays
 
     # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
 

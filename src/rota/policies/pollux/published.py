@@ -15,6 +15,7 @@ from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.policies.pollux.search import Search, SharingProblem
+from rota.solvers.breeding import survivors
 from rota.solvers.fronts import crowding, fronts
 
 _JOB_BITS = 26
@@ -24,6 +25,8 @@ _CROSSED = 0.9
 
 class PublishedSearch(Search):
     """A search as the authors' simulator has it; `power` is that of the mean of speedups."""
+
+    everybody_leaves = True
 
     def __init__(self, problem: SharingProblem, random: Generator, power: float) -> None:
         super().__init__(problem, random)
@@ -45,10 +48,16 @@ class PublishedSearch(Search):
     def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
         """The first fronts; of the last of them those that are farthest from others."""
         known = len(self._values)
-        new = self._objectives(states[:, known:], scores[known:])
+        new, prints = self._seen(np.ascontiguousarray(states[:, known:]), scores[known:])
         values = np.concatenate((self._values, new)) if known else new
-        prints = self._node_print @ (states[:, known:].astype(float) @ self._job_print)
         prints = np.concatenate((self._prints, prints)) if known else prints
+        order, gaps = survivors(values, prints, many) or self._kept(values, prints, many)
+        self._values, self._gaps, self._prints = values[order], gaps, prints[order]
+        return states.take(order, axis=1), scores[order]
+
+    @staticmethod
+    def _kept(values: Floats, prints: Floats, many: int) -> tuple[Ints, Floats]:
+        """Who goes on, as `survivors` has it."""
         single = _without_copies(prints, values)
         order, rank = fronts(values[single])
         order = single[order]
@@ -57,14 +66,24 @@ class PublishedSearch(Search):
             kept = np.lexsort((-gaps, rank))[:many]
             kept.sort()  # by front and fitness, as before
             order, gaps = order[kept], gaps[kept]
-        self._values, self._gaps, self._prints = values[order], gaps, prints[order]
-        return states.take(order, axis=1), scores[order]
+        return order, gaps
+
+    def _seen(self, states: Array, scores: Floats) -> tuple[Floats, Floats]:
+        """[member, fitness and utility], and a number for each by which copies are known."""
+        if self._in_c is None:
+            prints: Floats = self._node_print @ (states.astype(float) @ self._job_print)
+            return self._objectives(states, scores), prints
+        place, active, prints = self._in_c.places_alone(states, self._node_print, self._job_print)
+        return self._values_of(place, active, scores), prints
 
     def _objectives(self, states: Array, scores: Floats) -> Floats:
         """[member, fitness and utility]."""
         gpus = np.minimum(self._held(states), self._most)
         place = self._alone_row + self._several(states > 0) * (self._most + 1) + gpus
         active = self._gpus @ (self._used(states) > 0).astype(np.float32)
+        return self._values_of(place, active, scores)
+
+    def _values_of(self, place: Ints, active: Array, scores: Floats) -> Floats:
         utility = self._alone.take(place).sum(axis=1) / np.maximum(active, 1.0)
         return np.stack((power_mean(scores / self.jobs, self._power), utility), axis=1)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.solvers.breeding import breeding
 
 _DRAWS = 1 << 16
 """Chances are drawn in so many parts."""
@@ -70,7 +71,11 @@ class Search:
 
     Sums over jobs are products with ones, and entries are addressed by one number, since that is what NumPy
     does fast with many small rows: a search among forty jobs is ten thousand calls of a few microseconds.
+    What draws no chance is done in C where that could be built (`solvers/breeding.py`), to the same bit.
     """
+
+    everybody_leaves = False
+    """Where jobs on several nodes meet, all jobs behind the second leave, not only those on several."""
 
     def __init__(self, problem: SharingProblem, random: Generator) -> None:
         self.problem, self.random = problem, random
@@ -87,6 +92,9 @@ class Search:
         self._ones = np.ones(self.jobs, dtype=np.float32)
         self._closed = ~problem.allowed
         self._has_closed = bool(self._closed.any())
+        rules = self._base[:, 0], problem.capacity, problem.limit, problem.pinned, problem.most_nodes
+        is_small = (self._small, self._sum) == (np.int8, np.int16)
+        self._in_c = breeding(*rules) if is_small else None
 
     def run(self, begins: Array, population: int, generations: int, patience: int) -> Found:
         """From `begins` [node, member, job], filled up to `population`.
@@ -145,11 +153,15 @@ class Search:
 
     def scores(self, states: Array) -> Floats:
         """What each member is worth, [member]."""
+        scores: Floats
+        if self._in_c is not None:
+            scores = self._worth.take(self._in_c.places(states)).sum(axis=1)
+            return scores
         gpus = np.minimum(self._held(states), self._most)
         several = self._several(states > 0)
         changed = np.bitwise_or.reduce((states != self._base).view(np.int8), axis=0).view(np.bool_)
         place = self._row + ((changed * 2 + several) * (self._most + 1) + gpus)
-        scores: Floats = self._worth.take(place).sum(axis=1)
+        scores = self._worth.take(place).sum(axis=1)
         return scores
 
     def _several(self, used: Bools) -> Bools:
@@ -269,6 +281,9 @@ class Search:
 
     def _part(self, states: Array) -> None:
         """At most one job on several nodes uses a node: later ones leave it."""
+        if self._in_c is not None:
+            self._in_c.part(states, everybody=self.everybody_leaves)
+            return
         used = states > 0
         several = self._several(used)
         if not several.any():
@@ -289,6 +304,11 @@ class Search:
 
     def _trim(self, states: Array) -> None:
         """No job has more than it can use, nor on more nodes: those in a random order lose the rest."""
+        if self._in_c is not None:
+            marked = self._in_c.marked(states)
+            if marked is not None:
+                self._in_c.trim(states, marked, self.random.permutation(self.nodes))
+            return
         gpus = self._held(states)
         most = self._limit.take(self._limit_of + np.minimum(gpus, self._most))
         over = gpus > most
@@ -314,8 +334,10 @@ class Search:
 
     def _fit(self, states: Array) -> None:
         """No node has more than all its GPUs: the last jobs get less."""
-        node, at = np.nonzero(self._used(states) > self._room)
-        if len(node):
+        if self._in_c is not None:
+            self._in_c.fit(states)
+        elif len((crowded := np.nonzero(self._used(states) > self._room))[0]):
+            node, at = crowded
             on_node, place = states.reshape(-1, self.jobs), node * states.shape[1] + at
             own = on_node.take(place, axis=0)
             before = np.cumsum(own, axis=1, dtype=self._sum)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -29,9 +30,14 @@ def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> Sequen
         largest = max(least, min(largest, most))
     counts = range(least, largest + 1, jobs.gpus_step.item(row))
     if jobs.counts[row] == AllowedCounts.POWERS_OF_TWO and least < largest:
-        powers = (1 << power for power in range(largest.bit_length()))
-        return [count for count in powers if count in counts] or [least]
+        return list(_powers_among(counts)) or [least]
     return counts
+
+
+@lru_cache(maxsize=1024)
+def _powers_among(counts: range) -> tuple[int, ...]:
+    powers = (1 << power for power in range(counts.stop.bit_length()))
+    return tuple(count for count in powers if count in counts)
 
 
 def keeping(own: tuple[int, ...]) -> Place:

@@ -76,27 +76,38 @@ class Sizes(NamedTuple):
         return self._replace(rows=self.rows[kept], counts=counts, held=held, fresh=self.fresh[kept])
 
 
-def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
+def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: float = 0.0) -> Sizes:
     """The numbers that every job with GPUs may have.
 
-    Who was resized less than `min_resize_s` ago does not grow, and shrinks only for somebody who waits.  Who
-    bears no stop stays as it is, and so does who runs on devices that are being drained.
+    Who was resized less than `min_resize_s` ago, or has not worked for `work_s` since, does not grow, and
+    shrinks only for somebody who waits.  Who bears no stop stays as it is, and so does who runs on devices
+    that are being drained.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
-    rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
+    rows, runs = live_rows(snapshot)
     can = jobs.can(rows)
-    stays = np.isin(rows, snapshot.running) & ((can & _STOPS) == 0) | np.isin(rows, on_closed(snapshot))
-    silent = are_silent(snapshot, rows)
-    silent_s = float((jobs.since_s[rows[silent]] + LEFT_ALONE_S).min(initial=math.inf))
-    stays |= silent
-    others = rows[(jobs.gpus[rows] == 0) | stays].tolist()
-    rows, can = rows[(jobs.gpus[rows] > 0) & ~stays], can[(jobs.gpus[rows] > 0) & ~stays]
+    stays = runs & ((can & _STOPS) == 0)
+    if closed := on_closed(snapshot):
+        stays |= np.isin(rows, closed)
+    silent = _silent(snapshot, rows, runs)
+    silent_s = math.inf
+    if silent.any():
+        silent_s = float((jobs.since_s[rows[silent]] + LEFT_ALONE_S).min())
+        stays |= silent
+    among = (jobs.gpus[rows] > 0) & ~stays
+    others: list[int] = []
+    if not among.all():
+        others = rows[~among].tolist()
+        rows, can, runs = rows[among], can[among], runs[among]
     grants = snapshot.grants
     held = [len(grants[row].devices) if row in grants else 0 for row in rows.tolist()]
     refused_s, bound = left_alone(snapshot, memory.setdefault("refused", {})), memory.setdefault("bound", {})
     somebody_waits = bool((jobs.gpus[snapshot.waiting] > 0).any())
     resizes = (can & Can.RESIZE) != 0
-    fresh = _fresh(snapshot, rows, min_resize_s)
+    until_s = jobs.since_s[rows] + min_resize_s
+    if work_s:
+        until_s = np.maximum(until_s, jobs.ready_s(rows) + work_s)
+    fresh = runs & (jobs.since_s[rows] > jobs.first_start_s[rows]) & (snapshot.now < until_s)
     counts: list[Sequence[int]] = []
     for row, has, can_resize, is_fresh in zip(
         rows.tolist(), held, resizes.tolist(), fresh.tolist(), strict=True
@@ -113,8 +124,18 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
         del bound[row]
     taken = {device for row in others if row in grants for device in grants[row].devices}
     gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down | taken)
-    again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min(initial=math.inf))
+    again_s = math.inf
+    if fresh.any():
+        has_choice = table.gpus_min[rows] < table.gpus_max[rows]
+        again_s = float(until_s[fresh & has_choice].min(initial=math.inf))
     return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), silent_s), fresh)
+
+
+def live_rows(snapshot: Snapshot) -> tuple[Ints, Bools]:
+    """Who waits or runs, ascending, and which of them run."""
+    rows = np.concatenate((snapshot.waiting, snapshot.running))
+    order = np.argsort(rows)
+    return rows[order], order >= len(snapshot.waiting)
 
 
 def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
@@ -123,10 +144,16 @@ def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
     One that still imports its libraries looks like one that will never speak: stopped now, it would have to
     wait for as many GPUs as it had.
     """
+    return _silent(snapshot, rows, np.isin(rows, snapshot.running))
+
+
+def _silent(snapshot: Snapshot, rows: Ints, runs: Bools) -> Bools:
     jobs = snapshot.jobs
+    mute: Bools = runs & ((jobs.can(rows) & ~Can.SUSPEND) == 0)
+    if not mute.any():
+        return mute
     elastic = jobs.gpus_min[rows] < jobs.gpus_max[rows]
-    young = np.isin(rows, snapshot.running) & (snapshot.now < jobs.since_s[rows] + LEFT_ALONE_S)
-    silent: Bools = young & elastic & ((jobs.can(rows) & ~Can.SUSPEND) == 0)
+    silent: Bools = mute & elastic & (snapshot.now < jobs.since_s[rows] + LEFT_ALONE_S)
     return silent
 
 
@@ -136,14 +163,6 @@ def on_closed(snapshot: Snapshot) -> list[int]:
     if not down:
         return []
     return [row for row, grant in snapshot.grants.items() if not down.isdisjoint(grant.devices)]
-
-
-def _fresh(snapshot: Snapshot, rows: Ints, min_resize_s: float) -> Bools:
-    """Rows whose GPUs have changed so recently that they are not to grow."""
-    jobs = snapshot.jobs
-    runs, since_s = np.isin(rows, snapshot.running), jobs.since_s[rows]
-    fresh: Bools = runs & (since_s > jobs.first_start_s[rows]) & (snapshot.now < since_s + min_resize_s)
-    return fresh
 
 
 def left_alone(snapshot: Snapshot, known: dict[int, list[float]]) -> dict[int, float]:

@@ -22,7 +22,7 @@ from rota.server.api.forms import JoinRequest, JoinToken
 from rota.server.api.problems import refusals
 from rota.server.refusals import Forbidden
 from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
+from rota.wire.sync import Joined, Joining, NodeInfo, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalReply, TerminalTalk
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=refusals())
@@ -37,7 +37,7 @@ def join_token(users: AskedUsers, who: Admin, body: LifetimeBody = USUAL) -> Res
 
 
 @router.post("/join", response_model=Joined, responses=refusals(409))
-def join(info: NodeInfo, agents: AskedAgents, who: Anybody) -> Response:
+def join(info: Joining, agents: AskedAgents, who: Anybody) -> Response:
     """Join as a node, or say again what the node has; answers with the agent's token.
 
     Takes a join token, an admin, or the agent's own token for its own node.
@@ -45,10 +45,10 @@ def join(info: NodeInfo, agents: AskedAgents, who: Anybody) -> Response:
     if not (who.joining or who.admin or (who.node and who.node == info.name)):
         holder = f"the agent of {who.node!r}" if who.node else f"user {who.user!r}"
         raise Forbidden(f"{holder} may not join as node {info.name!r}; that takes a join token or an admin")
-    return answer(agents.join(who, info))
+    return answer(agents.join(who, NodeInfo(**dict(info))))
 
 
-@router.post("/{node:path}/sync", response_model=SyncReply, responses=refusals(404))
+@router.post("/{node:path}/sync", response_model=SyncReply, responses=refusals(404, 409))
 async def sync(
     http: Request, node: NodeName, request: SyncRequest, agents: AskedAgents, who: Anybody
 ) -> Response:

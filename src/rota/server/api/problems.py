@@ -20,6 +20,7 @@ from rota.errors import InputError, PolicyError, RotaError, WorldError
 from rota.server.api.forms import Problem
 from rota.server.auth import Unauthorized, refusal
 from rota.server.refusals import Busy, Conflict, Forbidden, NotFound
+from rota.wire.protocol import OtherProtocol
 
 LONGEST_VALUE = 80
 STATUS: dict[type[RotaError], int] = {
@@ -109,7 +110,9 @@ def _of_form(request: Request, error: Exception) -> Response:
     if errors[0]["type"] == "json_invalid":
         at, why = errors[0]["loc"][-1], errors[0]["ctx"]["error"]
         return problem(400, f"the body is no JSON: {why} at character {at}")
-    return problem(422, sentence_of(errors, _form_of(request)))
+    causes = (error.get("ctx", {}).get("error") for error in errors)
+    other = next((cause for cause in causes if isinstance(cause, OtherProtocol)), None)
+    return problem(409, str(other)) if other else problem(422, sentence_of(errors, _form_of(request)))
 
 
 def sentence_of(errors: Sequence[Mapping[str, Any]], form: type[BaseModel] | None = None) -> str:

@@ -12,7 +12,7 @@ from rota.server.api.problems import refusals
 from rota.server.callers import Caller
 from rota.server.metrics import CONTENT_TYPE, Metrics
 from rota.server.refusals import Forbidden
-from rota.wire.sync import PROTOCOL
+from rota.wire.protocol import PROTOCOL
 
 router = APIRouter(tags=["service"])
 

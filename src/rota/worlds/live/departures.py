@@ -87,6 +87,9 @@ def first_end(attempt: Attempt) -> Exit | None:
 def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
     """The program has come to its end, even if it was told to go meanwhile."""
     attempt.how = How.FINISHED.value
+    before = _signatures(live, job, 2)[:-1]
+    if live.settings.others and before:
+        live.history.note(job.user, job.row, before[0], None)
     job.exit = attempt.exit
     _take_back(live, job, attempt)
     lifecycle.end(live, job, "COMPLETED", verdict.sentence, attempt.end_s)
@@ -169,9 +172,13 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
     job.cause = sentence
     is_running = live.is_running(job)
     alike = live.settings.alike
-    is_hopeless = alike > 0 and failures <= most and fails_alike(_signatures(live, job), alike)
-    if is_hopeless:
+    is_hopeless = False
+    if alike > 0 and failures <= most and fails_alike(_signatures(live, job, alike), alike):
+        is_hopeless = True
         sentence += f"; failed of the same {alike} times in a row, so it is not tried again"
+    elif not is_infrastructure and _is_vain(live, job) and failures <= most:
+        is_hopeless = True
+        sentence += "; trying again after that was in vain for others, so it is not tried again"
     if failures > most or is_hopeless:
         job.cause = sentence
         job.exit = attempt.exit
@@ -189,10 +196,20 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
     lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
 
 
-def _signatures(live: LiveJobs, job: LiveJob) -> list[str]:
+def _is_vain(live: LiveJobs, job: LiveJob) -> bool:
+    """Whether others have taught that what the job has just failed of stays; and what it teaches them."""
+    others, failed_of = live.settings.others, _signatures(live, job, 2)
+    if not others or not failed_of:
+        return False
+    if len(failed_of) > 1:
+        live.history.note(job.user, job.row, failed_of[0], failed_of[1])
+    return live.history.is_vain(job.user, job.row, failed_of[-1], others)
+
+
+def _signatures(live: LiveJobs, job: LiveJob, most: int) -> list[str]:
     """What its last attempts failed of, the newest last; empty for one of which that is not known."""
     begun = [attempt for attempt in job.attempts if attempt.is_over and attempt.how != WITHDRAWN]
-    rules, code, most = live.settings.rules, job.spec.requeue_code, live.settings.alike
+    rules, code = live.settings.rules, job.spec.requeue_code
     return [
         judge(attempt.exit, "", code, rules).signature if attempt.how in _FAILURES else ""
         for attempt in begun[-most:]

@@ -11,6 +11,7 @@ import math
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 
 from rota.knowledge.needs import Observation
+from rota.model.failures import RetryHistory
 from rota.model.growing import GrowingTable
 from rota.model.jobs import PlainJob
 from rota.scheduler.moments.replica import TracedState
@@ -53,6 +54,8 @@ class LiveJobs(Mapping[int, LiveJob]):
         """Row -> rows of the jobs that are to run after it."""
         self.timers = Timers()
         self.costs = RecentCosts()
+        self.history = RetryHistory()
+        """What trying again was good for, since this controller began."""
         self.seen: list[Observation] | None = None
         """What was seen of running jobs since somebody asked; None as long as nobody has."""
         self.unsaved = Unsaved()

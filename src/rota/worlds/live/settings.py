@@ -17,6 +17,9 @@ class LiveSettings:
     back_off: BackOff = field(default_factory=BackOff)
     alike: int = 3
     """A job is given up once its last so many attempts failed of the same known thing; 0: never for that."""
+    others: int = 0
+    """A job is given up if trying again after the same known thing was in vain for so many other jobs of its
+    user, or jobs of so many other users; 0: nothing is learnt of others."""
     rules: Sequence[Rule] = RULES
     """What ends mean; see `endings`."""
     log_limit: Callable[[str], int] = lambda tenant: 0

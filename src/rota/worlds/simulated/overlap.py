@@ -50,6 +50,11 @@ class Overlap:
     def __contains__(self, row: int) -> bool:
         return row in self._growing
 
+    def is_switching(self, row: int, now: float) -> bool:
+        """True if its new workers are ready: what it works on next is what it holds."""
+        growing = self._growing.get(row)
+        return growing is not None and growing.prepared_s <= now <= growing.ready_s
+
     def forget(self, row: int) -> None:
         """`row` has stopped, or begins anew."""
         self._growing.pop(row, None)

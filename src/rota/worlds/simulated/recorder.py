@@ -102,6 +102,7 @@ _NULLABLE = [
     "deadline_s",
     "offered_s",
     "promised_s",
+    "expected_s",
     "wait_requested",
     "wait_provided",
 ]
@@ -140,6 +141,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "deadline_s": jobs.deadline_s,
         "offered_s": _moments({row: offers[-1].deadline_s for row, offers in recorder.offers.items()}, n),
         "promised_s": _moments({row: promise.due_s for row, promise in recorder.promises.items()}, n),
+        "expected_s": _moments({row: promise.expected_s for row, promise in recorder.promises.items()}, n),
         "run_s": sums["run_s"],
         "waiting_s": np.maximum(end - jobs.submit_s - sums["run_s"], 0.0),
         "service_gpu_s": sums["service_gpu_s"],

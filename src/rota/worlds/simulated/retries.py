@@ -2,8 +2,8 @@
 
 Blind retries have one budget and no pause.  The adaptive ones follow the third guideline of the Philly
 study (Jeon et al., USENIX ATC 2019, section 5): a budget for each class of failure, growing pauses after
-failures of the infrastructure, and no more after the same signature a few times in a row.  The study names
-no numbers; those here are inferred.
+failures of the infrastructure, and no more after the same signature a few times in a row, or where it has
+been in vain for other jobs and users.  The study names no numbers; those here are inferred.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rota.errors import InputError
-from rota.model.failures import FailureClass, class_of
+from rota.model.failures import FailureClass, RetryHistory, class_of
+from rota.model.trace import Trace
 from rota.model.units import parse_duration
 
 BUDGETS = {FailureClass.USER: 0, FailureClass.UNKNOWN: 1, FailureClass.INFRASTRUCTURE: 5}
@@ -35,6 +36,9 @@ class Retries:
     """Seconds after the first failure of the infrastructure; twice as long after each further one."""
     alike: int = 0
     """Given up once the last so many attempts failed of the same known signature; 0: never for that."""
+    others: int = 0
+    """Given up if trying again after the same signature was in vain for so many other jobs of its user, or
+    jobs of so many other users (`RetryHistory`); 0: nothing is learnt of others."""
 
     @classmethod
     def blind(cls, most: int | None) -> Retries:
@@ -43,7 +47,7 @@ class Retries:
 
     @classmethod
     def adaptive(cls) -> Retries:
-        return cls(BUDGETS, OF_SIGNATURE, pause_s=60.0, alike=3)
+        return cls(BUDGETS, OF_SIGNATURE, pause_s=60.0, alike=3, others=3)
 
     def pause_after(self, failed_of: Sequence[str]) -> float | None:
         """Seconds to wait after attempts that failed of these signatures, in order; None: it is given up.
@@ -62,13 +66,38 @@ class Retries:
         return self.pause_s * 2.0 ** (count - 1) if is_infrastructure else 0.0
 
 
+class Retrier:
+    """Decides after each failure of the jobs of a trace, and learns from what became of the others."""
+
+    def __init__(self, retries: Retries, trace: Trace) -> None:
+        self.retries = retries
+        self.jobs, self.truth = trace.jobs, trace.truth
+        self._history = RetryHistory()
+
+    def pause_after(self, row: int, failed: int) -> tuple[float | None, str]:
+        """As `Retries.pause_after`, once so many attempts of `row` failed; and what the last failed of."""
+        failed_of = [self.truth.signature(row, attempt) for attempt in range(failed)]
+        others, user = self.retries.others, self.jobs.name_of("tenant", row)
+        if others and failed > 1:
+            self._history.note(user, row, failed_of[-2], failed_of[-1])
+        if others and self._history.is_vain(user, row, failed_of[-1], others):
+            return None, failed_of[-1]
+        return self.retries.pause_after(failed_of), failed_of[-1]
+
+    def ended(self, row: int, failed: int, in_vain: bool) -> None:
+        """`row` has ended, after so many failures; `in_vain` if its last attempt failed as well."""
+        if failed and self.retries.others:
+            user, before = self.jobs.name_of("tenant", row), self.truth.signature(row, failed - 1)
+            self._history.note(user, row, before, self.truth.signature(row, failed) if in_vain else None)
+
+
 def retries_of(said: Retries | int | None) -> Retries:
     """What a setting says, as one."""
     return said if isinstance(said, Retries) else Retries.blind(said)
 
 
 def parse_retries(text: str | int | None) -> Retries:
-    """`3`, `adaptive`, or `adaptive:user=0,unknown=1,infrastructure=5,pause=60s,alike=3`.
+    """`3`, `adaptive`, or `adaptive:user=0,unknown=1,infrastructure=5,pause=60s,alike=3,others=3`.
 
     Raises `InputError` that names the part that is wrong.
     """
@@ -89,9 +118,11 @@ def _with(retries: Retries, name: str, value: str, part: str) -> Retries:
         return replace(retries, budgets={**retries.budgets, FailureClass(name): _count(value, part)})
     if name == "alike":
         return replace(retries, alike=_count(value, part))
+    if name == "others":
+        return replace(retries, others=_count(value, part))
     if name == "pause":
         return replace(retries, pause_s=parse_duration(value))
-    names = ", ".join([*FailureClass, "pause", "alike"])
+    names = ", ".join([*FailureClass, "pause", "alike", "others"])
     raise InputError.at(f"{part!r} sets nothing", field="--retries", expected=f"one of {names}")
 
 

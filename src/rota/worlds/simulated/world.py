@@ -35,7 +35,7 @@ from rota.worlds.simulated.holds import Holds
 from rota.worlds.simulated.overlap import Overlap
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.refusals import refuse_uncounted_failures, refuse_unknown_durations
-from rota.worlds.simulated.retries import Retries, retries_of
+from rota.worlds.simulated.retries import Retrier, Retries, retries_of
 from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
@@ -93,7 +93,7 @@ class SimulatedWorld:
         self._clock_s: float = self.semantics.clock_s
         self._epoch_clock_s: float = self.semantics.epoch_clock_s
         self._lag_s: float = self.semantics.lag_s
-        self.retries = retries_of(retries)
+        self._retrier = Retrier(retries_of(retries), trace)
         n = len(trace)
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
         per_s: Floats | None = getattr(self.speed, "per_s", None)
@@ -247,12 +247,13 @@ class SimulatedWorld:
         failed = self._failed.get(row, 0)
         if failed < len(truth.failures.get(row, ())):
             self._failed[row] = failed + 1
-            failed_of = [truth.signature(row, attempt) for attempt in range(failed + 1)]
-            pause_s = self.retries.pause_after(failed_of)
+            pause_s, failed_of = self._retrier.pause_after(row, failed + 1)
             if pause_s:
-                self._holds.pause(row, now + pause_s, failed_of[-1], now)
+                self._holds.pause(row, now + pause_s, failed_of, now)
             return Ended(row, How.FAILED, Phase.FAILED if pause_s is None else Phase.PENDING)
         phase = _PHASE_OF[truth.outcome.item(row)]
+        if failed:
+            self._retrier.ended(row, failed, phase is Phase.FAILED)
         return Ended(row, _HOW_OF[phase], phase)
 
     def _add_faults(self, batch: Batch) -> None:
@@ -499,7 +500,7 @@ class SimulatedWorld:
             overlap.forget(row)
             return since
         rate = self._rate_before.pop(row, 0.0)
-        if row in overlap and not rate:  # it is about to switch to what it holds
+        if overlap.is_switching(row, now):
             beside = [self.state.grants[r] for r in self._beside(old) if r in self.state.grants]
             rate = self.speed.pace(row, old, beside, At(self.progress.base.item(row), now, now)).rate
         workload, gpus = self.jobs.name_of("workload", row), len(new.devices)
