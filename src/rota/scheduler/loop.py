@@ -450,7 +450,7 @@ class Loop:
         self.world.offer(offers)
 
     def _exchanges(self, decision: Decision) -> bool:
-        """True if nothing happens but that jobs leave whole devices, or move, and others begin on whole ones."""
+        """True if all that happens is that jobs leave whole devices, or move, or begin on whole ones."""
         if not (self._is_plain and self._may_exchange and decision.grants):
             return False
         held = self.state.grants
@@ -466,7 +466,7 @@ class Loop:
         return moves or bool(decision.preempt)
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
-        """All `grants` are starts or moves; of the devices that are left, those that they take change hands."""
+        """All `grants` are starts or moves; devices that are left and taken at once just change hands."""
         state = self.state
         gone = [change.old for change in changes if change.old is not None]
         come: list[Grant] = []

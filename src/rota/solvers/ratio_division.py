@@ -61,7 +61,9 @@ def _within(division: Division, fractions: Floats) -> Floats:
 
 def _sums(rows: SparseRows, fractions: Floats) -> Floats:
     """The sum of each row."""
-    sums: Floats = np.add.reduceat(np.append(rows.values * fractions.ravel()[rows.columns], 0.0), rows.starts[:-1])
+    sums: Floats = np.add.reduceat(
+        np.append(rows.values * fractions.ravel()[rows.columns], 0.0), rows.starts[:-1]
+    )
     return sums
 
 

@@ -247,7 +247,7 @@ class State:
         self.occupancy.hold(grant)
 
     def exchange(self, gone: Sequence[Grant], come: Sequence[Grant], moved: Sequence[Grant] = ()) -> None:
-        """`gone` were held by jobs that have just stopped, or moved; `come` begin now, some on the same devices.
+        """Jobs that have just stopped, or moved, held `gone`; `come` begin now, some on the same devices.
 
         All are whole devices for each job alone; what became of the `moved` jobs is noted already (`move`).
         """

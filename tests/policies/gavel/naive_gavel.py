@@ -21,12 +21,12 @@ class Scene:
         for (a, b), both in (beside or {}).items():
             if gpus[a] == gpus[b]:
                 able = [both[0][j] > 0 and both[1][j] > 0 for j in self.types]
-                self.rate[a, b] = [[r if ok else 0.0 for r, ok in zip(rs, able)] for rs in both]
+                self.rate[a, b] = [[r if ok else 0.0 for r, ok in zip(rs, able, strict=True)] for rs in both]
         self.entries = list(self.rate)
 
     def equal(self, m):
         """Obtained from time divided over the types in proportion to their GPUs."""
-        return sum(r * n for r, n in zip(self.rates[m], self.capacity)) / sum(self.capacity)
+        return sum(r * n for r, n in zip(self.rates[m], self.capacity, strict=True)) / sum(self.capacity)
 
     def isolated(self, m):
         """Fractions with an equal part of the cluster."""
@@ -34,17 +34,14 @@ class Scene:
         return [p / max(1.0, sum(part)) for p in part]
 
     def obtained(self, x, m):
-        return sum(
-            self.rate[c][c.index(m)][j] * x[c][j] for c in self.entries if m in c for j in self.types
-        )
+        return sum(self.rate[c][c.index(m)][j] * x[c][j] for c in self.entries if m in c for j in self.types)
 
     def solve(self, costs, at_least=(), with_t=None):
-        """Maximise costs · x (+ t); `at_least` are (job, amount); `with_t` gives the factor of t for each job.
+        """Maximise costs · x (+ t); `at_least` are (job, amount); `with_t` has the factor of t of each.
 
         Value and x, or None.
         """
         place = {(c, j): i for i, (c, j) in enumerate((c, j) for c in self.entries for j in self.types)}
-        n = len(place)
         rows, limits = [], []
         for m in self.jobs:
             rows.append([1.0 if m in c else 0.0 for c, _ in place] + [0.0])
@@ -76,9 +73,7 @@ def max_min(scene):
 def throughput(scene, prices=None, at_least=()):
     """The largest sum, over prices if there are any; requirements that cannot all be met bind nobody."""
     prices = prices or [1.0] * len(scene.capacity)
-    costs = {
-        (c, j): sum(r[j] for r in scene.rate[c]) / prices[j] for c in scene.entries for j in scene.types
-    }
+    costs = {(c, j): sum(r[j] for r in scene.rate[c]) / prices[j] for c in scene.entries for j in scene.types}
     found = scene.solve(costs, at_least)
     return (found or scene.solve(costs))[0]
 
@@ -91,7 +86,7 @@ def makespan(scene, steps):
 def finish_time(scene, steps, age, so_far):
     """The least worst ratio, to 1e-6."""
     alone = [
-        so_far[m] + steps[m] / sum(r * x for r, x in zip(scene.rates[m], scene.isolated(m)))
+        so_far[m] + steps[m] / sum(r * x for r, x in zip(scene.rates[m], scene.isolated(m), strict=True))
         for m in scene.jobs
     ]
 

@@ -127,7 +127,7 @@ def test_walks_and_matchings(seed, is_extreme):
 
 @pytest.mark.parametrize(("seed", "is_extreme"), first(20, [one for one in SCENES if one[0] % 2]))
 def test_packing(seed, is_extreme):
-    """Pairs only if GPUs do not suffice, all of them worth it, and no more could be made; equal time for all."""
+    """Pairs if GPUs do not suffice, all of them worth it, and no more can be made; equal time for all."""
     made = Made(seed, is_extreme)
     scene = made.scene
     shares = answer("packing", made.rates, **made.asked)

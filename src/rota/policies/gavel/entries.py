@@ -80,9 +80,9 @@ def _dealt(ones: Ints, others: Ints) -> list[tuple[int, int, float]]:
 def entries(demand: RoundDemand, seen: Floats, apart_by: Floats, *, all_pairs: bool = False) -> Entries:
     """The entries of the jobs in `demand`, whose rates count as `seen` [job, type].
 
-    `apart_by` [job, value] says what keeps two jobs from being alike besides rates and GPUs.  With `all_pairs`
-    those that are worth nothing are entries too, as in the authors' programs: where a solver walks inside the
-    constraints, they move the point at which it ends.
+    `apart_by` [job, value] says what keeps two jobs from being alike besides rates and GPUs.  With
+    `all_pairs` those that are worth nothing are entries too, as in the authors' programs: where a solver
+    walks inside the constraints, they move the point at which it ends.
     """
     jobs = len(demand.rows)
     if demand.pairs is None:

@@ -95,10 +95,10 @@ def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None
     starts: list[tuple[int, int, int]] = []
     for later, earlier, kind in picks:
         held = grants.get(later)
-        if held is not None and held.devices:
-            if earlier == ALONE and node_sets.of_type[kind] >> free.node_of[held.devices[0]] & 1:
-                stays.add(later)
-                continue
+        stands = held is not None and held.devices and earlier == ALONE
+        if stands and node_sets.of_type[kind] >> free.node_of[held.devices[0]] & 1:
+            stays.add(later)
+            continue
         if earlier != ALONE or jobs.gpu_share.item(later) != 1.0:
             return None
         starts.append((-gpus_of[later], later, kind))
