@@ -247,10 +247,7 @@ class State:
         self.occupancy.hold(grant)
 
     def exchange(self, gone: Sequence[Grant], come: Sequence[Grant], moved: Sequence[Grant] = ()) -> None:
-        """Jobs that have just stopped, or moved, held `gone`; `come` begin now, some on the same devices.
-
-        All are whole devices for each job alone; what became of the `moved` jobs is noted already (`move`).
-        """
+        """Jobs that stopped or moved held `gone`, whole devices; `come` begin, `moved` are noted (`move`)."""
         for grant in come:
             self._start(grant)
         self.occupancy.exchange(gone, [*moved, *come])

@@ -19,8 +19,9 @@ Departs   Jobs that come within a round run in the next one where GPUs are idle,
           has, with the largest sum, its time spread over the types in proportion to their GPUs.
           Bisection ends at a tolerance of 1e-4 (the authors': 5 % for the makespan).  The worst finish is
           found by linear programs too, by their cone program with `tie=interior` alone.  Water filling
-          finds who is saturated by linear programs instead of one with integers; it ends when everybody is.  Jobs are fair or in order
-          of arrival inside all tenants alike.  Beyond 100 jobs pairs are looked at by class of job.
+          finds who is saturated by linear programs instead of one with integers; it ends when everybody is.
+          Jobs are fair or in order of arrival inside all tenants alike. Beyond 100 jobs pairs are looked at
+          by class of job.
           `allox` gives jobs of several GPUs what is idle; `cost` takes types without prices for equally dear.
           Throughputs come from a table, users or measurement, which estimates by type from similar jobs; the
           authors estimate what pairs do beside each other in this way, which is told by tables here.

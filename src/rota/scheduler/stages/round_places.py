@@ -95,8 +95,8 @@ def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None
     starts: list[tuple[int, int, int]] = []
     for later, earlier, kind in picks:
         held = grants.get(later)
-        stands = held is not None and held.devices and earlier == ALONE
-        if stands and node_sets.of_type[kind] >> free.node_of[held.devices[0]] & 1:
+        devices = held.devices if held is not None and earlier == ALONE else ()
+        if devices and node_sets.of_type[kind] >> free.node_of[devices[0]] & 1:
             stays.add(later)
             continue
         if earlier != ALONE or jobs.gpu_share.item(later) != 1.0:
@@ -112,11 +112,10 @@ def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None
     come: list[Grant] = []
     placed: set[int] = set()
     for less, row, kind in starts:
-        devices = consolidate(
-            free, -less, node_sets.accepted(jobs.gpu_types.item(row), jobs.type_names)[kind]
-        )
-        if devices is not None:
-            come.append(Grant(row, devices))
+        nodes = node_sets.accepted(jobs.gpu_types.item(row), jobs.type_names)[kind]
+        taken = consolidate(free, -less, nodes)
+        if taken is not None:
+            come.append(Grant(row, taken))
             placed.add(row)
     return Decision({}, come, [row for row in moving if row not in placed])
 

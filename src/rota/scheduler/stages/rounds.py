@@ -193,9 +193,7 @@ class Rounds:
         """Remember who runs in this round, and how far each is."""
         stopped, held = set(decision.preempt), snapshot.grants
         begun = {grant.job for grant in decision.grants}
-        ran = sorted(
-            [pick for pick in picks if pick[0] in begun or (pick[0] in held and pick[0] not in stopped)]
-        )
+        ran = sorted([p for p in picks if p.later in begun or (p.later in held and p.later not in stopped)])
         if ran != self._ran or len(ran) != len(books.ran):
             columns = np.array(ran, dtype=np.int64).reshape(-1, 3)
             books.ran, books.ran_type = columns[:, :2].copy(), columns[:, 2].copy()
