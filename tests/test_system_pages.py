@@ -73,7 +73,7 @@ def test_commands(name: str, jobs: int | None, tmp_path: Path, monkeypatch: pyte
         words = line
         if jobs is not None:
             words = re.sub(r"--jobs \d+ --load [\d.]+", f"--jobs {jobs} --days 1", line)
-            words = words.replace("--at 1d", "--at 1h").replace("--runs 20", "--runs 2")
+            words = words.replace("--at 1d", "--at 1h").replace("--runs 10", "--runs 2")
             words = words.replace("rota simulate ", "rota simulate --workers 1 ")  # no process to be started
         done = CliRunner().invoke(app, shlex.split(words)[1:])
         assert done.exit_code == 0, f"{words}\n{done.output}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -15,27 +16,30 @@ from typing import Any
 import pytest
 
 from attempts import gone, lines, part, running, see, shell, until
-from rota.agent.folder import Folder
+from rota.agent.folder import Folder, seize
 from rota.agent.identity import Stat
 from rota.agent.live import Live
 from rota.agent.processes import below, threads
 from rota.agent.strays import kill_strays, strays
 from rota.agent.supervisor import Supervisor
-from rota.agent.watching import seize
 from rota.errors import WorldError
 from rota.wire.sync import Mechanism, Notice, PartStatus
 
 Make = Callable[[], Supervisor]
 COUNT = "while :; do echo x >> $ROTA_ATTEMPT_DIR/count; sleep 0.01; done"
 GATE = "mkfifo $ROTA_ATTEMPT_DIR/gate; read x < $ROTA_ATTEMPT_DIR/gate; exit 5"
-STOPPED, ZOMBIE = "T", "Z"
+STOPPED, ZOMBIE, IN_VFORK = "T", "Z", "D"
 PREEMPTED = Notice(reason="preempted", text="makes room for job 7")
 
 
 def stand_still(pid: int) -> bool:
-    """True if all below `pid` are stopped; a child that had just ended waits for its stopped parent."""
+    """True if all below `pid` are stopped.
+
+    A child that had just ended waits for its stopped parent; and a shell whose child was stopped between
+    `vfork` and `exec` sleeps there until that one goes on.
+    """
     states = {stat.state for stat in below(pid)}
-    return STOPPED in states and states <= {STOPPED, ZOMBIE}
+    return STOPPED in states and states <= {STOPPED, ZOMBIE, IN_VFORK}
 
 
 @pytest.fixture
@@ -283,6 +287,20 @@ class TestLost:
         kill_strays(one.folder.path, one.shim)
         gone(supervisor, one)
         assert all(alive(pid) for pid in two.pids)
+
+
+def test_a_folder_that_somebody_removes_costs_its_attempt_and_no_more(make: Make) -> None:
+    """The supervision goes on; the attempt is lost once nothing of it runs, and can be forgotten then."""
+    supervisor = make()
+    live = running(supervisor, supervisor.start(shell(0, "exec sleep 600")))
+    other = running(supervisor, supervisor.start(shell(1, "exec sleep 600")))
+    shutil.rmtree(live.folder.path)
+    for pid in live.pids:
+        os.kill(pid, signal.SIGKILL)
+    until(supervisor, live, {PartStatus.LOST})
+    assert "was removed" in live.why
+    supervisor.forget(live)
+    assert supervisor.known() == [other]
 
 
 class TestSuspend:

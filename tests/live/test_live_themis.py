@@ -26,6 +26,8 @@ def test_of_four_trials_the_first_to_end_ends_the_others(tmp_path: Path) -> None
         running = trials[:2]
         for number in range(2):
             written(live, tmp_path / f"began-{number}", "now")
+        holds = " ".join(reason["sentence"] for reason in live.why(running[0])["reasons"])
+        assert "its lease ends in" in holds, holds
         waiting = live.why(trials[3])
         sentences = " ".join(reason["sentence"] for reason in waiting["reasons"])
         assert "ρ" in sentences, sentences
@@ -37,6 +39,20 @@ def test_of_four_trials_the_first_to_end_ends_the_others(tmp_path: Path) -> None
             assert ended["state"] == "CANCELLED"
             assert f"job {running[1]} of its group has completed" in ended["cause"]
         assert not (tmp_path / "began-2").exists()
+
+
+def test_of_trials_that_all_have_to_finish_none_ends_another(tmp_path: Path) -> None:
+    """Both are asked for in one group: one is done, the other goes on."""
+    with LiveCluster(tmp_path / "site", devices="cpu:2", policy="themis", **FAST) as live:
+        sweep = {"group": "sweep", "group_rule": "all", "time_s": 600.0}
+        done, goes_on = [live.submit(*python(TRIAL, tmp_path, number), **sweep) for number in range(2)]
+        for number in range(2):
+            written(live, tmp_path / f"began-{number}", "now")
+        (tmp_path / "enough-0").write_text("yes")
+        assert live.wait(done)["state"] == "COMPLETED"
+        assert detail(live, goes_on)["job"]["state"] == "RUNNING"
+        (tmp_path / "enough-1").write_text("yes")
+        assert live.wait(goes_on)["state"] == "COMPLETED"
 
 
 def test_a_lease_ends_and_another_app_has_its_turn(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from report_toys import record
 
-from rota.reports.deadlines_kept import Promises, slack_chart
+from rota.reports.deadlines_kept import Promises, kept_over_time, slack_chart
+from rota.reports.figures import kept_chart
 from rota.reports.html import render
 from rota.reports.sample import Sample
 from rota.reports.summary import summarise
@@ -37,6 +38,18 @@ def test_without_promises_there_is_no_share_and_no_picture() -> None:
     summary = summarise(plain).values
     assert (summary["promises"], summary["promises_kept_share"]) == (0, None)
     assert slack_chart([plain]) is None
+    assert kept_chart([plain]) is None
+
+
+def test_promises_are_settled_one_by_one() -> None:
+    """When its job ends, or when the moment passes: at 20 (failed), 30 and 60 (late), 50 and 70 (kept)."""
+    steps = kept_over_time(Sample.of(record(JOBS, LOST)), 0.0)
+    assert steps is not None
+    assert steps.time_s.tolist() == [0.0, 20.0, 30.0, 50.0, 60.0, 70.0]
+    assert steps.value == pytest.approx([1.0, 0.0, 0.0, 1 / 3, 1 / 4, 2 / 5])
+    chart = kept_chart([record(JOBS, LOST, policy="elasticflow")])
+    assert chart is not None
+    assert chart.text == "Promises kept, of those settled so far. In the end: elasticflow 40%."
 
 
 def test_the_picture_begins_with_what_was_broken_or_just_kept() -> None:

@@ -113,7 +113,7 @@ class ActionExecutor:
                     LOG.warning("job %s: %s; it is killed", live.part.job, action.why)
                 self._mechanisms.kill(live, "fenced" if action.void else _reason(part))
             case Do.FENCE:
-                left_s = max(0.0, self._contact.fenced_s - time.monotonic())
+                left_s = max(0.0, self._contact.fenced_s - self._contact.clock())
                 LOG.warning("job %s is stopped: %s", live.part.job, action.why)
                 self._mechanisms.stop(live, live.part, min(left_s, live.part.grace_s), "fenced")
             case Do.STOP:

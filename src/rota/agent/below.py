@@ -70,5 +70,14 @@ def mark(fd: int, name: str) -> None:
 def write(fd: int, name: str, text: str) -> None:
     """Write the file `name` in `fd`, a folder that only this process's user may change."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(name, flags, 0o644, dir_fd=fd), "w", encoding="utf-8") as file:
-        file.write(text)
+    out = os.open(name, flags, 0o644, dir_fd=fd)
+    try:
+        write_all(out, text.encode())
+    finally:
+        os.close(out)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write until nothing is left; raises OSError.  A file object would cost a small text as much again."""
+    while data:
+        data = data[os.write(fd, data) :]

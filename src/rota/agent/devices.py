@@ -67,11 +67,12 @@ class CpuSlots:
     kind = "cpu"
 
     def __init__(self, count: int, allowed: Sequence[int], type_name: str = "cpu") -> None:
-        self._count, self._allowed, self._type = count, sorted(allowed), type_name
+        self._allowed = sorted(allowed)
+        self._infos = [DeviceInfo(index=index, type=type_name) for index in range(count)]
 
     def infos(self) -> list[DeviceInfo]:
         """All slots."""
-        return [DeviceInfo(index=index, type=self._type) for index in range(self._count)]
+        return self._infos
 
     def refresh(self) -> bool:
         """Slots do not change."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rota.agent.folder import Folder, tail
+from rota.agent.folder import SHIM_LOG, Folder, tail
+from rota.agent.identity import ProcessIdentity, boot_id
 from rota.wire.sync import Exit
 
 SIGKILL = 9
+NO_ROOM = 74
+"""Exit code of a shim that could not keep room for its records."""
 CHILD_KILLED = re.compile(r"signal: Killed|SIGKILL|exitcode:? -9|Out of memory: Killed")
 
 
@@ -58,6 +61,19 @@ def log_tail(folder: Folder, rank: int) -> str:
         return tail(folder.log(rank))
     except OSError as error:
         return f"(the log cannot be read: {error})"
+
+
+def lost_because(shim: ProcessIdentity | None, code: int | None, folder: Folder) -> str:
+    """Why an attempt without a record is lost; `code` is the exit code of the shim's first process."""
+    if shim is not None and shim.boot != boot_id():
+        return "the machine was restarted while it ran"
+    if shim is not None:
+        return "its shim was killed, and its processes with it"
+    if code == NO_ROOM:
+        return "the disk of this machine has no room for its record; make room, or drain the node"
+    log = folder.path / SHIM_LOG
+    said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return f"its shim died before it began: {said[-1] if said else 'it said nothing'}"
 
 
 def verdict(now_s: float, sentence: str) -> dict[str, Any]:

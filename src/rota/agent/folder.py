@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rota.agent.below import write_all
 from rota.model.atomic import write_durably
 
 GET_FLAGS, SET_FLAGS, TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
@@ -62,7 +63,7 @@ class Folder:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """One of the JSON files; None if it is not there."""
-        return read_json(self.path / name)
+        return read_json(f"{self.path}/{name}")
 
     def write(self, name: str, value: dict[str, Any], *, mode: int = 0o600) -> None:
         """Replace one of the JSON files, durably."""
@@ -78,8 +79,7 @@ class Folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(partial, flags, 0o600)
         try:
-            with open(fd, "w", encoding="utf-8", closefd=False) as file:
-                file.write(json.dumps(value))
+            write_all(fd, json.dumps(value).encode())
             os.rename(partial, self.path / name)
         except BaseException:
             os.close(fd)
@@ -118,13 +118,28 @@ class AgentFolder:
         yield from sorted((int(path.parts[-3]), int(path.parts[-2])) for path in launches)
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def seize(folder: Folder) -> int | None:
+    """The attempt's lock, or None if its shim has it."""
+    fd = os.open(folder.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def read_json(path: Path | str) -> dict[str, Any] | None:
     """A JSON object from a file; None if there is no such file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    value = json.loads(text)
+    try:
+        data = b"".join(iter(lambda: os.read(fd, 65536), b""))
+    finally:
+        os.close(fd)
+    value = json.loads(data.decode("utf-8"))
     assert isinstance(value, dict)
     return value
 

@@ -226,7 +226,7 @@ def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
     """
     above = (home.attempts, home.checkpoints)
     missing = [path for path in above if not path.exists()]
-    for path in above:
+    for path in missing:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_job_path(home.python)
     _make_own(folder, home, user)

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rota.agent.below import write_all
+
 PROGRAM = Path(__file__).with_name("rota-shim")
 PLAN_VERSION = 1
 
@@ -74,7 +76,7 @@ def start(
     """
     plan = os.memfd_create("plan", os.MFD_CLOEXEC)
     try:
-        _write_all(plan, plan_of(form))
+        write_all(plan, plan_of(form))
         pid = os.posix_spawn(
             shim,
             [str(shim), str(folder), str(pipe), str(plan)],
@@ -88,8 +90,3 @@ def start(
     finally:
         os.close(plan)
     return ShimProcess(pid)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]

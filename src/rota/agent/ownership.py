@@ -39,11 +39,12 @@ def claim(home: AgentFolder, part: Part) -> None:
 
 
 def _claim(top: int, row: Path, part: Part) -> None:
-    if is_ours(top, row.name) is False:
+    is_there = is_ours(top, row.name)
+    if is_there is False:
         _set_aside(top, row, "foreign", "was put there by somebody else")
     if not part.submit_s:  # an older controller does not tell
         return
-    owner_s = submitted_s(row / OWNER)
+    owner_s = submitted_s(row / OWNER) if is_there else None
     if owner_s is not None and not are_two(owner_s, part.submit_s):
         return
     if owner_s is not None:

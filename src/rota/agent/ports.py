@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Set
+from functools import cache
 from pathlib import Path
 
 KERNELS_OWN = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -20,7 +21,7 @@ def free_port(taken: Set[int | None] = frozenset()) -> int:
     Rank 0 listens there seconds later.  A port that the kernel gives away by itself may be another's by then,
     so those are taken only where nothing else is left.
     """
-    end = _kernels_first()
+    end = _kernels_first(KERNELS_OWN)
     for _ in range(TRIES if end > LOWEST else 0):
         port = random.randrange(LOWEST, end)
         if port not in taken and _is_free(port):
@@ -33,10 +34,11 @@ def free_port(taken: Set[int | None] = frozenset()) -> int:
             return given
 
 
-def _kernels_first() -> int:
+@cache
+def _kernels_first(path: Path) -> int:
     """The first port of the kernel's own range; 0 if it does not say."""
     try:
-        return int(KERNELS_OWN.read_text(encoding="ascii").split()[0])
+        return int(path.read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.agent.ending import exit_of, verdict
-from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SHIM_LOG, STOP, SUSPEND, Folder
-from rota.agent.identity import ProcessIdentity, boot_id
+from rota.agent.ending import exit_of, lost_because, verdict
+from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder, seize
+from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, stop_tree, terminate
@@ -24,14 +23,14 @@ from rota.crash import crash_point
 from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
 
-NO_ROOM = 74
-"""Exit code of a shim that could not keep room for its records."""
 LOOK_S = 0.02
 """Between two looks at something that is about to change and has no descriptor to wait for."""
 BEGUN_S = 0.01
 """Ranks that have begun are looked at so late: of short ones the end is then seen in the same look."""
 START_S = 5.0
 """A shim that has not taken its lock by then never will: an agent that died had just started it."""
+AGAIN_S = 1.0
+"""After a machine could not even look."""
 HANG_S = 30.0
 """Our own shim that has not taken its lock by then (a file system that hangs) is killed."""
 STUCK_S = 10.0
@@ -48,6 +47,7 @@ class AttemptWatch:
         self.on_change: Callable[[Live], None] = lambda _: None
         self._clock = clock
         self._child: Child | None = None
+        self._spawned_s = NEVER  # monotonic time
         self._pipe: int | None = None  # the shim's word that it has the lock, that the ranks run
         self._shim: int | None = None  # pidfd
         self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
@@ -115,6 +115,7 @@ class AttemptWatch:
     def spawn(self, form: Mapping[str, Any]) -> None:
         """Start the shim with what `launch.json` holds; raises OSError if this machine cannot."""
         self._child, self._pipe = spawn(self.live.part, self.live.folder.path, form)
+        self._spawned_s = time.monotonic()
         self._look_again(HANG_S)
 
     def recorded(self) -> bool:
@@ -149,8 +150,14 @@ class AttemptWatch:
         self._look_s = NEVER
         if self.live.gone:
             return
-        if self._seized is None:
-            self._seized = seize(self.live.folder)
+        try:
+            self._seized = seize(self.live.folder) if self._seized is None else self._seized
+        except FileNotFoundError:
+            self._without_folder()
+            return
+        except OSError:  # no descriptor is left, or the disk cannot be written just now
+            self._look_again(AGAIN_S)
+            return
         if self._seized is None:
             if not self._ends():
                 self._look_at_shim()
@@ -200,7 +207,10 @@ class AttemptWatch:
         and none can be written: it could be started again.
         """
         folder = self.live.folder.path
-        here = set(os.listdir(folder))
+        try:
+            here = set(os.listdir(folder))
+        except FileNotFoundError:  # somebody was quicker
+            here = set()
         if LAUNCH in here and EXIT not in here:
             self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
         rooms = [name for name in here if name.endswith((".room", ".sock"))]
@@ -222,9 +232,19 @@ class AttemptWatch:
     def _look_again(self, after_s: float = LOOK_S) -> None:
         self._look_s = time.monotonic() + after_s
 
+    def _without_folder(self) -> None:
+        """Somebody has removed the folder: what still runs could not be found by the next agent, and ends."""
+        shim = self.live.shim
+        if shim is not None and shim.alive():
+            kill_tree(shim.pid)
+            send([shim.pid], signal.SIGKILL)
+            self._look_again()
+        else:
+            self._settle(f"its folder {self.live.folder.path} was removed")
+
     def _ends(self) -> bool:
         """Whether the record is there although the shim is: only the flush of it is still to come."""
-        return (self.live.folder.path / EXIT).exists() and self.recorded()
+        return os.path.exists(f"{self.live.folder.path}/{EXIT}") and self.recorded()
 
     def _look_at_shim(self) -> None:
         """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""
@@ -270,7 +290,7 @@ class AttemptWatch:
             return False
         if self._child is None:
             return 0 <= age_s < START_S
-        if age_s >= HANG_S:
+        if time.monotonic() - self._spawned_s >= HANG_S:
             self._child.kill()
         return self._child.poll() is None
 
@@ -284,20 +304,8 @@ class AttemptWatch:
             self.become(PartStatus.LEAVING, f"its shim is gone; killing what it left: {sorted(set(killed))}")
             self._look_again(0.05)
             return
-        self._settle(self._reason(live.shim))
-
-    def _reason(self, shim: ProcessIdentity | None) -> str:
-        """Why an attempt without a record is lost."""
-        if shim is not None and shim.boot != boot_id():
-            return "the machine was restarted while it ran"
-        if shim is not None:
-            return "its shim was killed, and its processes with it"
         code = self._child.poll() if self._child is not None else None
-        if code == NO_ROOM:
-            return "the disk of this machine has no room for its record; make room, or drain the node"
-        log = self.live.folder.path / SHIM_LOG
-        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        return f"its shim died before it began: {said[-1] if said else 'it said nothing'}"
+        self._settle(lost_because(live.shim, code, live.folder))
 
     def _settle(self, sentence: str) -> None:
         """Write our own record, so that a shim that comes late finds it and goes."""
@@ -387,14 +395,3 @@ class AttemptWatch:
                 PartStatus.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log"
             )
         return min(1.0, 0.05 * float(2 ** min(self._kills, 5)))
-
-
-def seize(folder: Folder) -> int | None:
-    """The attempt's lock, or None if its shim has it."""
-    fd = os.open(folder.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SOCKET = "controller.sock"
 LONGEST_SOCKET_PATH = 107
 """Bytes that fit into the address of a UNIX socket."""
-TIMEOUT_S = 30.0
+TIMEOUT_S = 5.0
+"""Then the whole command line asks, which waits longer and says what is wrong."""
 JOB_FILES = (".yaml", ".yml", ".json")
 Left = list[str] | None
 """Words that the whole command line shall carry out; None if nothing is left to do."""

@@ -188,7 +188,7 @@ class Client:
     def _opened(self, timeout_s: float) -> HTTPConnection:
         if self._scheme == "unix":
             return _UnixConnection(self._host, timeout_s)
-        kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
+        kind = HTTPSConnection if self._scheme == "https" else _PlainConnection
         return kind(self._host, self._port, timeout=timeout_s)
 
     def _put_back(self, connection: HTTPConnection, response: HTTPResponse) -> None:
@@ -217,7 +217,30 @@ class Client:
         return Unreachable(f"{self.address} {what}: is that a Rota controller?")
 
 
-class _UnixConnection(HTTPConnection):
+class _PlainConnection(HTTPConnection):
+    """Sends head and body of a request in one piece: whoever reads it is woken once."""
+
+    _held: list[bytes] | None = None
+
+    def request(self, *given: Any, **more: Any) -> None:
+        """As in the base class; its body is bytes."""
+        self._held = []
+        try:
+            super().request(*given, **more)
+            data = b"".join(self._held)
+        finally:
+            self._held = None
+        self.send(data)
+
+    def send(self, data: Any) -> None:
+        """Now, or with the rest of the request."""
+        if self._held is None:
+            super().send(data)
+        else:
+            self._held.append(data)
+
+
+class _UnixConnection(_PlainConnection):
     """HTTP over a UNIX socket."""
 
     def __init__(self, path: str, timeout_s: float) -> None:

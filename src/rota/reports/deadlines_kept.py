@@ -14,6 +14,7 @@ from rota.model.record import Record
 from rota.model.units import format_duration
 from rota.reports.chart import Axis, Chart, Curve, log_time_axis, share_axis, staircase
 from rota.reports.sample import Sample
+from rota.reports.series import Steps
 from rota.reports.window import Window
 
 
@@ -79,6 +80,23 @@ def _hit(record: Record, submit_s: Floats, due_s: Floats) -> Bools:
     due = np.where(np.isnan(due_s), -np.inf, due_s)
     hit: Bools = np.searchsorted(lost_s, due, "right") > first
     return hit
+
+
+def kept_over_time(sample: Sample, start_s: float) -> Steps | None:
+    """Share of the promises settled so far that were kept, 1 until one is broken; None without promises.
+
+    A promise is settled when its job ends, or when the promised moment passes without that.
+    """
+    made = Promises.of(sample)
+    if not len(made):
+        return None
+    is_one = ~np.isnan(sample.column("promised_s"))
+    ends_s = sample.column("finish_s")[is_one]
+    settled_s = np.where(made.kept, ends_s, np.fmin(ends_s, made.due_s))
+    order = np.argsort(settled_s, kind="stable")
+    shares = np.cumsum(made.kept[order]) / np.arange(1, len(made) + 1)
+    times, last = np.unique(settled_s[order][::-1], return_index=True)
+    return Steps(np.append(start_s, times), np.append(1.0, shares[::-1][last]))
 
 
 def slack_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:

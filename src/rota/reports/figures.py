@@ -22,6 +22,7 @@ from rota.reports.chart import (
     time_axis,
 )
 from rota.reports.clock import clock_of, time_label
+from rota.reports.deadlines_kept import kept_over_time
 from rota.reports.metrics import jct_s, waiting_s
 from rota.reports.occupancy import (
     arrivals_span,
@@ -209,6 +210,22 @@ def _time_curve(record: Record, colour: int, steps: Steps, span: Span, number: i
     bins = binned(steps, span.start_s, span.end_s, number)
     middle = (bins.edges_s[1:] + bins.edges_s[:-1]) / 2 - span.start_s
     return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), not record.ranked)
+
+
+def kept_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
+    """How many of the promises settled so far were kept, over time; None if no policy has promised any."""
+    start_s = common_span(records).start_s
+    noted = [kept_over_time(Sample.of(record, window), start_s) for record in records]
+    shown = [(place, steps) for place, steps in enumerate(noted) if steps is not None]
+    if not shown:
+        return None
+    told = [f"{records[place].policy} {100 * steps.value[-1]:.0f}%" for place, steps in shown]
+    text = f"Promises kept, of those settled so far. In the end: {', '.join(told)}."
+    runs, y = [records[place] for place, _ in shown], share_axis("share of promises kept so far")
+    series = [steps for _, steps in shown]
+    chart = _time_chart("kept", "Promises kept", text, runs, series, y, window, beside=records)
+    curves = zip(chart.curves, shown, strict=True)
+    return replace(chart, curves=tuple(replace(curve, colour=place) for curve, (place, _) in curves))
 
 
 def nodes_chart(records: Sequence[Record], window: Window | None = None) -> Chart:

@@ -109,6 +109,40 @@ def most_connections() -> int:
     return MOST if soft == resource.RLIM_INFINITY else max(LEAST, min(MOST, soft - RESERVED))
 
 
+class JoinedWrites:
+    """A transport on which the head of an answer waits for its body: who reads them is woken once.
+
+    For no longer than this turn of the event loop: a stream's head goes out before its first message.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._head = transport, loop, b""
+
+    def write(self, data: bytes) -> None:
+        """Send it with what waits; a head waits itself."""
+        if not self._head and data.startswith(b"HTTP/1."):
+            self._head = data
+            self._loop.call_soon(self._flush)
+        elif self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Once all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class CountedProtocol(H11Protocol):
     """HTTP/1.1 on a connection that is counted, and closed if it does not say what it wants in time."""
 

@@ -30,7 +30,7 @@ from rota.errors import WorldError
 from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
 from rota.server.auth import ROOT, Peer
-from rota.server.connections import Connections, CountedProtocol, most_connections
+from rota.server.connections import Connections, CountedProtocol, JoinedWrites, most_connections
 
 LOOPBACK = "127.0.0.1"
 PORT_FILE = "controller.port"
@@ -121,7 +121,7 @@ class PeerProtocol(CountedProtocol):
         is_own = peer is not None and peer.uid in (ROOT, os.geteuid())
         if not self.admit(transport, None if is_own else counted, who):
             return
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         # The dictionary is shared by all connections: this one gets its own.
         self.app_state = {**self.app_state, "peer": peer}
 

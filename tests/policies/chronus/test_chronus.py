@@ -259,6 +259,29 @@ def test_why_a_job_waits(jobs, due, says):
     assert reasons[300.0].reasons[row].detail.startswith(says)
 
 
+def test_who_is_ahead_is_told():
+    """B has its lease later; of those without a promise the one with the least left is first."""
+    trace = minutes("A 4x60 B 4x20@1 C 4x40@1 D 4x30@1", [NONE, 100, NONE, NONE])
+    policy = parse_policy(PLAIN).make()
+    loop, _ = prepare(policy, trace, parse_cluster("1x4"), Setting())
+    told = {}
+    decide = policy.decide
+
+    def told_by(snapshot, memory):
+        decision = decide(snapshot, memory)
+        told[snapshot.now] = {
+            row: [trace.jobs.ids[other] for other in decision.ranking.ahead(snapshot, row)]
+            for row in snapshot.waiting.tolist()
+        }
+        return decision
+
+    policy.decide = told_by
+    loop.run(6 * MINUTE_S)
+    ids = trace.jobs.ids
+    last = {ids[row]: ahead for row, ahead in told[300.0].items()}
+    assert last == {"B": ["D", "C"], "C": ["D"], "D": []}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

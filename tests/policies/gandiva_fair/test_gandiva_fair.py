@@ -185,14 +185,21 @@ def test_nobody_moves_twice_within_the_spacing() -> None:
     rng = np.random.default_rng(4)
     jobs = zip(rng.integers(1, 5, 60), rng.integers(100, 4000, 60), rng.integers(0, 9000, 60), strict=True)
     text = " ".join(f"J{number} {gpus}x{run}@{at}" for number, (gpus, run, at) in enumerate(jobs))
-    record = play("gandiva_fair", owned(text, "ab" * 30), "4x4")
-    nodes = pl.col("nodes").list.unique().list.sort().cast(pl.List(pl.Utf8)).list.join(",")
-    frame = record.intervals.with_columns(nodes.alias("where")).sort("job_id", "start_s")
-    was = pl.col("where").shift().over("job_id")
-    moves = frame.filter(was.is_not_null() & (was != pl.col("where")))
-    assert len(moves), "somebody moved"
-    gaps = moves.with_columns(pl.col("start_s").diff().over("job_id").alias("gap"))["gap"].drop_nulls()
-    assert (gaps >= 600.0 - QUANTUM).all()
+    inner, moves = parse_policy("gandiva_fair").make(), dict[int, list[float]]()
+
+    class Watched:
+        needs, levers = inner.needs, inner.levers
+
+        def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+            decision = inner.decide(snapshot, memory)
+            for row, at_s in decision.memory["moved"].items():
+                if moves.setdefault(row, [])[-1:] != [at_s]:
+                    moves[row].append(at_s)
+            return decision
+
+    play_run(Watched(), owned(text, "ab" * 30), parse_cluster("4x4"), Setting())
+    assert any(len(times) > 1 for times in moves.values()), "somebody moved twice"
+    assert all(np.diff(times).min(initial=np.inf) >= 600.0 for times in moves.values())
 
 
 def test_jobs_of_a_lost_server_go_to_another() -> None:
@@ -261,8 +268,8 @@ def test_fast_gpus_that_nobody_is_due_are_used() -> None:
         ((1,), 20, 0.05),
         ((1, 1, 2, 4), 12, 0.05),
         ((1, 1, 1, 2), 40, 0.05),
-        ((4,), 12, 0.05),
-        ((1, 2, 4, 8), 12, 0.12),
+        ((4,), 12, 0.051),  # in steps of a turn of a server, 0.8 % of what a tenant is due in an hour
+        ((1, 2, 4, 8), 12, 0.05),
     ],
     ids=["one GPU", "mixed", "small", "whole servers", "two servers"],
 )
@@ -272,7 +279,7 @@ def test_every_tenant_has_its_share_over_an_hour(
 ) -> None:
     """Stable tenants with gangs of several sizes on eight servers come within 5 % of what tickets say.
 
-    From the third hour on, and within 12 % where gangs need two servers.
+    From the third hour on.
     """
     rng = np.random.default_rng(seed)
     text = " ".join(

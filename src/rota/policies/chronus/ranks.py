@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
+from itertools import takewhile
 from typing import NamedTuple
 
-from rota.policies.chronus.asks import LeaseAsk
+from rota.policies.chronus.asks import LeaseAsk, asks_of
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+from rota.table.occupancy import Occupancy
 
 
 class ServiceRank(IntEnum):
@@ -72,3 +78,29 @@ class Ranks:
         if row in self._refused and self.now + ask.left_s > ask.due_s:
             return ServiceRank.LOWEST, ask.service
         return ServiceRank.SPARE, ask.service
+
+
+class ByRanks:
+    """Who is served before whom when the next slot begins, for those who ask why a job waits."""
+
+    spreads = False
+
+    def __init__(self, book: Book, parameters: ChronusParameters) -> None:
+        self.book, self.parameters = book, parameters
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Those whose class is before that of `row`, or in the same one whose claim is more urgent."""
+        capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
+        asks = asks_of(snapshot, capacity, self.parameters)
+        live = replace(  # some may have ended since it decided
+            self.book,
+            plans={one: leases for one, leases in self.book.plans.items() if one in asks},
+            refused=[one for one in self.book.refused if one in asks],
+        )
+        ordered = Ranks(live, asks, capacity, snapshot.now, self.parameters).ordered()
+        before = takewhile(lambda one: one.row != row, ordered)
+        return [one.row for one in before if not asks[one.row].runs]
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on `scratch`."""
+        return Fitter(snapshot, consolidate)(scratch, row) is not None

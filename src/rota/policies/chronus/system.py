@@ -41,7 +41,7 @@ from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.placing import placed_together
 from rota.policies.chronus.planning import LeasePlanner
 from rota.policies.chronus.profiling import Trials, profiled
-from rota.policies.chronus.ranks import Ranks
+from rota.policies.chronus.ranks import ByRanks, Ranks
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -213,6 +213,7 @@ class Chronus:
             reasons=reasons,
             otherwise=_SLOTS,
             plan_of=lambda row: book.plan_of(row, gpus, lease_s),
+            ranking=ByRanks(book, self.parameters),
         )
 
     def _wake_s(self, snapshot: Snapshot, book: Book, preempted: int) -> float:

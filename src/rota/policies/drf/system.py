@@ -11,7 +11,8 @@ Idea      1. A tenant's share of a resource is what its running jobs hold, over 
           3. A tenant whose job does not fit is skipped, until nothing fits.
 Departs   Jobs of a tenant differ: its next job is the first submitted that fits, not merely the first.
           All GPUs are one resource, whatever their type; a resource that some node has without limit is
-          none.  Tenants are compared as leaves; hierarchies of them are a later paper.
+          none.  Tenants are compared as leaves; hierarchies of them are a later paper.  A weight is for all
+          resources alike; equal incomes (CEEI) are a solver, not a policy.
           The paper leaves ties open: among tenants that hold nothing, the first to come would be served to
           its end where jobs exceed half the cluster.
           The paper does not preempt.  `preempt=yes` adds a rule known from Kubernetes schedulers: a job

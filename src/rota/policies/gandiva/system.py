@@ -17,8 +17,8 @@ Departs   The paper gives rules 1 and 4 in outline; the order of choices is that
           tenth free (the card's), and a kept pair is judged in every turn.  Nobody is moved away from a
           neighbour that does not share his GPUs, and jobs that mind distance are moved like others.
           No job gets GPUs of several servers that would fit on one, so there is no move to restore
-          locality; several servers become one home for a job that needs them.  Other modes are the
-          simplified re-implementations of later papers' simulators: see `artifact.py`.
+          locality; several servers become one home for a job that needs them, be it for cores or memory.
+          Other modes are the simplified re-implementations of later papers' simulators: see `artifact.py`.
 Checked   systems/gandiva.md, examples 1 to 7; Tiresias' simulator (2,396 and 60 jobs) and ElasticFlow's
           (100, 195, 260 and 195 jobs): every job ends at the same second
 """

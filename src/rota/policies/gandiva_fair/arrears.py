@@ -1,48 +1,63 @@
 """Tickets count more for tenants that have long received less than they are due.
 
-Inside a server stride is exact, but gangs that find no room together, and loads that no migration evens out,
+Inside a server stride is exact, but loads that no migration evens out, and gangs that find no room together,
 leave tenants short in the long run.  What a tenant is short of adds up, and is made up by a factor on its
-tickets; who is short of two turns or less is left alone, so that turns stay as stride has them.
+tickets: soon where its jobs are due too little on their servers, slowly where turns have given it less than
+that, for who waits for its next turn is short of one without being treated unfairly.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import NamedTuple
 
-_LEEWAY_S = 120.0
-"""So many seconds of all that it is due a tenant may be short of, or ahead, without its tickets changing:
-turns of gangs take that."""
 _SPEED_S = 600.0
-"""For so many seconds beyond that its tickets count e times as much."""
+"""For so many seconds of all that it is due a tenant's tickets count e times as much, ..."""
+_TURNS = 10.0
+"""... or for so many turns of its largest job, where turns are to blame."""
+_LEEWAY = 1.0
+"""So many turns of its largest job a tenant may be short of, or ahead, without its tickets changing."""
 _MOST = 2.0
 """Tickets count at most so many times more, or less, than they are."""
 
+
+class Standing(NamedTuple):
+    """What a tenant has at one moment, in GPUs."""
+
+    due: float
+    """By its tickets."""
+    placed: float
+    """The sum of what its jobs are due on the servers they belong to."""
+    held: float
+    turn_s: float
+    """Seconds of all that it is due that one turn of its largest job takes."""
+
+
 Arrears = list[float]
-"""What a tenant is short of, in seconds of all that it is due; and the factor on its tickets."""
+"""What a tenant is short of, as the logarithm of a factor, and the factor for what is beyond turns."""
 
 
 def after(
-    before: Mapping[int, Sequence[float]], received: Mapping[int, Sequence[float]], elapsed_s: float
+    before: Mapping[int, Arrears], stood: Mapping[int, Standing], elapsed_s: float
 ) -> dict[int, Arrears]:
-    """The arrears of tenants after `elapsed_s` seconds in which they had (GPUs held, GPUs due).
+    """The arrears of tenants after `elapsed_s` seconds in which they stood so.
 
     Only proportions count: what gangs leave idle everybody is short of.
     """
-    held = sum(has for has, _ in received.values())
-    due = sum(is_due for _, is_due in received.values())
-    if not held or not due:
+    due, placed, held = (sum(one[at] for one in stood.values()) for at in range(3))
+    if not due or not placed or not held:
         return {tenant: list(arrears) for tenant, arrears in before.items()}
-    return {
-        tenant: _one(before.get(tenant, (0.0, 1.0)), 1.0 - (has / held) / (is_due / due), elapsed_s)
-        for tenant, (has, is_due) in received.items()
-        if is_due
-    }
-
-
-def _one(before: Sequence[float], short: float, elapsed_s: float) -> Arrears:
-    """Arrears of a tenant that was `short` of such a part of what it was due."""
-    most_s = _LEEWAY_S + _SPEED_S * math.log(_MOST)  # nothing is owed that could not be made up
-    owed_s = min(max(before[0] + max(short, -1.0) * elapsed_s, -most_s), most_s)
-    beyond_s = math.copysign(max(abs(owed_s) - _LEEWAY_S, 0.0), owed_s)
-    return [owed_s, math.exp(beyond_s / _SPEED_S)]
+    arrears = {}
+    for tenant, one in stood.items():
+        if one.due:
+            part, place, has = one.due / due, one.placed / placed, one.held / held
+            by_places, by_turns = max(1.0 - place / part, -1.0), max((place - has) / part, -1.0)
+            slow_s = max(_SPEED_S, _TURNS * one.turn_s)
+            owed = before.get(tenant, [0.0, 1.0])[0]
+            owed += elapsed_s * (by_places / _SPEED_S + by_turns / slow_s)
+            leeway = _LEEWAY * one.turn_s / slow_s
+            most = leeway + math.log(_MOST)  # nothing is owed that could not be made up
+            owed = min(max(owed, -most), most)
+            arrears[tenant] = [owed, math.exp(math.copysign(max(abs(owed) - leeway, 0.0), owed))]
+    return arrears

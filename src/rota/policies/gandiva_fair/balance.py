@@ -83,8 +83,8 @@ def to_fewer_tickets(
         crowded = [node for node in nodes if servers.has_turns(node)]
         if not crowded:
             return
-        source = max(crowded, key=lambda node: (servers.load(node), -node))
-        target = min(nodes, key=lambda node: (servers.load(node), node))
+        source = max(crowded, key=lambda node: (_rounded(servers.load(node)), -node))
+        target = min(nodes, key=lambda node: (_rounded(servers.load(node)), node))
         if servers.load(source) <= (1.0 + theta) * servers.load(target) + EPSILON:
             return
         row = _best_move(servers, source, target, movable)
@@ -99,11 +99,16 @@ def _best_move(servers: Servers, source: int, target: int, movable: Movable) -> 
     best = (most - fewest - EPSILON, math.inf, -1)
     for row in servers.small(source):
         due = servers.due(row)
-        gap = abs(most - due / servers.gpus[source] - fewest - due / servers.gpus[target])
+        gap = _rounded(abs(most - due / servers.gpus[source] - fewest - due / servers.gpus[target]))
         choice = (gap, movable.demand[row], row)
-        if gap < best[0] and movable.may_be_on(row, target, servers) and movable.rested(row):
+        if choice < best and movable.may_be_on(row, target, servers) and movable.rested(row):
             best = choice
     return best[2]
+
+
+def _rounded(load: float) -> float:
+    """The order in which something was added up must not decide between two that are alike."""
+    return round(load, 9)
 
 
 def to_other_type(

@@ -7,8 +7,8 @@ Memory    `parts`    per job, GPUs by node: the servers it belongs to
           `due`      per job where jobs take turns, GPUs it is due on its servers
           `ran`      per server with big jobs, GPUs that its small jobs hold and GPUs that they are due
           `moved`    per job, when it last went to another server
-          `tenants`  per tenant while jobs take turns, GPUs it holds and GPUs it is due
-          `arrears`  per tenant, the part of that it is short of, and the factor on its tickets for it
+          `tenants`  per tenant while jobs take turns, how it stands (`arrears.Standing`)
+          `arrears`  per tenant, what it is short of, and the factor on its tickets for it
           `counted_s`, `ends_s`   when turns were last counted, and end of the turn
 """
 
@@ -91,7 +91,7 @@ class FairDecision:
         self.turns.count(self.live)
         self._follow_jobs()
         servers, newcomers = self._servers(), self._newcomers()
-        factors = {tenant: factor for tenant, (_, factor) in self.memory["arrears"].items()}
+        factors = {tenant: factor for tenant, (*_, factor) in self.memory["arrears"].items()}
         due = self._division.shares(self.p, factors)
         for row in newcomers:
             self._settle(servers, row, due)
@@ -200,8 +200,9 @@ class FairDecision:
 
     def _count_arrears(self) -> None:
         """Who has received less than its part counts for more."""
+        stood = {tenant: arrears.Standing(*one) for tenant, one in self.memory["tenants"].items()}
         elapsed_s = self.now - self.memory["counted_s"]
-        self.memory["arrears"] = arrears.after(self.memory["arrears"], self.memory["tenants"], elapsed_s)
+        self.memory["arrears"] = arrears.after(self.memory["arrears"], stood, elapsed_s)
 
     def _note_tenants(self, grants: Iterable[Grant], leaving: Iterable[int]) -> None:
         """Remember what tenants hold, and what they are due, while anybody takes turns."""
@@ -210,10 +211,17 @@ class FairDecision:
             return
         runs = self.snapshot.grants.keys() - set(leaving) | {grant.job for grant in grants}
         due = self._division.shares(self.p, {}).totals()
-        held = dict.fromkeys(due, 0.0)
-        for row in runs & self.memory["parts"].keys():
-            held[self._tenant(row)] += self.grounds.demand[row]
-        self.memory["tenants"] = {tenant: [held[tenant], due[tenant]] for tenant in due}
+        placed, held, turn_s = (dict.fromkeys(due, 0.0) for _ in range(3))
+        for row in self.memory["parts"]:
+            tenant, demand = self._tenant(row), self.grounds.demand[row]
+            now = demand if row in runs else 0.0
+            own = self.memory["due"].get(row)
+            placed[tenant] += now if own is None else own
+            held[tenant] += now
+            turn_s[tenant] = max(turn_s[tenant], self.p.quantum * demand / max(due[tenant], LEAST))
+        self.memory["tenants"] = {
+            tenant: [due[tenant], placed[tenant], held[tenant], turn_s[tenant]] for tenant in due
+        }
 
     def _hand_out(self, servers: Servers, due: TenantShares) -> None:
         """Divide what tenants are due of a type among their jobs there."""

@@ -11,6 +11,7 @@ from rota.model.reasons import Code, Constraint, names_of
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.received import has_run
 from rota.table.occupancy import Occupancy
 
 _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
@@ -60,11 +61,9 @@ class ByTurns:
         where = names_of([nodes[node] for node in sorted(self.parts.get(row, ()))])
         share = f"is to have {100 * min(self.due[row] / wanted, 1.0):.0f}% of the time"
         share += f" on {where}" if where else ""
-        lived_s = snapshot.now - jobs.submit_s.item(row)
-        if lived_s <= 0.0:
-            return f"{share}, by its tenant's tickets"
-        ran = min(jobs.ran_s(row) / lived_s, 1.0)
-        return f"{share}, by its tenant's tickets, and has run {100 * ran:.0f}% of it since it came"
+        share += ", by its tenant's tickets"
+        had = has_run(snapshot, row, "of it")
+        return f"{share}, and {had}" if had else share
 
     def _place(self, row: int) -> tuple[float, int]:
         return self.passed.get(row, 0.0), row

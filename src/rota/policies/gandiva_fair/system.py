@@ -18,7 +18,7 @@ Departs   The paper was not at hand: see systems/gandiva_fair.md for what is our
           nobody falls behind for want of it.  Fast GPUs that nobody is due are exchanged for slow ones
           first, one for one.  Tickets of a tenant that is short in the long run count up to twice as much.
           Jobs are placed on a type by what their tenant is due; a part of a GPU below half a job is not
-          realised.  A gang that a server can feed with CPU only in part is not spread for its sake.
+          realised.  A gang that some servers can feed whole is not spread over others for its sake.
           Nobody is packed: `gandiva` has that.
 Checked   systems/gandiva_fair.md, worked examples 1 to 9; nobody loses by trading, as a property
 """

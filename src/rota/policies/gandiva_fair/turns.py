@@ -24,7 +24,8 @@ from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON
 
 _LEAD = 10.0
-"""Quanta that somebody may be ahead of the last: what nobody else could use is not held against it longer."""
+"""Turns that somebody may be ahead of the last, each as long as the slowest takes to come to one: what nobody
+else could use is not held against it longer."""
 
 
 class StrideTurns:
@@ -109,8 +110,9 @@ class StrideTurns:
         """Everybody on the server has a pass, not far ahead of the last."""
         rows = servers.small(node)
         least = min((self.passed[row] for row in rows if row in self.passed), default=0.0)
+        most = least + _LEAD * max(map(self._stride, rows), default=1.0)
         for row in rows:
-            self.passed[row] = min(self.passed.get(row, least), least + _LEAD)
+            self.passed[row] = min(self.passed.get(row, least), most)
         bigs = servers.big(node)
         if not bigs:
             self.entries.pop(node, None)
@@ -119,7 +121,14 @@ class StrideTurns:
         least = min([*entries, *([self.entries[node]] if node in self.entries else [])], default=0.0)
         for row in bigs:
             self.passed.setdefault(row, least)
-        self.entries[node] = min(self.entries.get(node, least), least + _LEAD)
+        held, due = self.memory["ran"].get(node, (0.0, 1.0))
+        most = least + _LEAD * max(1.0, held / max(due, EPSILON), *map(self._stride, bigs))
+        self.entries[node] = min(self.entries.get(node, least), most)
+
+    def _stride(self, row: int) -> float:
+        """By how much a turn advances `row`, as far as is known what it is due."""
+        due: float = self.memory["due"].get(row, math.inf)
+        return max(self._demand(row) / max(due, EPSILON), 1.0)
 
     def _gang(self, row: int) -> StrideGang:
         return StrideGang(self.passed[row], self._demand(row), row)

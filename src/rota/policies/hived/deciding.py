@@ -226,7 +226,10 @@ class Deciding:
         """Why `row` can never run."""
         vc, gpus = self.requests.vc_of(row), self.requests.jobs.gpus.item(row)
         whose = "no kind of node" if vc == "*" else f"tenant {vc}"
-        return f"asks for {gpus} GPUs; {whose} has no cells that could ever hold them together"
+        why = f"asks for {gpus} GPUs; {whose} has no cells that could ever hold them together"
+        if not self.requests.is_guaranteed(row) or gpus > self.snapshot.cluster.gpus:
+            return why
+        return f"{why}; of kind opportunistic it would run on GPUs that their owners do not use"
 
     # -- the others --------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from typing import Generic, Protocol
 
 from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Gang, Physical, ancestor
 
+MOST_TRIES = 10_000
+"""Ways in which one gang is tried to be put on nodes."""
 TOO_FEW = "its cells have too few GPUs free"
 ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
 ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
@@ -69,7 +71,10 @@ class Packing(Generic[AnyCell]):
     def _nodes_for(
         self, gang: Gang, order: Sequence[int], priority: int, suggested: GangNodes | None
     ) -> list[AnyCell] | str:
-        """A node for each pod, the smallest first; greedily, and never back."""
+        """A node for each pod, the smallest first; greedily, and if that finds none by trying.
+
+        The published code never goes back.
+        """
         least = gang.pods[order[0]]
         nodes = self.nodes if self.keeps_order else [n for n in self.nodes if n.free_for(priority) >= least]
         nodes = sorted(nodes, key=lambda node: self._rank(node, gang, suggested))
@@ -87,7 +92,12 @@ class Packing(Generic[AnyCell]):
                 picked.append(node)
                 if len(picked) == len(order):
                     return picked
-        return TOO_FEW
+        if self.keeps_order or len(set(gang.pods)) == 1:  # of equal pods as many fit one way as another
+            return TOO_FEW
+        good = [node for node in nodes if not _is_bad(node) and _is_suggested(node, suggested)]
+        rooms = [min(node.free_for(priority), gang.most_per_node) for node in good]
+        places = places_of([gang.pods[pod] for pod in reversed(order)], rooms)
+        return TOO_FEW if places is None else [good[place] for place in reversed(places)]
 
     def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
         """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
@@ -97,6 +107,41 @@ class Packing(Generic[AnyCell]):
             own = node.used.get(OPPORTUNISTIC, 0)
             used, higher = own, used - own
         return _is_bad(node), not _is_suggested(node, suggested), -used, higher
+
+
+def places_of(pods: Sequence[int], rooms: list[int]) -> list[int] | None:
+    """A place among `rooms` for each of `pods`, which come largest first; None if none is found.
+
+    All ways are tried, early rooms first, but for `MOST_TRIES`.
+    """
+    for size in set(pods):
+        if sum(room // size for room in rooms) < sum(pod >= size for pod in pods):
+            return None
+    places: list[int] = []
+    tries = 0
+
+    def place_next() -> bool:
+        nonlocal tries
+        if len(places) == len(pods):
+            return True
+        pod = pods[len(places)]
+        is_alike = bool(places) and pods[len(places) - 1] == pod
+        tried = set[int]()
+        for at in range(places[-1] if is_alike else 0, len(rooms)):
+            room = rooms[at]
+            if room < pod or room in tried or tries > MOST_TRIES:
+                continue
+            tried.add(room)
+            tries += 1
+            places.append(at)
+            rooms[at] -= pod
+            if place_next():
+                return True
+            rooms[at] += pod
+            places.pop()
+        return False
+
+    return places if place_next() else None
 
 
 def _served_by(node: AnyCell) -> Physical | None:

@@ -11,6 +11,7 @@ from rota.model.reasons import Code, Constraint, names_of
 from rota.model.units import format_duration, plural
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.received import has_run
 from rota.table.occupancy import Occupancy
 
 _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
@@ -55,12 +56,12 @@ class PlanTurns:
         if not len(place):  # it came after the plan was made
             return Constraint(Code.ROUND, provided=left_s)
         runs = row in self._now_run
-        words = [self._planned(int(place[0]), left_s, runs=runs)]
+        words = [self._planned(int(place[0]), left_s, runs=runs), has_run(snapshot, row)]
         if not runs:
             ids = snapshot.jobs.table.ids
             before = names_of([ids[other] for other in self._now_run])
             words.append(f"before it in this round: {before}" if before else "nobody runs in this round")
-        return Constraint(Code.TURN, float(runs), left_s, "; ".join(words))
+        return Constraint(Code.TURN, float(runs), left_s, "; ".join(filter(None, words)))
 
     def _planned(self, place: int, left_s: float, *, runs: bool) -> str:
         """`is planned for 6 of the next 19 rounds, from 4m on`."""

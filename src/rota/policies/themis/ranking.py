@@ -13,6 +13,7 @@ from rota.policies.themis.apps import App, Estimates, Holds, rho_at_best
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.received import has_run
 from rota.table.occupancy import Occupancy
 
 
@@ -88,7 +89,7 @@ class LeaseTurns:
         if snapshot.gpus_of[row] == 0 or (row not in self._told and row not in self.until):
             return None
         runs = row in snapshot.grants
-        words = [self._fairness(row), _received(snapshot, row)]
+        words = [self._fairness(row), has_run(snapshot, row)]
         words += self._own_lease(snapshot, row) if runs else self._leases(snapshot, row)
         return Constraint(Code.TURN, float(runs), math.nan, "; ".join(word for word in words if word))
 
@@ -129,15 +130,6 @@ class LeaseTurns:
     def _names(self, snapshot: Snapshot, rows: Sequence[int]) -> str:
         ids = snapshot.jobs.table.ids
         return listed(names_of([str(ids[row]) for row in rows])) if rows else ""
-
-
-def _received(snapshot: Snapshot, row: int) -> str:
-    """`has run 40% of the time since it came`; nothing of a job that has just come."""
-    jobs = snapshot.jobs
-    lived_s = snapshot.now - jobs.submit_s.item(row)
-    if lived_s <= 0.0:
-        return ""
-    return f"has run {100 * min(jobs.ran_s(row) / lived_s, 1.0):.0f}% of the time since it came"
 
 
 def _for(seconds: float) -> str:

@@ -49,12 +49,18 @@ class RoundTurns:
         mine = np.flatnonzero((self.books.later == row) | (self.books.earlier == row))
         if not len(mine) or self.books.is_new[mine].all():
             return Constraint(Code.ROUND, provided=left_s)
-        has_turn = bool((self.books.ran == row).any())
+        has_turn = self._has_turn(snapshot, row)
         words = [self._fractions(snapshot, mine)]
         if not has_turn:
             before = self._before(snapshot, mine)
             words.append(f"before it in this round: {before}" if before else "its turn is not in this round")
         return Constraint(Code.TURN, float(has_turn), left_s, "; ".join(words))
+
+    def _has_turn(self, snapshot: Snapshot, row: int) -> bool:
+        """True if it runs in this round: as was decided, or later as it came, for a cluster may refuse."""
+        if snapshot.now > self.books.began_s:
+            return row in snapshot.grants
+        return bool((self.books.ran == row).any())
 
     def _fractions(self, snapshot: Snapshot, mine: Ints) -> str:
         """`is to have 75% of its time on V100 and 25% on K80, and has had 60% and 10% in the last 10m`."""
@@ -78,6 +84,8 @@ class RoundTurns:
         """Seconds of the present round on each type, which the books do not have yet."""
         books, so_far = self.books, np.zeros(len(self.books.total_s))
         for later, earlier in zip(books.later[mine].tolist(), books.earlier[mine].tolist(), strict=True):
+            if not self._has_turn(snapshot, later):
+                continue
             ran = np.flatnonzero((books.ran[:, 0] == later) & (books.ran[:, 1] == earlier))
             for kind in books.ran_type[ran].tolist():
                 so_far[kind] += max(snapshot.now - books.began_s, 0.0)
