@@ -13,7 +13,7 @@ from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_c
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard.check import Breach, check, is_plainly_sound
+from rota.scheduler.guard.check import Breach, change_hands, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
@@ -397,7 +397,7 @@ class Loop:
         changes: list[Change] = []
         out = put_out(state, decision, self.world) if state.special and decision.grants else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
-        exchanges = self._exchanges(decision)
+        exchanges = self._is_plain and self._may_exchange and change_hands(state, decision)
         for row in decision.preempt:
             state.count_preemption(row)
             grant = self._stop(row, _PREEMPTED, _PENDING, frees=not exchanges)
@@ -449,16 +449,16 @@ class Loop:
             self.recorder.offered(row, offer)
         self.world.offer(offers)
 
-    def _exchanges(self, decision: Decision) -> bool:
-        """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
-        if not (decision.preempt and self._is_plain and self._may_exchange):
-            return False
-        return all(grant.share == 1.0 and grant.job not in self.state.grants for grant in decision.grants)
-
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
-        """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""
-        self.state.exchange([change.old for change in changes if change.old is not None], grants)
-        changes += [Change(grant.job, None, grant) for grant in grants]
+        """All `grants` are starts or moves; devices that are left and taken at once just change hands."""
+        state = self.state
+        come = [grant for grant in grants if grant.job not in state.grants]
+        moves = [grant for grant in grants if grant.job in state.grants]
+        for grant in moves:
+            self._record_change(grant)
+            changes.append(Change(grant.job, state.move(grant), grant))
+        state.exchange([change.old for change in changes if change.old is not None], come, moves)
+        changes += [Change(grant.job, None, grant) for grant in come]
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

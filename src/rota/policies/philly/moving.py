@@ -44,9 +44,11 @@ class MovingDecision(PhillyDecision):
     def _bring_together(self) -> int:
         """Move gangs onto the fewest nodes, first come first; the nodes on which they have left something."""
         left = 0
-        for row in sorted(self.snapshot.grants):
-            grant = self.snapshot.grants[row]
-            if len(grant.devices) < 2 or not self._may_move(row) or not self._is_spread(grant):
+        if not self.scratch.free.total:
+            return left
+        gangs = [(row, grant) for row, grant in self.snapshot.grants.items() if len(grant.devices) > 1]
+        for row, grant in sorted(gangs):
+            if not self._is_spread(grant) or not self._may_move(row):
                 continue
             self.scratch.release(grant)
             nodes = self._candidates_among(self.scratch.free, row, Locality.FEWEST_NODES)
