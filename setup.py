@@ -44,6 +44,7 @@ HOT = [
     "src/rota/scheduler/stages/alarms.py",
     "src/rota/scheduler/stages/grounds.py",
     "src/rota/scheduler/stages/round_places.py",
+    "src/rota/scheduler/stages/round_demand.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
     "src/rota/policies/elasticflow/backward.py",

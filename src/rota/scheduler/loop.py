@@ -13,7 +13,7 @@ from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_c
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard.check import Breach, check, is_plainly_sound
+from rota.scheduler.guard.check import Breach, change_hands, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
@@ -399,7 +399,7 @@ class Loop:
     def _adopt(self, decision: Decision) -> None:
         """Make the state what the decision says: release first, then acquire."""
         state = self.state
-        exchanges = self._exchanges(decision)
+        exchanges = self._is_plain and self._may_exchange and change_hands(state, decision)
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         if exchanges and self._swap(decision):
@@ -457,18 +457,13 @@ class Loop:
             self.recorder.offered(row, offer)
         self.world.offer(offers)
 
-    def _exchanges(self, decision: Decision) -> bool:
-        """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
-        if not (decision.preempt and self._is_plain and self._may_exchange):
-            return False
-        held = self.state.grants
-        return all(grant[2] == 1.0 and grant[0] not in held for grant in decision.grants)
-
     def _swap(self, decision: Decision) -> bool:
-        """Carry out such a decision at one stroke, if the world can, and nobody was there to be measured."""
+        """Carry out such a decision at one stroke, if nobody moves or was measured, and the world can."""
         state, gone = self.state, decision.preempt
         held, starts_s = state.grants, [state.held_since_s(row) for row in gone]
-        if any(held[row][7] is _NOT_A_RUN for row in gone):
+        if any(grant[0] in held for grant in decision.grants) or any(
+            held[row][7] is _NOT_A_RUN for row in gone
+        ):
             return False
         if not self.world.swap(gone, decision.grants, decision.leave):
             return False
@@ -477,9 +472,15 @@ class Loop:
         return True
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
-        """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""
-        self.state.exchange([change.old for change in changes if change.old is not None], grants)
-        changes += [Change(grant.job, None, grant) for grant in grants]
+        """All `grants` are starts or moves; devices that are left and taken at once just change hands."""
+        state = self.state
+        come = [grant for grant in grants if grant.job not in state.grants]
+        moves = [grant for grant in grants if grant.job in state.grants]
+        for grant in moves:
+            self._record_change(grant)
+            changes.append(Change(grant.job, state.move(grant), grant))
+        state.exchange([change.old for change in changes if change.old is not None], come, moves)
+        changes += [Change(grant.job, None, grant) for grant in come]
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

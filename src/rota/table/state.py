@@ -294,14 +294,11 @@ class State:
             preemptions_of[row] += 1
             phase_of[row] = _PENDING
 
-    def exchange(self, gone: Sequence[Grant], come: Sequence[Grant]) -> None:
-        """Jobs that have just stopped held `gone`; `come` begin now, some on the same devices.
-
-        All are whole devices for each job alone.
-        """
+    def exchange(self, gone: Sequence[Grant], come: Sequence[Grant], moved: Sequence[Grant] = ()) -> None:
+        """Jobs that stopped or moved held `gone`, whole devices; `come` begin, `moved` are noted (`move`)."""
         for grant in come:
             self._start(grant)
-        self.occupancy.exchange(gone, come)
+        self.occupancy.exchange(gone, [*moved, *come])
 
     def _start(self, grant: Grant) -> None:
         """As `start`; who holds its devices is for the caller to say."""
@@ -323,15 +320,22 @@ class State:
     def change(self, grant: Grant) -> Grant:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
         row, old = grant.job, self.grants[grant.job]
-        self.log.append(row)
         if old.devices == grant.devices and old.node == grant.node:
+            self.log.append(row)
             self._claim(grant)
             return old
+        self.move(grant)
+        self.occupancy.hold(grant)
+        return old
+
+    def move(self, grant: Grant) -> Grant:
+        """As `change`, to other devices; who holds those is for the caller to say."""
+        row, old = grant.job, self.grants[grant.job]
+        self.log.append(row)
         self._accrue(row, self.now)
         self._placed_of[row] = self.now
         self._moves_of[row] += 1
         self._take(grant)
-        self.occupancy.hold(grant)
         return old
 
     def _claim(self, grant: Grant) -> None:

@@ -18,7 +18,7 @@ from rota.scheduler.guard.shapes import check_shape
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 
-__all__ = ["RULES", "Breach", "check", "is_plainly_sound"]
+__all__ = ["RULES", "Breach", "change_hands", "check", "is_plainly_sound"]
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
@@ -64,6 +64,20 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
             return False
         freed.update(old[1])
     return _are_fresh(state, decision.grants, freed)
+
+
+def change_hands(state: State, decision: Decision) -> bool:
+    """True if a plainly sound decision lets jobs leave whole devices, or move, and begin on whole ones."""
+    moves = False
+    for grant in decision.grants:
+        if grant.share != 1.0:
+            return False
+        old = state.grants.get(grant.job)
+        if old is not None:
+            if old.devices == grant.devices:
+                return False
+            moves = True
+    return moves or (bool(decision.preempt) and bool(decision.grants))
 
 
 def _are_fresh(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:

@@ -105,6 +105,7 @@ class SimulatedWorld:
         self.abilities = Abilities(trace.jobs, self.progress, can or {})
         self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self.abilities.lacking
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
+        self._lasting: Callable[[int, Grant], float] | None = getattr(self.speed, "lasting", None)
         self._failures = trace.truth.failures
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
@@ -291,7 +292,7 @@ class SimulatedWorld:
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         now, progress, overlap = self.state.now, self.progress, self._overlap
-        gpus_of, sharers = self.state.gpus_of, self.state.occupancy.sharers
+        gpus_of, sharers, lasting = self.state.gpus_of, self.state.occupancy.sharers, self._lasting
         for change in changes:
             new, row = change.new, change.row
             if new is None:
@@ -320,9 +321,13 @@ class SimulatedWorld:
             ):
                 rate, until_work, until_s = 1.0, math.inf, math.inf
             else:
-                if change.old is None or change.old.devices != new.devices:
+                if self._company and (change.old is None or change.old.devices != new.devices):
                     self._company.pop(row, None)
-                rate, until_work, until_s = self._pace(row, new)
+                rate, until_work, until_s = math.nan, math.inf, math.inf
+                if lasting is not None and not sharers and overlap is None:
+                    rate = lasting(row, new)
+                if rate != rate:
+                    rate, until_work, until_s = self._pace(row, new)
             if sharers:
                 self._dirty.update(self._heeding(new))
             if rate != 1.0 or since != now:
