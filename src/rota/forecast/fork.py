@@ -59,7 +59,7 @@ class ForkRecorder:
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         self.starts.setdefault(grant.job, start_s)
 
-    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
+    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
         for grant, start_s in zip(grants, starts_s, strict=True):
             self.starts.setdefault(grant.job, start_s)
 

@@ -24,7 +24,7 @@ from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Re
 from rota.table.state import Phase, State
 
 # Looking a member up on its class costs more than the comparison it is for.
-_PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
+_PENDING, _FAILED, _PREEMPTED, _MIGRATED = Phase.PENDING, How.FAILED, How.PREEMPTED, How.MIGRATED
 _PROFILED, _NOT_A_RUN = int(Event.PROFILE), Purpose.PROFILE
 _END, _IDLE = int(Event.END), int(Event.IDLE)
 _HASTE = 50.0
@@ -41,8 +41,8 @@ class Recorder(Protocol):
         """A stretch of holding the same is over."""
         ...
 
-    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
-        """`grants`, held since `starts_s`, are preempted now at no cost: as many intervals."""
+    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
+        """`grants`, held since `starts_s`, are left now, all by `how` and at no cost: as many intervals."""
         ...
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
@@ -458,16 +458,28 @@ class Loop:
         self.world.offer(offers)
 
     def _swap(self, decision: Decision) -> bool:
-        """Carry out such a decision at one stroke, if nobody moves or was measured, and the world can."""
-        state, gone = self.state, decision.preempt
-        held, starts_s = state.grants, [state.held_since_s(row) for row in gone]
-        if any(grant[0] in held for grant in decision.grants) or any(
-            held[row][7] is _NOT_A_RUN for row in gone
-        ):
+        """Carry out such a decision at one stroke, if nobody was measured or resized, and the world can."""
+        state, gone, come = self.state, decision.preempt, decision.grants
+        held = state.grants
+        for row in gone:
+            if held[row][7] is _NOT_A_RUN:
+                return False
+        moved = list[int]()
+        for grant in come:
+            old = held.get(grant[0])
+            if old is not None:
+                if old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1]):
+                    return False
+                moved.append(grant[0])
+        if not self.world.swap(gone, come, decision.leave):
             return False
-        if not self.world.swap(gone, decision.grants, decision.leave):
-            return False
-        self.recorder.preempted(state.swap(gone, decision.grants), starts_s, state.now)
+        starts_s = [state.held_since_s(row) for row in gone]
+        moved_s = [state.held_since_s(row) for row in moved]
+        left = state.swap(gone, come)
+        if gone:
+            self.recorder.exchanged(left[: len(gone)], starts_s, state.now, _PREEMPTED)
+        if moved:
+            self.recorder.exchanged(left[len(gone) :], moved_s, state.now, _MIGRATED)
         self._noted = len(state.log)  # of those who stopped and began nobody waits for the first time
         return True
 

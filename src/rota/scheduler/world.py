@@ -175,10 +175,11 @@ class World(Protocol):
         ...
 
     def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        """Carry out at one stroke that the running `gone` are preempted and `come`, which wait, begin.
+        """Carry out at one stroke that the running `gone` are preempted, and others begin or move.
 
-        All are whole devices for each job alone.  False if nothing has been done: the world has to be told
-        by `stopped` and `apply`.  The state does not show it yet.
+        What they `come` to are whole devices for each alone, as many as it asks for; who moves had as many.
+        False if nothing has been done: the world has to be told by `stopped` and `apply`.  The state does not
+        show it yet.
         """
         ...
 

@@ -59,9 +59,9 @@ class StepRecorder:
             )
         )
 
-    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
+    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
         for grant, start_s in zip(grants, starts_s, strict=True):
-            self.interval(grant, start_s, now, How.PREEMPTED, Lost())
+            self.interval(grant, start_s, now, how, Lost())
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """Reasons are derived when somebody asks."""

@@ -106,16 +106,21 @@ class Progress:
         self._rate_cells[row] = rate
         self._since_cells[row] = since
 
-    def swap(self, gone: Sequence[Any], come: Sequence[Any], now: float) -> None:
-        """`gone` stand still from `now` on; `come`, which stood still, do a second's work in a second."""
+    def swap(self, gone: Sequence[Any], come: Sequence[Any], rates: Sequence[Any], now: float) -> None:
+        """`gone` stand still from `now` on; `come`, whether they stood still or not, work at `rates`."""
         base_of, rate_of, since_of = self._base_cells, self._rate_cells, self._since_cells
         for row in gone:
             elapsed: float = now - since_of[row]
             if elapsed > 0.0:
                 base_of[row] += rate_of[row] * elapsed
             rate_of[row] = 0.0
-        for row in come:
-            rate_of[row] = 1.0
+        for row, rate in zip(come, rates, strict=True):
+            before: float = rate_of[row]
+            if before != 0.0:
+                worked: float = now - since_of[row]
+                if worked > 0.0:
+                    base_of[row] += before * worked
+            rate_of[row] = rate
             since_of[row] = now
 
     def pace(self, row: int, rate: float, since: float, now: float) -> None:

@@ -247,14 +247,20 @@ class State:
         self.occupancy.hold(grant)
 
     def swap(self, gone: Sequence[Any], come: Sequence[Grant]) -> list[Grant]:
-        """The running `gone` are preempted and `come`, which waited, begin, some on the same devices.
+        """The running `gone` are preempted; others begin on `come`, or move there, some to the same devices.
 
-        All are whole devices for each job alone.  Returns what was held.
+        All are whole devices for each job alone.  Returns what was held, by `gone` first.
         """
         grants, log, now = self.grants, self.log, self.now
         held = [grants.pop(row) for row in gone]
-        begun: list[Any] = [grant[0] for grant in come]
+        begun = list[Any]()
+        moved = list[Any]()
+        for grant in come:
+            (moved if grant[0] in grants else begun).append(grant[0])
+        held += [grants[row] for row in moved]
         self._preempt(gone)
+        for row in moved:
+            self._accrue(row, now)
         self.running.exchange(gone, begun)
         self.waiting.exchange(begun, gone)
         gpus_of, gpus = self.gpus_of, self.waiting_gpus
@@ -265,19 +271,23 @@ class State:
         for grant in come:
             row = grant[0]
             count = gpus_of[row]
-            gpus -= count
-            grants[row] = grant
-            phase_of[row] = _RUNNING
-            starts: int = starts_of[row] + 1
-            starts_of[row] = starts
-            if starts == 1:
-                self.first_start_s[row] = now
-            else:
+            if row in grants:
                 moves_of[row] += 1
+            else:
+                gpus -= count
+                phase_of[row] = _RUNNING
+                starts: int = starts_of[row] + 1
+                starts_of[row] = starts
+                if starts == 1:
+                    self.first_start_s[row] = now
+                else:
+                    moves_of[row] += 1
+            grants[row] = grant
             placed_of[row] = since_of[row] = now
             rate_of[row] = float(count)
         self.waiting_gpus = gpus
         log += gone
+        log += moved
         log += begun
         self.occupancy.exchange(held, come)
         return held

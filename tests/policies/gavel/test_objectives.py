@@ -149,6 +149,24 @@ def test_the_authors_give_equal_parts_while_somebody_has_done_more_than_there_is
     assert (shares.fractions.ravel().tolist() == [0.5, 0.5]) == (not solves)
 
 
+@pytest.mark.parametrize("tie", TIES)
+@pytest.mark.parametrize("objective", ["max_min", "hierarchy"])
+@pytest.mark.parametrize(
+    ("weights", "shares"), [([1, 0], [1, 0]), ([0, 3], [0, 1]), ([0, 0], [0.5, 0.5]), ([0, 1e-9], [0, 1])]
+)
+def test_weight_0_is_served_behind_all_others(objective, tie, weights, shares):
+    """On one GPU it waits; if nobody has any weight all are alike; where there is room it runs all the time,
+    unless the tie is silent about who is above the least share."""
+    is_silent = objective == "max_min" and tie is TieRule.INTERIOR
+    for capacity, expected in ((1, shares),) if is_silent else ((1, shares), (2, [1, 1])):
+        problem = asked(objective, [[1], [1]], capacity=[capacity], tie=tie)
+        problem.__dict__.pop("weights")
+        problem.__dict__["tenants"] = ["", ""]
+        problem.snapshot.jobs.weight = np.array(weights, dtype=float)
+        time = OBJECTIVES[problem.parameters.objective](problem).fractions.ravel()
+        assert time == pytest.approx(expected, abs=2e-6 if capacity == 1 else 1e-3)
+
+
 HALVES = (Tenant("a", weight=1.0), Tenant("b", weight=2.0))
 
 
@@ -175,9 +193,19 @@ def test_hierarchy_with_fifo_inside(gpus, shares, tie):
     assert _hierarchy(gpus, "aaabbb", Inside.FIFO, tie) == pytest.approx(shares, abs=2e-3)
 
 
-def _hierarchy(gpus, tenants, inside, tie):
+@pytest.mark.parametrize("inside", [Inside.FAIRNESS, Inside.FIFO])
+def test_tenants_without_jobs_take_nothing_from_the_others(inside):
+    """Neither one that is configured and has none, nor one that nobody configured and has one."""
+    more = (*HALVES, Tenant("idle", weight=50.0))
+    for tie in TIES:
+        alone = _hierarchy(2, "aaabb", inside, tie)
+        assert _hierarchy(2, "aaabb", inside, tie, more) == pytest.approx(alone, abs=1e-9)
+    assert _hierarchy(2, "abc", Inside.FAIRNESS, TieRule.SUM, more) == pytest.approx([0.5, 1, 0.5], rel=1e-3)
+
+
+def _hierarchy(gpus, tenants, inside, tie, configured=HALVES):
     problem = asked(
-        "hierarchy", [[1]] * len(tenants), capacity=[gpus], tenants=HALVES, inside=inside, tie=tie
+        "hierarchy", [[1]] * len(tenants), capacity=[gpus], tenants=configured, inside=inside, tie=tie
     )
     problem.__dict__["tenants"] = list(tenants)
     return OBJECTIVES[GavelObjective.HIERARCHY](problem).fractions.ravel()

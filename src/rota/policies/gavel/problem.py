@@ -54,10 +54,11 @@ class GavelProblem:
 
     @cached_property
     def weights(self) -> Floats:
-        """Above 0: who has next to none is served behind all others; if nobody has any, all are alike."""
+        """Parts of the largest, above 0: who has next to none is served behind all others; if nobody has any,
+        all are alike."""
         column: Floats = self.snapshot.jobs.weight[self.rows]
         most = float(column.max(initial=0.0))
-        return np.maximum(column, _LEAST_WEIGHT * most) if most > 0.0 else np.ones_like(column)
+        return np.maximum(column / most, _LEAST_WEIGHT) if most > 0.0 else np.ones_like(column)
 
     @cached_property
     def work_left(self) -> Floats:

@@ -135,11 +135,16 @@ class Books:
         """Which of those that ran are still entries, and at which place."""
         return _places(self.later, self.earlier, self.ran[:, 0], self.ran[:, 1])
 
-    def credit(self, time_s: Floats, known: Bools, place: Ints) -> None:
+    def credit(self, time_s: Floats, known: Bools, place: Ints, *, all_known: bool) -> None:
         """`time_s` was received by those that ran, whether they still live (`where_ran`) or not."""
-        self.total_s = self.total_s.copy()
-        np.add.at(self.total_s, self.ran_type, time_s)  # one by one, in their order
-        self.received_s[place[known], self.ran_type[known]] += time_s[known]  # each ran once
+        kinds = self.ran_type
+        total_s = self.total_s.tolist()
+        for kind, seconds in zip(kinds.tolist(), time_s.tolist(), strict=True):
+            total_s[kind] += seconds
+        self.total_s = np.array(total_s)
+        if not all_known:
+            place, kinds, time_s = place[known], kinds[known], time_s[known]
+        self.received_s[place, kinds] += time_s  # each ran once
 
     def reset(
         self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False, owed_s: float = 0.0

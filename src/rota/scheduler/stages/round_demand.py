@@ -85,11 +85,12 @@ class DemandingJobs:
         changed = snapshot.changes(self._cursor)
         self.is_quiet = changed is not None and not changed
         known, waits, grants = self._all, snapshot.waits, snapshot.grants
-        if (
-            self._rows is None
-            or changed is None
-            or any((row in grants or waits(row)) != (row in known) for row in changed)
-        ):
+        is_news = self._rows is None or changed is None
+        for row in changed or ():
+            if is_news or (row in grants or waits(row)) != (row in known):
+                is_news = True
+                break
+        if is_news or self._rows is None:
             rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
             asks = snapshot.jobs.gpus[rows] > 0
             self._all, self._rows, self.has_idle = set(rows.tolist()), rows[asks], not asks.all()

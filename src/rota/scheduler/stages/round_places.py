@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.model.grants import Grant, Role
+from rota.model.whole import whole_grant
 from rota.scheduler.decision import Decision
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -91,31 +92,41 @@ def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None
     """The same where `_is_plain`, on an index of free devices alone; None if somebody shares or has parts."""
     jobs, grants, gpus_of = snapshot.jobs.table, snapshot.grants, snapshot.gpus_of
     free, node_sets = snapshot.occupancy.free, snapshot.occupancy.node_sets
+    of_type, node_of, share_of = node_sets.of_type, free.node_of, jobs.gpu_share
     stays: set[int] = set()
     starts: list[tuple[int, int, int]] = []
-    for later, earlier, kind in picks:
+    for pick in picks:
+        later, earlier, kind = pick[0], pick[1], pick[2]
+        if earlier != ALONE:
+            return None
         held = grants.get(later)
-        devices = held.devices if held is not None and earlier == ALONE else ()
-        if devices and node_sets.of_type[kind] >> free.node_of[devices[0]] & 1:
-            stays.add(later)
-            continue
-        if earlier != ALONE or jobs.gpu_share.item(later) != 1.0:
+        if held is not None:
+            devices = held[1]
+            if devices and of_type[kind] >> node_of[devices[0]] & 1:
+                stays.add(later)
+                continue
+        if share_of.item(later) != 1.0:
             return None
         starts.append((-gpus_of[later], later, kind))
-    moving = sorted([row for row, grant in grants.items() if row not in stays and grant.devices])
+    moving = sorted([row for row, grant in grants.items() if row not in stays and grant[1]])
     if not starts:
         return Decision({}, [], moving)
     starts.sort()
     free = free.copy()
     for row in moving:
-        free.put_all(grants[row].devices)
+        free.put_all(grants[row][1])
     come: list[Grant] = []
     placed: set[int] = set()
+    accepted: dict[int, list[int]] = {}
+    types_of, names = jobs.gpu_types, jobs.type_names
     for less, row, kind in starts:
-        nodes = node_sets.accepted(jobs.gpu_types.item(row), jobs.type_names)[kind]
-        taken = consolidate(free, -less, nodes)
+        wanted: int = types_of.item(row)
+        nodes = accepted.get(wanted)
+        if nodes is None:
+            nodes = accepted[wanted] = node_sets.accepted(wanted, names)
+        taken = consolidate(free, -less, nodes[kind])
         if taken is not None:
-            come.append(Grant(row, taken))
+            come.append(whole_grant(row, taken))
             placed.add(row)
     return Decision({}, come, [row for row in moving if row not in placed])
 

@@ -15,6 +15,7 @@ from rota.model.units import format_duration
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.stages.round_books import Books
+from rota.scheduler.targets import Targets
 from rota.solvers.division import ALONE
 from rota.table.occupancy import Occupancy
 
@@ -109,3 +110,18 @@ class RoundTurns:
                 if row != ALONE:
                     urgency[row] = max(urgency.get(row, 0.0), value)
         return urgency
+
+
+def targets_of(books: Books) -> Targets:
+    """The part of its time that each job is to run, on all types together, alone and beside others."""
+    later, earlier, fraction = books.later, books.earlier, books.fraction
+
+    def by_row() -> dict[int, float]:
+        parts: dict[int, float] = {}
+        for members in (later, earlier):
+            for row, part in zip(members.tolist(), fraction.sum(axis=1).tolist(), strict=True):
+                if row != ALONE:
+                    parts[row] = parts.get(row, 0.0) + part
+        return parts
+
+    return Targets(by_row)

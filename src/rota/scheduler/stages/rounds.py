@@ -25,13 +25,13 @@ from rota.scheduler.stages.place import consolidate, lowest
 from rota.scheduler.stages.round_books import Books, Shares, of_one_size
 from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
-from rota.scheduler.stages.round_turns import RoundTurns
-from rota.scheduler.targets import PART_OF_TIME, Targets
+from rota.scheduler.stages.round_turns import RoundTurns, targets_of
+from rota.scheduler.targets import PART_OF_TIME
 from rota.solvers.division import ALONE, alone
 from rota.table.occupancy import EPSILON
 
 ROUND = Event.ROUND
-
+_ROUND_OR_IDLE = ROUND | Event.IDLE
 
 Fractions = Callable[[Snapshot, RoundDemand, Memory], Floats | Shares]
 """What fraction of its time each of at least one job, [job, type], or each entry should spend on each type.
@@ -122,7 +122,7 @@ class Rounds:
         decision.memory = vars(books)
         decision.wake = self._wake(snapshot, books)
         decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
-        decision.targets, decision.target = _targets(books), PART_OF_TIME
+        decision.targets, decision.target = targets_of(books), PART_OF_TIME
         return decision
 
     def _shares(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Shares:
@@ -149,7 +149,7 @@ class Rounds:
             if places is None or not places.is_of(books):
                 places = self._places = _Places(books)
             received = self._received_s(snapshot, books, demand, alone=places.alone)
-            books.credit(received, places.known, places.place)
+            books.credit(received, places.known, places.place, all_known=places.all_known)
             if self.turns.by_work and not received.all():
                 books.is_stale = True  # a round in which a job does nothing has failed, and is news
 
@@ -192,10 +192,11 @@ class Rounds:
     def _mark(self, snapshot: Snapshot, books: Books, picks: list[Pick], decision: Decision) -> None:
         """Remember who runs in this round, and how far each is."""
         stopped, held = set(decision.preempt), snapshot.grants
-        begun = {grant.job for grant in decision.grants}
-        ran = sorted([p for p in picks if p.later in begun or (p.later in held and p.later not in stopped)])
+        begun = {grant[0] for grant in decision.grants}
+        ran = sorted([p for p in picks if p[0] in begun or (p[0] in held and p[0] not in stopped)])
         if ran != self._ran or len(ran) != len(books.ran):
-            columns = np.array(ran, dtype=np.int64).reshape(-1, 3)
+            flat = [field for pick in ran for field in pick]
+            columns = np.array(flat, dtype=np.int64).reshape(-1, 3)
             books.ran, books.ran_type = columns[:, :2].copy(), columns[:, 2].copy()
             self._ran = ran
         self._mark_again(snapshot, books)
@@ -220,11 +221,12 @@ class Rounds:
             return anyhow
         orders: list[list[int]] = np.lexsort((queue.less, queue.owed, -books.priority().T)).tolist()
         gpus, later, earlier, is_new = queue.gpus, queue.later, queue.earlier, queue.is_new
+        reserve = self.turns.reserve
         taken: set[int] = set()
         picks: list[Pick] = []
         jobs = len(demand.rows)
         for kind in types:
-            able, room = queue.able[kind], left[kind] + EPSILON
+            able, room, made = queue.able[kind], left[kind] + EPSILON, queue.picks[kind]
             for i in orders[kind]:
                 if room <= 2.0 * EPSILON or len(taken) == jobs:
                     break
@@ -234,8 +236,11 @@ class Rounds:
                 if earlier[i] != ALONE:
                     taken.add(earlier[i])
                 room -= gpus[i]
-                if not (self.turns.reserve and is_new[i]):
-                    picks.append(Pick(later[i], earlier[i], kind))
+                if not (reserve and is_new[i]):
+                    pick = made[i]
+                    if pick is None:
+                        pick = made[i] = Pick(later[i], earlier[i], kind)
+                    picks.append(pick)
         return picks
 
     def _types(self, snapshot: Snapshot, round_number: int) -> list[int]:
@@ -287,7 +292,7 @@ class Rounds:
         A round in which all have ended is over.
         """
         if len(books.ran):
-            return Wake(snapshot.now + self.turns.round_s, ROUND if self.turns.waits else ROUND | Event.IDLE)
+            return Wake(snapshot.now + self.turns.round_s, ROUND if self.turns.waits else _ROUND_OR_IDLE)
         again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
 
@@ -298,27 +303,13 @@ class _Places:
     def __init__(self, books: Books) -> None:
         self._of = books.later, books.earlier, books.ran
         self.known, self.place = books.where_ran()
+        self.all_known = bool(self.known.all())
         self.alone = bool((books.ran[:, 1] == ALONE).all())
         """True if nobody shared."""
 
     def is_of(self, books: Books) -> bool:
         later, earlier, ran = self._of
         return later is books.later and earlier is books.earlier and ran is books.ran
-
-
-def _targets(books: Books) -> Targets:
-    """The part of its time that each job is to run, on all types together, alone and beside others."""
-    later, earlier, fraction = books.later, books.earlier, books.fraction
-
-    def by_row() -> dict[int, float]:
-        parts: dict[int, float] = {}
-        for members in (later, earlier):
-            for row, part in zip(members.tolist(), fraction.sum(axis=1).tolist(), strict=True):
-                if row != ALONE:
-                    parts[row] = parts.get(row, 0.0) + part
-        return parts
-
-    return Targets(by_row)
 
 
 class _Queue:
@@ -336,6 +327,8 @@ class _Queue:
         self.is_new: list[bool] = books.is_new.tolist()
         self.less = -books.fraction.T
         self.owed = -books.deficit_s.T
+        self.picks: list[list[Pick | None]] = [[None] * len(self.later) for _ in self.able]
+        """Those made so far, by type and entry: most run many rounds."""
         self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
         """By the order of the types."""
 

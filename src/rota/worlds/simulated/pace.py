@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -24,3 +25,8 @@ class At(NamedTuple):
     now: float
     company_s: float
     """Moment since which these neighbours, or nobody, have been beside it on these devices."""
+
+
+Rebase = Callable[[int, float, float], tuple[float, float] | None]
+"""What a speed model may say of a row at the end of a round, given the work that is done and that there is in
+all: both anew, for models whose unit of work changes with progress (Shockwave); None leaves them."""

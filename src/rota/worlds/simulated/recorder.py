@@ -50,8 +50,8 @@ class RunRecorder:
         if self._done is not None:
             self.done.append(self._done(grant.job, end_s))
 
-    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
-        ends = repeat(now), repeat(How.PREEMPTED), repeat(_NOTHING)
+    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
+        ends = repeat(now), repeat(how), repeat(_NOTHING)
         self.intervals += zip(grants, starts_s, *ends, strict=False)
         if self._done is not None:
             self.done += [self._done(grant.job, now) for grant in grants]

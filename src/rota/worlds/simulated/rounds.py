@@ -15,7 +15,7 @@ that leaves every job waiting is asked again at an arrival, or at the moment it 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from mypy_extensions import mypyc_attr
@@ -27,6 +27,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
 from rota.worlds.simulated.attempt_targets import AttemptTargets
+from rota.worlds.simulated.pace import Rebase
 from rota.worlds.simulated.semantics import Charge, Finish, RoundEnds, Work, round_s_of
 from rota.worlds.simulated.world import SimulatedWorld
 
@@ -41,12 +42,6 @@ _CAPACITY, _TIMER, _ROUND = int(Event.CAPACITY), int(Event.TIMER), int(Event.ROU
 
 _MOST_EMPTY = 10
 """So many rounds in a row in which nobody works are over at once, where work may be counted anew after."""
-
-Rebase = Callable[[int, float, float], tuple[float, float] | None]
-"""What a speed model may say of a row at the end of a round, given the work that is done and that there is in
-all: both anew, for models whose unit of work changes with progress (Shockwave); None leaves them."""
-
-
 _ROUNDING = 1e-9
 """Iterations by which a division may miss a whole number of them."""
 _FEW = 64
@@ -81,6 +76,14 @@ class RoundWorld(SimulatedWorld):
         self._step = self._steps()
         """Work of one iteration of each row, where work is counted in anything else; None if in
         iterations."""
+
+    def _swaps(self) -> bool:
+        return type(self) is RoundWorld
+
+    def _enter_all(self, gone: Sequence[int], come: Sequence[int], rates: Sequence[float]) -> None:
+        """A round works out its own finishes; no such rate ends."""
+        if self._changing:
+            self._changing.difference_update(come)
 
     def _steps(self) -> Floats | None:
         """Seconds of an iteration, where the trace states both; a second, where it does not."""

@@ -26,9 +26,13 @@ from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.trace import Trace
+from rota.model.units import format_duration
 from rota.scheduler.stages.resize import feasible_counts
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
+
+_LONGEST_S = 10 * 365 * 86400.0
+"""Nobody's job takes so long alone."""
 
 
 class ThroughputSpeed:
@@ -58,6 +62,7 @@ class ThroughputSpeed:
         self.iterations = iterations_of(trace)
         self.per_s = self.rates.max(axis=1)
         alone_s = self.iterations / self.per_s
+        self._refuse_endless(trace, cluster)
         knowledge: dict[Knowledge, Provider] = {
             **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: given_throughput(self.rates),
@@ -69,6 +74,21 @@ class ThroughputSpeed:
             pairs = pairs_table(table.pairs, sized, self.rates, cluster.type_names)
             knowledge[Knowledge.PAIRS] = Given(Knowledge.PAIRS, pairs)
         self.knowledge: Mapping[Knowledge, Provider] = knowledge
+
+    def _refuse_endless(self, trace: Trace, cluster: Cluster) -> None:
+        """A rate at which a job would take a life is a slip of units, and rounds would not end."""
+        fits = trace.jobs.gpus[:, None] <= np.bincount(cluster.device_type, minlength=len(self.type_names))
+        best = np.where(fits, self.rates, 0.0).max(axis=1, initial=0.0)
+        length_s = np.divide(self.iterations, best, out=np.zeros(len(trace)), where=best > 0.0)
+        if not (length_s > _LONGEST_S).any():
+            return
+        row = int(length_s.argmax())
+        raise InputError.at(
+            f"job {trace.jobs.ids[row]} would take {format_duration(length_s.item(row))} at "
+            f"{best.item(row):.6g} iterations a second, the most that {self._name(row)} does here",
+            file=self.table.source,
+            expected=f"rates at which a job ends within {format_duration(_LONGEST_S)}",
+        )
 
     def _no_larger_than_measured(self, jobs: JobTable) -> JobTable:
         """`jobs`, of which those of several sizes grow no larger than was measured."""

@@ -147,17 +147,17 @@ class SimulatedWorld:
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
         self._may_swap = (
-            type(self) is SimulatedWorld
-            and self._plain_speed
-            and self._loses_nothing
-            and self._overlap is None
-            and not self.abilities.late
+            self._swaps() and self._loses_nothing and self._overlap is None and not self.abilities.late
         )
-        """True if jobs may leave and begin at one stroke: each works at once, and nothing is lost."""
+        """True if jobs may leave, move and begin at one stroke: each works at once, and nothing is lost."""
         self._begin()
 
     def _begin(self) -> None:
         """For worlds with other rules of time: what they keep besides."""
+
+    def _swaps(self) -> bool:
+        """True if jobs come to devices here in no other way than in `swap`."""
+        return type(self) is SimulatedWorld
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -352,13 +352,39 @@ class SimulatedWorld:
             return False
         if self.state.occupancy.sharers:
             return False
+        rates = self._rates_on(come)
+        if rates is None:
+            return False
+        rows = [grant[0] for grant in come]
+        self.progress.swap(gone, rows, rates, self.state.now)
+        self._enter_all(gone, rows, rates)
+        return True
+
+    def _rates_on(self, come: Sequence[Grant]) -> list[float] | None:
+        """The rate of each job alone on whole devices, which nothing ends; None if there is more to it."""
+        if self._plain_speed:
+            return [1.0] * len(come)
+        lasting, rates = self._lasting, list[float]()
+        if lasting is None:
+            return None
+        for grant in come:
+            rate = lasting(grant[0], grant)
+            if rate != rate:
+                return None
+            rates.append(rate)
+        self.progress.steady = False
+        if self._company:
+            for grant in come:
+                self._company.pop(grant[0], None)
+        return rates
+
+    def _enter_all(self, gone: Sequence[int], come: Sequence[int], rates: Sequence[float]) -> None:
+        """Enter the moments at which `come` end, which work at `rates` from now on; `gone` end no more."""
         now, version = self.state.now, self._version
-        self.progress.swap(gone, [grant[0] for grant in come], now)
         for row in gone:
             version[row] += 1
-        for grant in come:
-            self._schedule(grant[0], 1.0, now)
-        return True
+        for row, rate in zip(come, rates, strict=True):
+            self._schedule(row, rate, now)
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         for row, offer in offers.items():
