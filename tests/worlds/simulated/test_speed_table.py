@@ -120,6 +120,25 @@ def test_table_provides_what_it_knows():
     assert speed.knowledge[Knowledge.DURATION].known().tolist() == [25.0, 10.0]
 
 
+@pytest.mark.parametrize(
+    ("text", "cluster", "is_refused"),
+    [
+        ("A 1x100", "1x1:V100,1x2:k80", False),  # the fast one has room
+        ("A 1x100", "1x2:k80", True),
+        ("B 2x100", "1x1:V100,1x2:k80", True),  # it has none for two
+    ],
+)
+def test_a_rate_at_which_a_job_takes_longer_than_anybody_lives_is_refused(text, cluster, is_refused):
+    """In rounds of minutes such a run would not end."""
+    rates = {("w", "v100", 1): 4.0, ("w", "v100", 2): 7.0, ("w", "k80", 1): 1e-7, ("w", "k80", 2): 1e-7}
+    made = _trace(text), parse_cluster(cluster), ThroughputTable.build(rates)
+    if is_refused:
+        with pytest.raises(InputError, match=rf"job {text[0]} would take .* at 1e-07 iterations a second"):
+            ThroughputSpeed(*made)
+    else:
+        ThroughputSpeed(*made)
+
+
 def test_missing_iterations_are_refused():
     with pytest.raises(InputError, match="job A states no iterations"):
         ThroughputSpeed(trace_of("A 1x1", workload=0, workload_names=("w",)), MIXED, TABLE)

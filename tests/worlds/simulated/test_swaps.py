@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from play import trace_of
+from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
+from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.restore import stored
@@ -15,10 +19,26 @@ from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting, prepare
+from rota.worlds.simulated.semantics import semantics
+from rota.worlds.simulated.speed_table import ThroughputSpeed
 from rota.worlds.simulated.world import SimulatedWorld
 
 CLUSTER = parse_cluster("3x4")
 TRACE = generate(120, seed=3, load=1.5, cluster=CLUSTER)
+MIXED = parse_cluster("6x1:V100,6x1:k80")
+
+
+def mixed_trace() -> Trace:
+    """Jobs of one workload that take hours."""
+    rng = np.random.default_rng(5)
+    jobs = [
+        f"{n} {gpus}x{rng.integers(2_000, 60_000)}@{n * 700}" for n, gpus in enumerate([1, 2, 1, 4, 1] * 6)
+    ]
+    trace = trace_of(" ".join(jobs), workload=0, workload_names=("w",))
+    return replace(trace, truth=Truth.build(np.full(len(trace), np.nan), iterations=trace.truth.duration_s))
+
+
+MIXED_TRACE = mixed_trace()
 
 
 def run_on(policy: str, trace: Trace, *, swaps: bool, until_s: float) -> tuple[Loop, RunRecorder]:
@@ -41,6 +61,30 @@ def test_at_one_stroke_as_one_by_one(policy: str) -> None:
         assert (heard.ends, heard.reasons) == (said.ends, said.reasons)
         assert sum(interval[3] == "preempted" for interval in heard.intervals) > 5
         assert contents(one) == contents(other)
+
+
+@pytest.mark.parametrize("timing", ["exact", "gavel"])
+@pytest.mark.parametrize("policy", ["gavel:objective=isolated,aware=no", "gavel:pairs=yes", "gavel"])
+def test_who_moves_at_one_stroke_as_one_by_one(policy: str, timing: str) -> None:
+    """In both worlds, at rates from a table: by type, and beside each other, where no stroke is possible."""
+    table = ThroughputTable.build(
+        {("w", "v100", gpus): 4.0 * gpus for gpus in (1, 2, 4)}
+        | {("w", "k80", gpus): gpus for gpus in (1, 2, 4)},
+        pairs={("v100", ("w", 1), ("w", 1)): (3.0, 3.0), ("k80", ("w", 1), ("w", 1)): (0.9, 0.9)},
+    )
+    setting = Setting(semantics=semantics(timing), speed=ThroughputSpeed(MIXED_TRACE, MIXED, table))
+    loops = []
+    for swaps in (True, False):
+        loop, recorder = prepare(parse_policy(policy).make(), MIXED_TRACE, MIXED, setting)
+        assert isinstance(loop.world, SimulatedWorld)
+        assert loop.world._may_swap, "nothing costs anything here"
+        loop.world._may_swap = swaps
+        loop.run()
+        loops.append((loop, recorder))
+    (one, heard), (other, said) = loops
+    assert heard.intervals == said.intervals
+    assert sum(interval[3] == "migrated" for interval in heard.intervals) > 5
+    assert contents(one) == contents(other)
 
 
 def contents(loop: Loop) -> dict[str, Any]:
