@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rota.model.tenants import Tenant, Tenants
 from rota.policies.gavel import entries as entries_module
+from rota.policies.gavel import hierarchy as hierarchy_module
 from rota.policies.gavel.entries import entries
 from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside, TieRule
 from rota.policies.gavel.problem import GavelProblem, seen_rates
@@ -201,6 +202,17 @@ def test_tenants_without_jobs_take_nothing_from_the_others(inside):
         alone = _hierarchy(2, "aaabb", inside, tie)
         assert _hierarchy(2, "aaabb", inside, tie, more) == pytest.approx(alone, abs=1e-9)
     assert _hierarchy(2, "abc", Inside.FAIRNESS, TieRule.SUM, more) == pytest.approx([0.5, 1, 0.5], rel=1e-3)
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_levels_above_the_last_that_is_told_apart_go_by_the_tie(tie, monkeypatch):
+    """The lowest stands: b has all its time, nobody of a is below 1/3, and no GPU stays idle under a tie that
+    looks at sums."""
+    monkeypatch.setattr(hierarchy_module, "MOST_LEVELS", 1)
+    shares = _hierarchy(4, "aaabb", Inside.FAIRNESS, tie)
+    assert shares[3:] == pytest.approx([1, 1], rel=1e-3)
+    assert min(shares[:3]) >= 1 / 3 - 1e-3
+    assert tie is not TieRule.SUM or sum(shares) == pytest.approx(4, rel=1e-3)
 
 
 def _hierarchy(gpus, tenants, inside, tie, configured=HALVES):

@@ -22,6 +22,10 @@ _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
 
 
+MOST_LEVELS = 1000
+"""So many levels are told apart, the lowest, each a program: among 2,000 jobs there are 664."""
+
+
 @dataclass(frozen=True)
 class _Water:
     """The jobs of the division, of which one may stand for several that are alike."""
@@ -68,15 +72,15 @@ def hierarchy(problem: GavelProblem) -> Shares:
 
     Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
     be exceeded without somebody falling, and something to spare if it can (strict complementarity).  Where
-    so many shares are fixed that a further level cannot be told from rounding, those so far stand; what is
-    left then goes by the tie.
+    so many shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
+    so far stand; what is left then goes by the tie.
     """
     water = _water(problem)
     division, tie = water.division, problem.parameters.best_tie
     shares, frozen = np.zeros(len(division.counts)), np.zeros(len(division.counts), dtype=bool)
     objective = Objective(np.zeros(division.size), 1.0)
     inner: Answer | None = None
-    while True:
+    for _ in range(MOST_LEVELS):
         slope = water.slope(frozen)
         demands = DemandRows(water.gains, water.least(shares), slope * division.counts)
         try:
@@ -95,6 +99,7 @@ def hierarchy(problem: GavelProblem) -> Shares:
         frozen |= stuck
         if frozen.all() or not stuck.any():
             break
+    assert inner is not None
     chosen = inner if tie is Tie.INTERIOR else optimal(best(division, objective, reached, tie))
     return problem.entries.shares(division.fractions(chosen.columns))
 
