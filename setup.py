@@ -19,6 +19,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import LinkError
 
 HOT = [
+    "src/rota/model/whole.py",
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
     "src/rota/table/progress.py",
@@ -43,7 +44,9 @@ HOT = [
     "src/rota/scheduler/stages/alarms.py",
     "src/rota/scheduler/stages/grounds.py",
     "src/rota/scheduler/stages/round_places.py",
+    "src/rota/scheduler/stages/round_demand.py",
     "src/rota/scheduler/stages/rounds.py",
+    "src/rota/scheduler/stages/runners.py",
     "src/rota/policies/elasticflow/backward.py",
     "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
@@ -58,6 +61,8 @@ HOT = [
     "src/rota/policies/gandiva/node_sets.py",
     "src/rota/policies/gandiva/set_grants.py",
     "src/rota/policies/gandiva/artifact.py",
+    "src/rota/policies/gandiva/growth.py",
+    "src/rota/policies/gandiva/pairing.py",
     "src/rota/policies/gandiva/decision.py",
     "src/rota/policies/philly/locality.py",
     "src/rota/policies/philly/gang.py",
@@ -65,6 +70,7 @@ HOT = [
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
+    "src/rota/policies/philly/kept.py",
     "src/rota/policies/philly/moving.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",

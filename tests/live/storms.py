@@ -57,7 +57,7 @@ class Scene:
     """Agents come over lines that can be cut."""
     postgres: bool = False
     small_disk: str = ""
-    """Size of the file system that the controller's state lies on; none of its own if empty."""
+    """Size of the file system that all state lies on; none of its own if empty."""
     watchers: int = 0
     """So many look at the dashboard's stream, and hardly read."""
 
@@ -70,7 +70,7 @@ SCENES = {
     "frozen": Scene({"freeze": 12, "kill": 6}, nodes=2, lost_after_s=LOST_AFTER_S),
     "strangers": Scene({"stranger": 12, "kill": 8}, nodes=2, over_tcp=True),
     "watchers": Scene({"kill": 12}, watchers=300),
-    "disk": Scene({"fill_disk": 3, "read_only": 2, "kill": 10}, small_disk="48m"),
+    "disk": Scene({"fill_disk": 4, "kill": 10}, small_disk="48m"),
     "all": Scene(
         {"kill": 15, "restart_store": 2, "step_clock": 6, "cut": 8, "freeze": 6, "stranger": 4},
         nodes=3,
@@ -322,20 +322,6 @@ def trouble_fill_disk(storm: Storm) -> None:
     time.sleep(storm.chooser.uniform(0.5, 3.0))
     filler.unlink()
     storm.done["disk full"] += 1
-
-
-def trouble_read_only(storm: Storm) -> None:
-    """The controller's file system can be read only, as after an error of the disk."""
-    assert storm.disk is not None
-    remounted = subprocess.run(
-        ["mount", "-o", "remount,ro", str(storm.disk)], capture_output=True, check=False
-    )
-    if remounted.returncode:  # somebody writes just now
-        storm.done["not read-only"] += 1
-        return
-    time.sleep(storm.chooser.uniform(0.5, 3.0))
-    subprocess.run(["mount", "-o", "remount,rw", str(storm.disk)], check=True)
-    storm.done["disk read-only"] += 1
 
 
 TROUBLES: dict[str, Callable[[Storm], None]] = {

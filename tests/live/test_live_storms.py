@@ -36,7 +36,7 @@ def test_a_storm(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> N
         disk = (
             stack.enter_context(small_disk(tmp_path / "disk", scene.small_disk)) if scene.small_disk else None
         )
-        live = stack.enter_context(Fleet(tmp_path / "cluster", scene, **settings))
+        live = stack.enter_context(Fleet((disk or tmp_path) / "cluster", scene, **settings))
         watchers = stack.enter_context(Watchers(live, scene.watchers))
         storm = Storm(live, StormLoad(live, tmp_path / "evidence", chooser), chooser, store, disk)
         storm.run()

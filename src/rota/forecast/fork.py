@@ -59,6 +59,10 @@ class ForkRecorder:
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         self.starts.setdefault(grant.job, start_s)
 
+    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
+        for grant, start_s in zip(grants, starts_s, strict=True):
+            self.starts.setdefault(grant.job, start_s)
+
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None: ...
 
     def offered(self, row: int, offer: Offer) -> None: ...

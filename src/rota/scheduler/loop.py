@@ -13,7 +13,7 @@ from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_c
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard.check import Breach, check, is_plainly_sound
+from rota.scheduler.guard.check import Breach, change_hands, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
@@ -39,6 +39,10 @@ class Recorder(Protocol):
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         """A stretch of holding the same is over."""
+        ...
+
+    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
+        """`grants`, held since `starts_s`, are preempted now at no cost: as many intervals."""
         ...
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
@@ -236,7 +240,7 @@ class Loop:
         if frees:
             state.free(row)
         grant = state.stop(row, phase, end)
-        if grant.purpose is _NOT_A_RUN:
+        if grant[7] is _NOT_A_RUN:
             self._profiled = True
         self.recorder.interval(grant, start, end, how, lost)
         if phase is not _PENDING:
@@ -314,7 +318,8 @@ class Loop:
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
             return self._check(self.state, decision)
-        moves = any(grant.job in self.state.grants for grant in decision.grants)
+        held = self.state.grants
+        moves = any(grant[0] in held for grant in decision.grants)
         if moves or decision.preempt or self.rules is not None:
             return self._check_further(self.state, decision)
         return ()
@@ -386,7 +391,7 @@ class Loop:
             return
         waiting = state.waiting
         fresh = [row for row in state.log[begin:] if not state.has_started(row) and row in waiting]
-        started = {grant.job for grant in decision.grants} if fresh else ()
+        started = {grant[0] for grant in decision.grants} if fresh else ()
         for row in fresh:
             if row not in started:
                 self.recorder.waits(snapshot, decision, row)
@@ -394,10 +399,15 @@ class Loop:
     def _adopt(self, decision: Decision) -> None:
         """Make the state what the decision says: release first, then acquire."""
         state = self.state
+        exchanges = self._is_plain and self._may_exchange and change_hands(state, decision)
+        if decision.reservations is not None:
+            state.reservations = tuple(decision.reservations)
+        if exchanges and self._swap(decision):
+            return
         changes: list[Change] = []
-        out = put_out(state, decision, self.world) if state.special and decision.grants else ()
+        limited = state.special and decision.grants and not self._is_plain  # else nobody asks for memory
+        out = put_out(state, decision, self.world) if limited else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
-        exchanges = self._exchanges(decision)
         for row in decision.preempt:
             state.count_preemption(row)
             grant = self._stop(row, _PREEMPTED, _PENDING, frees=not exchanges)
@@ -409,8 +419,6 @@ class Loop:
                 self._remove(row, Phase.REJECTED if is_refused else Phase.CANCELLED, why, changes)
         if decision.offers:
             self._offer(decision.offers)
-        if decision.reservations is not None:
-            state.reservations = tuple(decision.reservations)
         if exchanges:
             self._exchange(decision.grants, changes)
         elif decision.grants:
@@ -449,21 +457,35 @@ class Loop:
             self.recorder.offered(row, offer)
         self.world.offer(offers)
 
-    def _exchanges(self, decision: Decision) -> bool:
-        """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
-        if not (decision.preempt and self._is_plain and self._may_exchange):
+    def _swap(self, decision: Decision) -> bool:
+        """Carry out such a decision at one stroke, if nobody moves or was measured, and the world can."""
+        state, gone = self.state, decision.preempt
+        held, starts_s = state.grants, [state.held_since_s(row) for row in gone]
+        if any(grant[0] in held for grant in decision.grants) or any(
+            held[row][7] is _NOT_A_RUN for row in gone
+        ):
             return False
-        return all(grant.share == 1.0 and grant.job not in self.state.grants for grant in decision.grants)
+        if not self.world.swap(gone, decision.grants, decision.leave):
+            return False
+        self.recorder.preempted(state.swap(gone, decision.grants), starts_s, state.now)
+        self._noted = len(state.log)  # of those who stopped and began nobody waits for the first time
+        return True
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
-        """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""
-        self.state.exchange([change.old for change in changes if change.old is not None], grants)
-        changes += [Change(grant.job, None, grant) for grant in grants]
+        """All `grants` are starts or moves; devices that are left and taken at once just change hands."""
+        state = self.state
+        come = [grant for grant in grants if grant.job not in state.grants]
+        moves = [grant for grant in grants if grant.job in state.grants]
+        for grant in moves:
+            self._record_change(grant)
+            changes.append(Change(grant.job, state.move(grant), grant))
+        state.exchange([change.old for change in changes if change.old is not None], come, moves)
+        changes += [Change(grant.job, None, grant) for grant in come]
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""
         state = self.state
-        moves = [grant for grant in grants if grant.job in state.grants]
+        moves = [grant for grant in grants if grant[0] in state.grants]
         if moves:
             moves = [grant for grant in moves if state.grants[grant.job] != grant]
             moves = self._adjust(moves, changes)
@@ -472,9 +494,9 @@ class Loop:
                 state.free(grant.job)
             changes += [Change(grant.job, state.change(grant), grant) for grant in moves]
         for grant in grants:
-            if grant.job not in state.grants:
+            if grant[0] not in state.grants:
                 state.start(grant)
-                changes.append(Change(grant.job, None, grant))
+                changes.append(Change(grant[0], None, grant))
 
     def _adjust(self, grants: Sequence[Grant], changes: list[Change]) -> list[Grant]:
         """Those of `grants` that claim something else; the others are in nobody's way, and adjusted."""

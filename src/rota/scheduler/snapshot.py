@@ -153,6 +153,11 @@ class Snapshot:
         return self._state.plain
 
     @property
+    def is_bare(self) -> bool:
+        """True if nobody has a quota, nothing is reserved, no device is shared and none is down."""
+        return self._state.is_bare and not self._state.reservations
+
+    @property
     def uniform(self) -> bool:
         """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
         return self._state.uniform

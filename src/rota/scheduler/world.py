@@ -174,6 +174,14 @@ class World(Protocol):
         """The attempt of `row` is over: settle its progress; it goes on if it is only adjusted."""
         ...
 
+    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
+        """Carry out at one stroke that the running `gone` are preempted and `come`, which wait, begin.
+
+        All are whole devices for each job alone.  False if nothing has been done: the world has to be told
+        by `stopped` and `apply`.  The state does not show it yet.
+        """
+        ...
+
     def observed(self) -> Sequence[Observation]:
         """What was seen of running jobs since this was last asked.
 

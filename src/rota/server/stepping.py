@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rota.model.grants import LIMITS, Grant
@@ -58,6 +58,10 @@ class StepRecorder:
                 **limits,
             )
         )
+
+    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
+        for grant, start_s in zip(grants, starts_s, strict=True):
+            self.interval(grant, start_s, now, How.PREEMPTED, Lost())
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """Reasons are derived when somebody asks."""

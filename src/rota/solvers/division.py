@@ -200,8 +200,26 @@ def _program(division: Division, objective: Objective, demands: DemandRows | Non
         if demands.slope is not None:
             made.add_columns(np.array([objective.of_t]), np.array([-INFINITY]), np.array([INFINITY]))
             rows = with_column(rows, division.size, -demands.slope)
-        _add_rows(made, rows, demands.least, np.full(len(demands.least), INFINITY))
+        rows, least = _of_one_size(rows, demands.least)
+        _add_rows(made, rows, least, np.full(len(least), INFINITY))
     return made
+
+
+_LEAST_NEED = 1e-6
+"""Part of what a job could obtain below which a smaller need is met less exactly."""
+
+
+def _of_one_size(rows: SparseRows, least: Floats) -> tuple[SparseRows, Floats]:
+    """The same demands, over what each asks for: the solver may miss a row by so much, and not by its unit.
+
+    A job that needs little would otherwise obtain nothing.
+    """
+    lengths = np.diff(rows.starts)
+    most = np.zeros(len(least))
+    filled = np.flatnonzero(lengths)
+    most[filled] = np.maximum.reduceat(np.abs(rows.values), rows.starts[filled])
+    size = np.where(least > 0.0, np.maximum(least, _LEAST_NEED * most), 1.0)
+    return rows._replace(values=rows.values / np.repeat(size, lengths)), least / size
 
 
 def _largest_sum(made: LinearProgram, division: Division, demands: DemandRows, first: Solution) -> Solution:

@@ -6,6 +6,9 @@
  *
  *     minimise c x  with  G x + s = h,  s >= 0,  G = [diag(bounds); A]        n columns and perhaps a free one, m rows
  *
+ * The last rows may be second-order cones, three rows each: there s_0 is to be at least the length of (s_1, s_2)
+ * (Domahidi, Chu, Boyd, ECC 2013).  The free column may stand in bounds as well.
+ *
  * Called by `inner_walk.py`, which says what goes in and out.
  */
 
@@ -22,24 +25,28 @@
 #define LEAST_CENTRING 1e-4
 #define SCALINGS 3
 #define REGULARISATION 1e-11
+#define LEAST_PIVOT 1e-13 /* of a row's own entry: less is rounding, and refined away */
 #define NOTHING 1e-12 /* what rounding may leave of 0 */
+#define ACCURACY 1e-14 /* of the system of a step, relative to its sides */
+#define MOST_REFINEMENTS 9
+#define LEAST_GAIN 6.0 /* of a refinement: a factor */
 #define LONG_ROW 8 /* rows with more entries are eliminated after those with fewer */
 
 enum { OPTIMAL, INFEASIBLE, UNBOUNDED, NEAREST, NO_MEMORY };
 
 typedef struct {
     int64_t n, m, columns, rows; /* columns with the free one; rows of G: n bounds, then m */
+    int64_t cones, linear;       /* cones, and rows of G before them */
     const int64_t *starts, *of;  /* row i of A has the entries starts[i] up to starts[i + 1], in columns `of` */
-    double *values, *free;    /* `free` is NULL if there is no free column */
+    double *values, *free;       /* the free column in all rows of G; NULL if there is none */
     double *bounds, *c, *h, *column_scale, *row_scale;
     const double *copies; /* of the rows of G; NULL for one each */
     /* The envelope of A D A' in the order of elimination. */
     int64_t *order, *first, *at, size;
     /* The system of one step. */
-    double *w2, *scale, *lower, *by_free, of_free, *side, *towards, *sum_x, *sum_z;
-    int is_whole;
-    double *whole, *both;
-    int64_t *pivots;
+    double *w2, *scale, *lower, *rest_free, *by_free, of_free, *side, *towards, *sum_x, *sum_z;
+    double *turn, *back, *square; /* of each cone: W, its inverse and W2, 3 x 3 */
+    double *both;
     /* The iterate, and the nearest so far. */
     double *x, *s, *z, tau, kappa, *best_x, *best_s, *best_z, best_tau, nearest;
     double *miss_x, *miss_z, miss_tau;
@@ -73,32 +80,40 @@ static double larger(double one, double other)
 /* Divide rows and columns by the root of their largest entry. */
 static void scale_once(Walk *p, double *by_row, double *by_column)
 {
-    for (int64_t j = 0; j < p->columns; j++)
-        by_column[j] = j < p->n ? fabs(p->bounds[j]) : 0.0;
+    int64_t n = p->n;
+    if (p->free)
+        by_column[n] = 0.0;
+    for (int64_t j = 0; j < n; j++)
+        by_row[j] = by_column[j] = fabs(p->bounds[j]);
     for (int64_t i = 0; i < p->m; i++) {
-        double largest = p->free ? fabs(p->free[i]) : 0.0;
-        if (p->free)
-            by_column[p->n] = larger(by_column[p->n], largest);
+        by_row[n + i] = 0.0;
         for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++) {
             double size = fabs(p->values[e]);
-            largest = larger(largest, size);
+            by_row[n + i] = larger(by_row[n + i], size);
             by_column[p->of[e]] = larger(by_column[p->of[e]], size);
         }
-        by_row[i] = root(largest);
     }
+    for (int64_t i = 0; p->free && i < p->rows; i++) {
+        by_row[i] = larger(by_row[i], fabs(p->free[i]));
+        by_column[n] = larger(by_column[n], fabs(p->free[i]));
+    }
+    for (int64_t at = p->linear; at < p->rows; at += 3) /* a cone stays one */
+        by_row[at] = by_row[at + 1] = by_row[at + 2] = by_row[at] + by_row[at + 1] + by_row[at + 2];
     for (int64_t j = 0; j < p->columns; j++) {
         by_column[j] = root(by_column[j]);
         p->column_scale[j] *= by_column[j];
-        if (j < p->n)
-            p->bounds[j] /= root(fabs(p->bounds[j])) * by_column[j];
     }
-    for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t i = 0; i < p->rows; i++) {
+        by_row[i] = root(by_row[i]);
         p->row_scale[i] *= by_row[i];
         if (p->free)
-            p->free[i] /= by_row[i] * by_column[p->n];
-        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
-            p->values[e] /= by_row[i] * by_column[p->of[e]];
+            p->free[i] /= by_row[i] * by_column[n];
+        if (i < n)
+            p->bounds[i] /= by_row[i] * by_column[i];
     }
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
+            p->values[e] /= by_row[n + i] * by_column[p->of[e]];
 }
 
 /* One column or row stands for many: what they share adds up all copies. */
@@ -111,9 +126,9 @@ static void account_for_copies(Walk *p)
             p->values[e] *= most * most / (of_row * of_column);
         }
         if (p->free)
-            p->free[i] *= larger(of_row, 1.0) * larger(of_row, 1.0) / of_row;
-        p->h[i] *= of_row;
-        p->row_scale[i] /= of_row; /* a copy's own s: divided by the root again */
+            p->free[p->n + i] *= larger(of_row, 1.0) * larger(of_row, 1.0) / of_row;
+        p->h[p->n + i] *= of_row;
+        p->row_scale[p->n + i] /= of_row; /* a copy's own s: divided by the root again */
     }
     for (int64_t j = 0; j < p->n; j++) {
         p->c[j] *= sqrt(p->copies[j]);
@@ -123,9 +138,17 @@ static void account_for_copies(Walk *p)
 
 /* -- the order of elimination -------------------------------------------------------------------- */
 
+/* The first row of the cone that `row` of A is in, or itself. */
+static int64_t leader(const Walk *p, int64_t row)
+{
+    int64_t within = p->n + row - p->linear;
+    return within < 0 ? row : row - within % 3;
+}
+
 static int64_t least_column(const Walk *p, int64_t row)
 {
     int64_t least = p->n;
+    row = leader(p, row);
     for (int64_t e = p->starts[row]; e < p->starts[row + 1]; e++)
         least = p->of[e] < least ? p->of[e] : least;
     return least;
@@ -133,8 +156,9 @@ static int64_t least_column(const Walk *p, int64_t row)
 
 static int comes_after(const Walk *p, int64_t one, int64_t other)
 {
-    int long_one = p->starts[one + 1] - p->starts[one] > LONG_ROW;
-    int long_other = p->starts[other + 1] - p->starts[other] > LONG_ROW;
+    int64_t of_one = leader(p, one), of_other = leader(p, other);
+    int long_one = p->starts[of_one + 1] - p->starts[of_one] > LONG_ROW;
+    int long_other = p->starts[of_other + 1] - p->starts[of_other] > LONG_ROW;
     if (long_one != long_other)
         return long_one;
     int64_t first_one = least_column(p, one), first_other = least_column(p, other);
@@ -164,6 +188,8 @@ static void plan(Walk *p, int64_t *place, int64_t *earliest)
         for (int64_t e = p->starts[p->order[k]]; e < p->starts[p->order[k] + 1]; e++)
             if (earliest[p->of[e]] < p->first[k])
                 p->first[k] = earliest[p->of[e]];
+        if (place[leader(p, p->order[k])] < p->first[k])
+            p->first[k] = place[leader(p, p->order[k])];
         p->size += k - p->first[k];
         p->at[k] = p->size++;
     }
@@ -175,9 +201,9 @@ static void plan(Walk *p, int64_t *place, int64_t *earliest)
 static void of_x(const Walk *p, const double *x, double *y)
 {
     for (int64_t j = 0; j < p->n; j++)
-        y[j] = p->bounds[j] * x[j];
+        y[j] = p->bounds[j] * x[j] + (p->free ? p->free[j] * x[p->n] : 0.0);
     for (int64_t i = 0; i < p->m; i++) {
-        double total = p->free ? p->free[i] * x[p->n] : 0.0;
+        double total = p->free ? p->free[p->n + i] * x[p->n] : 0.0;
         for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
             total += p->values[e] * x[p->of[e]];
         y[p->n + i] = total;
@@ -193,12 +219,33 @@ static void of_z(const Walk *p, const double *z, double *y)
         for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
             y[p->of[e]] += p->values[e] * z[p->n + i];
     if (p->free)
-        y[p->n] = dot(p->m, p->free, z + p->n);
+        y[p->n] = dot(p->rows, p->free, z);
+}
+
+/* y = W v, of all rows; with `back` W^-1 v, with `square` W2 v: `one` for rows outside of cones. */
+static void times(const Walk *p, const double *one, const double *cones, const double *v, double *y)
+{
+    for (int64_t i = 0; i < p->linear; i++)
+        y[i] = one[i] * v[i];
+    for (int64_t at = p->linear; at < p->rows; at += 3, cones += 9) {
+        double v0 = v[at], v1 = v[at + 1], v2 = v[at + 2];
+        for (int k = 0; k < 3; k++)
+            y[at + k] = cones[3 * k] * v0 + cones[3 * k + 1] * v1 + cones[3 * k + 2] * v2;
+    }
 }
 
 /* -- the system of each step --------------------------------------------------------------------- */
 
-/* A D A' + W2 = L L' for the rows, bounds eliminated; 0 if rounding leaves it not positive. */
+/* An entry of W2. */
+static double weight(const Walk *p, int64_t row, int64_t other)
+{
+    if (row < p->linear || other < p->linear)
+        return row == other ? p->w2[row] : 0.0;
+    int64_t one = row - p->linear, two = other - p->linear;
+    return one / 3 == two / 3 ? p->square[one / 3 * 9 + one % 3 * 3 + two % 3] : 0.0;
+}
+
+/* A D A' + W2 = L L' for the rows, bounds eliminated; 0 if a number is not finite. */
 static int factor_rows(Walk *p)
 {
     double *dense = p->towards; /* row k of A, times D */
@@ -212,11 +259,11 @@ static int factor_rows(Walk *p)
             double total = 0.0;
             for (int64_t e = p->starts[other]; e < p->starts[other + 1]; e++)
                 total += p->values[e] * dense[p->of[e]];
-            mine[j] = total;
+            mine[j] = total + weight(p, p->n + row, p->n + other);
         }
         for (int64_t e = p->starts[row]; e < p->starts[row + 1]; e++)
             dense[p->of[e]] = 0.0;
-        double rest = mine[k] + p->w2[p->n + row] + REGULARISATION;
+        double rest = mine[k] + REGULARISATION, least = LEAST_PIVOT * rest;
         for (int64_t j = p->first[k]; j < k; j++) {
             const double *theirs = p->lower + p->at[j] - j;
             int64_t from = p->first[k] > p->first[j] ? p->first[k] : p->first[j];
@@ -226,9 +273,9 @@ static int factor_rows(Walk *p)
             mine[j] = value / theirs[j];
             rest -= mine[j] * mine[j];
         }
-        if (!(rest > 0.0))
+        if (!isfinite(rest))
             return 0;
-        mine[k] = sqrt(rest);
+        mine[k] = sqrt(larger(rest, least));
     }
     return 1;
 }
@@ -254,84 +301,23 @@ static void solve_rows(const Walk *p, const double *sides, double *solution)
         solution[p->order[k]] = y[k];
 }
 
-static void exchange(double *one, double *other, int64_t n)
-{
-    for (int64_t k = 0; k < n; k++) {
-        double kept = one[k];
-        one[k] = other[k];
-        other[k] = kept;
-    }
-}
-
-/* [0 G'; G -W2] = L U with the largest pivots; 0 if it is singular. */
-static int factor_whole(Walk *p)
-{
-    int64_t n = p->columns, size = n + p->rows;
-    double *a = p->whole;
-    memset(a, 0, sizeof *a * size * size);
-    for (int64_t j = 0; j < p->n; j++)
-        a[(n + j) * size + j] = a[j * size + n + j] = p->bounds[j];
-    for (int64_t i = 0; i < p->m; i++) {
-        int64_t here = n + p->n + i;
-        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
-            a[here * size + p->of[e]] = a[p->of[e] * size + here] = p->values[e];
-        if (p->free)
-            a[here * size + p->n] = a[p->n * size + here] = p->free[i];
-    }
-    for (int64_t i = 0; i < p->rows; i++)
-        a[(n + i) * size + n + i] = -(p->w2[i] + REGULARISATION);
-    for (int64_t k = 0; k < size; k++) {
-        int64_t pivot = k;
-        for (int64_t i = k + 1; i < size; i++)
-            if (fabs(a[i * size + k]) > fabs(a[pivot * size + k]))
-                pivot = i;
-        p->pivots[k] = pivot;
-        if (a[pivot * size + k] == 0.0)
-            return 0;
-        if (pivot != k)
-            exchange(a + k * size, a + pivot * size, size);
-        for (int64_t i = k + 1; i < size; i++) {
-            double *row = a + i * size, by = row[k];
-            if (by == 0.0)
-                continue;
-            by = row[k] = by / a[k * size + k];
-            for (int64_t j = k + 1; j < size; j++)
-                row[j] -= by * a[k * size + j];
-        }
-    }
-    return 1;
-}
-
-static void solve_whole(Walk *p, const double *a, const double *b, double *x, double *z)
-{
-    int64_t n = p->columns, size = n + p->rows;
-    double *y = p->both;
-    memcpy(y, a, sizeof *y * n);
-    memcpy(y + n, b, sizeof *y * p->rows);
-    for (int64_t k = 0; k < size; k++)
-        exchange(y + k, y + p->pivots[k], 1);
-    for (int64_t k = 0; k < size; k++)
-        y[k] -= dot(k, p->whole + k * size, y);
-    for (int64_t k = size - 1; k >= 0; k--) {
-        const double *row = p->whole + k * size;
-        y[k] = (y[k] - dot(size - 1 - k, row + k + 1, y + k + 1)) / row[k];
-    }
-    memcpy(x, y, sizeof *y * n);
-    memcpy(z, y + n, sizeof *y * p->rows);
-}
-
 /* Factors for the weights in w2; 0 if there are none. */
 static int factor(Walk *p)
 {
     for (int64_t j = 0; j < p->n; j++)
         p->scale[j] = (p->w2[j] + REGULARISATION) / (p->bounds[j] * p->bounds[j]);
     memset(p->towards, 0, sizeof *p->towards * p->columns);
-    p->is_whole = !factor_rows(p);
-    if (p->is_whole)
-        return factor_whole(p);
+    if (!factor_rows(p))
+        return 0;
     if (p->free) {
-        solve_rows(p, p->free, p->by_free);
-        p->of_free = dot(p->m, p->free, p->by_free);
+        for (int64_t i = 0; i < p->m; i++) {
+            double total = p->free[p->n + i];
+            for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
+                total -= p->values[e] * p->free[p->of[e]] / p->bounds[p->of[e]];
+            p->rest_free[i] = total;
+        }
+        solve_rows(p, p->rest_free, p->by_free);
+        p->of_free = dot(p->m, p->rest_free, p->by_free);
     }
     return 1;
 }
@@ -339,10 +325,6 @@ static int factor(Walk *p)
 /* x = D (a - A' z) + b / bounds; what remains is of the size of the rows.  `x` and `z` are not `a` and `b`. */
 static void solve_once(Walk *p, const double *a, const double *b, double *x, double *z)
 {
-    if (p->is_whole) {
-        solve_whole(p, a, b, x, z);
-        return;
-    }
     double *of_rows = z + p->n, *towards = p->towards;
     for (int64_t j = 0; j < p->n; j++)
         towards[j] = p->scale[j] * a[j] + b[j] / p->bounds[j];
@@ -354,7 +336,10 @@ static void solve_once(Walk *p, const double *a, const double *b, double *x, dou
     }
     solve_rows(p, of_rows, of_rows);
     if (p->free) {
-        x[p->n] = (a[p->n] - dot(p->m, p->free, of_rows)) / p->of_free;
+        double of_bounds = 0.0;
+        for (int64_t j = 0; j < p->n; j++)
+            of_bounds += p->free[j] * a[j] / p->bounds[j];
+        x[p->n] = (a[p->n] - of_bounds - dot(p->m, p->rest_free, of_rows)) / p->of_free;
         for (int64_t i = 0; i < p->m; i++)
             of_rows[i] += p->by_free[i] * x[p->n];
     }
@@ -364,30 +349,53 @@ static void solve_once(Walk *p, const double *a, const double *b, double *x, dou
             x[p->of[e]] -= p->values[e] * of_rows[i];
     for (int64_t j = 0; j < p->n; j++) {
         z[j] = x[j] / p->bounds[j];
-        x[j] = p->scale[j] * x[j] + b[j] / p->bounds[j];
+        x[j] = p->scale[j] * x[j] + (b[j] - (p->free ? p->free[j] * x[p->n] : 0.0)) / p->bounds[j];
     }
 }
 
-/* [x, z] for the sides [a, b], refined, which takes the regularisation out again.  a and b are overwritten. */
+static double largest(int64_t n, const double *values)
+{
+    double most = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        most = fabs(values[i]) > most ? fabs(values[i]) : most;
+    return most;
+}
+
+/* [x, z] for the sides [a, b], refined until little is missed or a refinement gains little; that takes the
+ * regularisation out again.  a and b are overwritten. */
 static void solve(Walk *p, double *a, double *b, double *x, double *z)
 {
+    double enough = ACCURACY * (1.0 + larger(largest(p->columns, a), largest(p->rows, b))), before = INFINITY;
+    double *more_x = p->sum_x, *more_z = p->sum_z;
+    double *of_x_now = p->both, *of_z_now = of_x_now + p->rows, *weighted = of_z_now + p->columns;
+    const double *last_x = x, *last_z = z;
     solve_once(p, a, b, x, z);
-    for (int refinement = 0; refinement < 1 + p->is_whole; refinement++) {
-        double *more_x = p->sum_x, *more_z = p->sum_z;
+    for (int k = 0; k <= MOST_REFINEMENTS; k++) {
         /* a and b become what is missed so far; each refinement takes away what the last one added. */
-        const double *last_x = refinement ? more_x : x, *last_z = refinement ? more_z : z;
-        double *of_x_now = p->both, *of_z_now = p->both + p->rows;
         of_x(p, last_x, of_x_now);
         of_z(p, last_z, of_z_now);
+        times(p, p->w2, p->square, last_z, weighted);
         for (int64_t j = 0; j < p->columns; j++)
             a[j] -= of_z_now[j];
         for (int64_t i = 0; i < p->rows; i++)
-            b[i] += p->w2[i] * last_z[i] - of_x_now[i];
+            b[i] += weighted[i] - of_x_now[i];
+        double missed = larger(largest(p->columns, a), largest(p->rows, b));
+        if (k && !(missed <= before)) { /* the last one has done harm */
+            for (int64_t j = 0; j < p->columns; j++)
+                x[j] -= more_x[j];
+            for (int64_t i = 0; i < p->rows; i++)
+                z[i] -= more_z[i];
+            return;
+        }
+        if (k == MOST_REFINEMENTS || missed < enough || (k && before < LEAST_GAIN * missed))
+            return;
+        before = missed;
         solve_once(p, a, b, more_x, more_z);
         for (int64_t j = 0; j < p->columns; j++)
             x[j] += more_x[j];
         for (int64_t i = 0; i < p->rows; i++)
             z[i] += more_z[i];
+        last_x = more_x, last_z = more_z;
     }
 }
 
@@ -397,14 +405,20 @@ static void solve(Walk *p, double *a, double *b, double *x, double *z)
 static void move_inside(const Walk *p, double *r)
 {
     double least = INFINITY;
-    for (int64_t i = 0; i < p->rows; i++) {
+    for (int64_t i = 0; i < p->linear; i++) {
         double each = p->copies ? r[i] / sqrt(p->copies[i]) : r[i];
+        least = each < least ? each : least;
+    }
+    for (int64_t at = p->linear; at < p->rows; at += 3) {
+        double each = r[at] - hypot(r[at + 1], r[at + 2]);
         least = each < least ? each : least;
     }
     if (least > NOTHING)
         return;
-    for (int64_t i = 0; i < p->rows; i++)
+    for (int64_t i = 0; i < p->linear; i++)
         r[i] += (1.0 - least) * (p->copies ? sqrt(p->copies[i]) : 1.0);
+    for (int64_t at = p->linear; at < p->rows; at += 3)
+        r[at] += 1.0 - least;
 }
 
 /* The points that miss the equations least, moved inside; a and b are room. */
@@ -412,11 +426,13 @@ static int start(Walk *p, double *a, double *b)
 {
     for (int64_t i = 0; i < p->rows; i++)
         p->w2[i] = 1.0;
+    memset(p->square, 0, sizeof *p->square * 9 * p->cones);
+    for (int64_t k = 0; k < p->cones; k++)
+        p->square[9 * k] = p->square[9 * k + 4] = p->square[9 * k + 8] = 1.0;
     if (!factor(p))
         return 0;
     memset(a, 0, sizeof *a * p->columns);
-    memset(b, 0, sizeof *b * p->n);
-    memcpy(b + p->n, p->h, sizeof *b * p->m);
+    memcpy(b, p->h, sizeof *b * p->rows);
     solve(p, a, b, p->x, p->s);
     for (int64_t i = 0; i < p->rows; i++)
         p->s[i] = -p->s[i];
@@ -442,7 +458,6 @@ static void keep_nearest(Walk *p, double miss)
 /* What is known at this point, NEAREST if not enough; fills what it misses by. */
 static int look(Walk *p)
 {
-    int64_t n = p->n;
     double tau = p->tau, *of_z_now = p->miss_x, *filled = p->miss_z;
     of_z(p, p->z, of_z_now);
     of_x(p, p->x, filled);
@@ -451,12 +466,14 @@ static int look(Walk *p)
     double of_z_norm = norm(p->columns, of_z_now), filled_norm = norm(p->rows, filled);
     for (int64_t j = 0; j < p->columns; j++)
         p->miss_x[j] = -(of_z_now[j] + tau * p->c[j]);
-    for (int64_t i = 0; i < p->m; i++)
-        p->miss_z[n + i] -= tau * p->h[i];
-    double cost = dot(p->columns, p->c, p->x), bound = -dot(p->m, p->h, p->z + n);
+    for (int64_t i = 0; i < p->rows; i++)
+        p->miss_z[i] -= tau * p->h[i];
+    double cost = dot(p->columns, p->c, p->x), bound = -dot(p->rows, p->h, p->z);
     p->miss_tau = p->kappa + cost - bound;
-    double of_h = larger(1.0, norm(p->m, p->h)), of_c = larger(1.0, norm(p->columns, p->c));
-    double misses = larger(norm(p->rows, p->miss_z) / of_h, norm(p->columns, p->miss_x) / of_c) / tau;
+    double of_h = larger(1.0, norm(p->rows, p->h)), of_c = larger(1.0, norm(p->columns, p->c));
+    double size_x = norm(p->columns, p->x), size_s = norm(p->rows, p->s), size_z = norm(p->rows, p->z);
+    double misses = larger(norm(p->rows, p->miss_z) / (of_h + size_x + size_s),
+                           norm(p->columns, p->miss_x) / (of_c + size_z)) / tau;
     double gap = dot(p->rows, p->s, p->z) / larger(1.0, larger(-cost / tau, bound / tau));
     double miss = larger(misses, gap);
     if (miss < p->nearest)
@@ -472,75 +489,152 @@ static int look(Walk *p)
     return -cost > near_x && filled_norm < near_x ? UNBOUNDED : NEAREST;
 }
 
-/* How far one may go until something is 0. */
+/* By how much the first entry of a cone exceeds the others, in squares; above 0 inside. */
+static double room_in(const double *v)
+{
+    return v[0] * v[0] - v[1] * v[1] - v[2] * v[2];
+}
+
+/* One over the way from `at` in the direction `by` to the wall of the cone; below 0 if there is none. */
+static double wall(const double *at, const double *by)
+{
+    double size = sqrt(room_in(at)), u0 = at[0] / size, u1 = at[1] / size, u2 = at[2] / size;
+    double along = u0 * by[0] - u1 * by[1] - u2 * by[2], part = (along + by[0]) / (u0 + 1.0);
+    return (hypot(by[1] - part * u1, by[2] - part * u2) - along) / size;
+}
+
+/* one o two, in the algebra of the cone. */
+static void product(const double *one, const double *two, double *into)
+{
+    double first = one[0] * two[0] + one[1] * two[1] + one[2] * two[2];
+    into[1] = one[0] * two[1] + two[0] * one[1];
+    into[2] = one[0] * two[2] + two[0] * one[2];
+    into[0] = first;
+}
+
+/* What times `by`, in that algebra, is `v`. */
+static void quotient(const double *by, const double *v, double *into)
+{
+    double inside = room_in(by), along = by[1] * v[1] + by[2] * v[2];
+    double factor = (along / by[0] - v[0]) / inside, first = (by[0] * v[0] - along) / inside;
+    into[1] = factor * by[1] + v[1] / by[0];
+    into[2] = factor * by[2] + v[2] / by[0];
+    into[0] = first;
+}
+
+/* W of the cones, at which s and z look alike: W z = W^-1 s; 0 if one of them is outside. */
+static int turn_cones(Walk *p)
+{
+    for (int64_t k = 0; k < p->cones; k++) {
+        const double *s = p->s + p->linear + 3 * k, *z = p->z + p->linear + 3 * k;
+        double in_s = room_in(s), in_z = room_in(z);
+        if (!(in_s > 0.0 && in_z > 0.0))
+            return 0;
+        double root_s = sqrt(in_s), root_z = sqrt(in_z), size = sqrt(root_s / root_z), w[3];
+        double alike = (s[0] * z[0] + s[1] * z[1] + s[2] * z[2]) / (root_s * root_z);
+        double twice = 2.0 * sqrt((1.0 + alike) / 2.0);
+        w[0] = (s[0] / root_s + z[0] / root_z) / twice;
+        w[1] = (s[1] / root_s - z[1] / root_z) / twice;
+        w[2] = (s[2] / root_s - z[2] / root_z) / twice;
+        double *turn = p->turn + 9 * k, *back = p->back + 9 * k, *square = p->square + 9 * k;
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++) {
+                double unit = i == j ? 1.0 : 0.0;
+                int is_tail = i > 0 && j > 0;
+                double entry = is_tail ? unit + w[i] * w[j] / (1.0 + w[0]) : w[i + j];
+                turn[3 * i + j] = size * entry;
+                back[3 * i + j] = (is_tail || i == j ? entry : -entry) / size;
+                square[3 * i + j] = size * size * (2.0 * w[i] * w[j] + (i == 0 && j == 0 ? -1.0 : unit));
+            }
+    }
+    return 1;
+}
+
+/* How far one may go until something is at a wall. */
 static double step_length(const Walk *p, const double *scaled, const double *ds, const double *dz, double tau,
                           double kappa)
 {
     double steepest = larger(larger(-tau / p->tau, -kappa / p->kappa), 1e-13);
-    for (int64_t i = 0; i < p->rows; i++)
+    for (int64_t i = 0; i < p->linear; i++)
         steepest = larger(steepest, larger(-ds[i] / scaled[i], -dz[i] / scaled[i]));
+    for (int64_t at = p->linear; at < p->rows; at += 3)
+        steepest = larger(steepest, larger(wall(scaled + at, ds + at), wall(scaled + at, dz + at)));
     double length = larger(1.0 / steepest, LEAST_STEP);
     return length < LARGEST_STEP ? length : LARGEST_STEP;
 }
 
 /* Room for one step. */
 typedef struct {
-    double *a, *b, *x1, *z1, *x2, *z2, *w, *scaled, *dz, *ds, *complement;
+    double *a, *b, *x1, *z1, *x2, *z2, *w, *scaled, *dz, *ds, *complement, *back;
 } Room;
+
+/* Where s and z go, both as they look at W, if the rest of s o z goes away. */
+static void towards(const Walk *p, const Room *r, double tau, const double *rest)
+{
+    for (int64_t i = 0; i < p->rows; i++)
+        r->back[i] = r->z2[i] + tau * r->z1[i];
+    times(p, r->w, p->turn, r->back, r->dz);
+    for (int64_t i = 0; i < p->rows; i++)
+        r->ds[i] = -(rest[i] + r->dz[i]);
+}
 
 /* One step: where Newton's method would go, then a corrected one that keeps away from the walls; 0 where
  * rounding leaves no direction. */
 static int step(Walk *p, const Room *r)
 {
-    int64_t n = p->n, m = p->m, rows = p->rows, columns = p->columns;
-    double copies = 0.0;
-    for (int64_t i = 0; i < rows; i++) {
+    int64_t rows = p->rows, linear = p->linear, columns = p->columns;
+    double copies = p->cones;
+    for (int64_t i = 0; i < linear; i++) {
         p->w2[i] = p->s[i] / p->z[i];
         r->w[i] = sqrt(p->w2[i]);
-        r->scaled[i] = r->w[i] * p->z[i];
         copies += p->copies ? p->copies[i] : 1.0;
     }
+    if (!turn_cones(p))
+        return 0;
+    times(p, r->w, p->turn, p->z, r->scaled);
     double mu = (dot(rows, p->s, p->z) + p->kappa * p->tau) / (copies + 1.0);
     if (!factor(p))
         return 0;
     for (int64_t j = 0; j < columns; j++)
         r->a[j] = -p->c[j];
-    memset(r->b, 0, sizeof *r->b * n);
-    memcpy(r->b + n, p->h, sizeof *r->b * m);
+    memcpy(r->b, p->h, sizeof *r->b * rows);
     solve(p, r->a, r->b, r->x1, r->z1);
     memcpy(r->a, p->miss_x, sizeof *r->a * columns);
     for (int64_t i = 0; i < rows; i++)
         r->b[i] = p->s[i] - p->miss_z[i];
     solve(p, r->a, r->b, r->x2, r->z2);
-    double denominator = p->kappa / p->tau - (dot(columns, p->c, r->x1) + dot(m, p->h, r->z1 + n));
+    double denominator = p->kappa / p->tau - (dot(columns, p->c, r->x1) + dot(rows, p->h, r->z1));
     /* Straight to complementarity 0, ... */
-    double ahead = dot(columns, p->c, r->x2) + dot(m, p->h, r->z2 + n);
+    double ahead = dot(columns, p->c, r->x2) + dot(rows, p->h, r->z2);
     double tau = (p->miss_tau - p->kappa + ahead) / denominator;
-    for (int64_t i = 0; i < rows; i++) {
-        r->dz[i] = r->w[i] * (r->z2[i] + tau * r->z1[i]);
-        r->ds[i] = -(r->scaled[i] + r->dz[i]);
-    }
+    towards(p, r, tau, r->scaled);
     double kappa = -p->kappa * (p->tau + tau) / p->tau;
     double length = step_length(p, r->scaled, r->ds, r->dz, tau, kappa);
     /* ... then what that misses by corrected, towards the middle. */
     double centring = (1.0 - length) * (1.0 - length) * (1.0 - length);
     centring = larger(centring, LEAST_CENTRING) < 1.0 ? larger(centring, LEAST_CENTRING) : 1.0;
     double rest = 1.0 - centring, target = centring * mu;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < linear; i++) {
         double aim = p->copies ? target * p->copies[i] : target;
         r->complement[i] = r->scaled[i] + (r->ds[i] * r->dz[i] - aim) / r->scaled[i];
-        r->b[i] = r->w[i] * r->complement[i] - rest * p->miss_z[i];
     }
+    for (int64_t at = linear; at < rows; at += 3) {
+        product(r->ds + at, r->dz + at, r->back);
+        r->back[0] -= target;
+        quotient(r->scaled + at, r->back, r->complement + at);
+        for (int k = 0; k < 3; k++)
+            r->complement[at + k] += r->scaled[at + k];
+    }
+    times(p, r->w, p->turn, r->complement, r->b);
+    for (int64_t i = 0; i < rows; i++)
+        r->b[i] -= rest * p->miss_z[i];
     for (int64_t j = 0; j < columns; j++)
         r->a[j] = rest * p->miss_x[j];
     double of_kappa = p->kappa * p->tau + kappa * tau - target;
     solve(p, r->a, r->b, r->x2, r->z2);
-    ahead = dot(columns, p->c, r->x2) + dot(m, p->h, r->z2 + n);
+    ahead = dot(columns, p->c, r->x2) + dot(rows, p->h, r->z2);
     tau = (rest * p->miss_tau - of_kappa / p->tau + ahead) / denominator;
-    for (int64_t i = 0; i < rows; i++) {
-        r->dz[i] = r->w[i] * (r->z2[i] + tau * r->z1[i]);
-        r->ds[i] = -(r->complement[i] + r->dz[i]);
-    }
+    towards(p, r, tau, r->complement);
     kappa = -(of_kappa + p->kappa * tau) / p->tau;
     length = BACK_OFF * step_length(p, r->scaled, r->ds, r->dz, tau, kappa);
     int sound = 1;
@@ -548,11 +642,19 @@ static int step(Walk *p, const Room *r)
         p->x[j] += length * (r->x2[j] + tau * r->x1[j]);
         sound &= isfinite(p->x[j]) != 0;
     }
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < linear; i++) {
         p->s[i] += length * r->w[i] * r->ds[i];
         p->z[i] += length * r->dz[i] / r->w[i];
         sound &= p->s[i] > 0.0 && p->z[i] > 0.0;
     }
+    times(p, r->w, p->turn, r->ds, r->b);
+    times(p, r->w, p->back, r->dz, r->back);
+    for (int64_t i = linear; i < rows; i++) {
+        p->s[i] += length * r->b[i];
+        p->z[i] += length * r->back[i];
+    }
+    for (int64_t at = linear; at < rows; at += 3)
+        sound &= p->s[at] > 0.0 && p->z[at] > 0.0;
     p->tau += length * tau;
     p->kappa += length * kappa;
     return sound && p->tau > 0.0 && p->kappa > 0.0;
@@ -564,15 +666,13 @@ static void prepare(Walk *p, const double *costs, const double *limits, double o
 {
     for (int64_t j = 0; j < p->columns; j++)
         p->column_scale[j] = 1.0;
-    for (int64_t j = 0; j < p->n; j++)
-        p->bounds[j] = -1.0;
-    for (int64_t i = 0; i < p->m; i++)
+    for (int64_t i = 0; i < p->rows; i++)
         p->row_scale[i] = 1.0;
     for (int k = 0; k < SCALINGS; k++)
         scale_once(p, by_row, by_column);
     for (int64_t j = 0; j < p->columns; j++)
         p->c[j] = -(j < p->n ? costs[j] : of_free) / p->column_scale[j];
-    for (int64_t i = 0; i < p->m; i++)
+    for (int64_t i = 0; i < p->rows; i++)
         p->h[i] = limits[i] / p->row_scale[i];
     if (p->copies)
         account_for_copies(p);
@@ -594,16 +694,17 @@ static int walk(Walk *p, const Room *room)
     return NEAREST;
 }
 
-/* In: the program of `InnerProgram`.  Out: the point (columns), what is left of the limits and their prices
- * (m each), and by how much the point misses equations or the optimum.  Says how it ended. */
-int inner_walk(int64_t n, int64_t m, const int64_t *starts, const int64_t *of, const double *values, const double *costs,
-               const double *limits, const double *free_column, double of_free, const double *copies, double *x,
-               double *slack, double *prices, double *miss)
+/* In: the program of `InnerProgram` with all its rows: bounds, those of A, cones.  Out: the point (columns), what
+ * is left of the limits and their prices (m each), and by how much the point misses equations or the optimum.
+ * Says how it ended. */
+int inner_walk(int64_t n, int64_t m, int64_t cones, const int64_t *starts, const int64_t *of, const double *values,
+               const double *bounds, const double *costs, const double *limits, const double *free_column,
+               double of_free, const double *copies, double *x, double *slack, double *prices, double *miss)
 {
     int64_t entries = starts[m], columns = n + (free_column != NULL), rows = n + m, both = columns + rows;
-    size_t numbers = entries + 16 * columns + 24 * rows + 2 * both + (size_t)m * (m + 1) / 2 + (size_t)both * both;
+    size_t numbers = entries + 16 * columns + 30 * rows + 27 * cones + 3 * both + (size_t)m * (m + 1) / 2;
     double *next = calloc(numbers, sizeof *next);
-    int64_t *whole_numbers = calloc(5 * m + n + both + 1, sizeof *whole_numbers);
+    int64_t *whole_numbers = calloc(4 * m + n + 1, sizeof *whole_numbers);
     if (!next || !whole_numbers) {
         free(next);
         free(whole_numbers);
@@ -612,29 +713,32 @@ int inner_walk(int64_t n, int64_t m, const int64_t *starts, const int64_t *of, c
     double *memory = next;
 #define TAKE(count) (next += (count), next - (count))
     Walk p = {.n = n, .m = m, .columns = columns, .rows = rows, .starts = starts, .of = of, .copies = copies};
+    p.cones = cones, p.linear = rows - 3 * cones;
     p.values = memcpy(TAKE(entries), values, sizeof *values * entries);
-    p.free = free_column ? memcpy(TAKE(m), free_column, sizeof *free_column * m) : NULL;
-    p.bounds = TAKE(n), p.c = TAKE(columns), p.h = TAKE(m), p.column_scale = TAKE(columns), p.row_scale = TAKE(m);
-    p.w2 = TAKE(rows), p.scale = TAKE(n), p.lower = TAKE(m * (m + 1) / 2), p.by_free = TAKE(m), p.side = TAKE(m);
-    p.towards = TAKE(columns), p.sum_x = TAKE(columns), p.sum_z = TAKE(rows), p.both = TAKE(2 * both);
+    p.free = free_column ? memcpy(TAKE(rows), free_column, sizeof *free_column * rows) : NULL;
+    p.bounds = memcpy(TAKE(n), bounds, sizeof *bounds * n);
+    p.c = TAKE(columns), p.h = TAKE(rows), p.column_scale = TAKE(columns), p.row_scale = TAKE(rows);
+    p.w2 = TAKE(rows), p.scale = TAKE(n), p.lower = TAKE(m * (m + 1) / 2), p.side = TAKE(m);
+    p.rest_free = TAKE(m), p.by_free = TAKE(m), p.turn = TAKE(9 * cones), p.back = TAKE(9 * cones);
+    p.square = TAKE(9 * cones);
+    p.towards = TAKE(columns), p.sum_x = TAKE(columns), p.sum_z = TAKE(rows), p.both = TAKE(3 * both);
     p.x = TAKE(columns), p.s = TAKE(rows), p.z = TAKE(rows);
     p.best_x = TAKE(columns), p.best_s = TAKE(rows), p.best_z = TAKE(rows);
     p.miss_x = TAKE(columns), p.miss_z = TAKE(rows);
     Room room = {TAKE(columns), TAKE(rows), TAKE(columns), TAKE(rows), TAKE(columns), TAKE(rows),
-                 TAKE(rows),    TAKE(rows), TAKE(rows),    TAKE(rows), TAKE(rows)};
-    double *by_row = TAKE(m), *by_column = TAKE(columns);
-    p.whole = TAKE((size_t)both * both);
+                 TAKE(rows),    TAKE(rows), TAKE(rows),    TAKE(rows), TAKE(rows),    TAKE(rows)};
+    double *by_row = TAKE(rows), *by_column = TAKE(columns);
 #undef TAKE
-    p.order = whole_numbers, p.first = p.order + m, p.at = p.first + m, p.pivots = p.at + m;
-    int64_t *place = p.pivots + both, *earliest = place + m;
+    p.order = whole_numbers, p.first = p.order + m, p.at = p.first + m;
+    int64_t *place = p.at + m, *earliest = place + m;
     prepare(&p, costs, limits, of_free, by_row, by_column, place, earliest);
     int ended = walk(&p, &room);
     *miss = p.nearest;
     for (int64_t j = 0; j < columns; j++)
         x[j] = p.best_x[j] / (p.best_tau * p.column_scale[j]);
-    for (int64_t i = 0; i < m; i++) {
-        slack[i] = p.best_s[n + i] * p.row_scale[i] / p.best_tau;
-        prices[i] = p.best_z[n + i] / (p.row_scale[i] * p.best_tau);
+    for (int64_t i = n; i < rows; i++) {
+        slack[i - n] = p.best_s[i] * p.row_scale[i] / p.best_tau;
+        prices[i - n] = p.best_z[i] / (p.row_scale[i] * p.best_tau);
     }
     free(memory);
     free(whole_numbers);

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.model.columns import Floats, Ints
-from rota.solvers.interior_system import InnerProgram
+from rota.solvers.interior_system import InnerProgram, SparseRows
 
 LIBRARY = Path(__file__).with_name("libinner.so")
-MOST_ENTRIES = 1_000
+MOST_ENTRIES = 20_000
 """Entries of rows up to which a program is small: a larger one is as fast with sparse matrices."""
 OPTIMAL, INFEASIBLE, UNBOUNDED, NEAREST = range(4)
 """How it ended; NEAREST if it lost its footing, or had no more steps, before it knew."""
@@ -36,6 +36,44 @@ class Walked(NamedTuple):
     """Of one copy of each row, as columns are."""
 
 
+class WholeProgram(NamedTuple):
+    """maximise costs · x + of_free × t with all rows written out, and perhaps second-order cones.
+
+        bounds[j] x[j] + free[j] t <= limits[j]            for each column, then
+        rows x + free t <= limits                          for each row.
+
+    Of the rows the last `cones` times 3 belong together three by three: of what is left of their limits the
+    first is to be at least the length of the other two.
+    """
+
+    costs: Floats
+    bounds: Floats
+    rows: SparseRows
+    limits: Floats
+    """One for each column, then one for each row."""
+    free: Floats | None = None
+    """The same of the column t; None if there is none."""
+    of_free: float = 0.0
+    cones: int = 0
+    copies: Floats | None = None
+
+
+def whole(program: InnerProgram) -> WholeProgram:
+    """A linear program with x >= 0 written out."""
+    nothing, free = np.zeros(len(program.costs)), program.free
+    of_columns, of_rows = program.column_copies, program.row_copies
+    return WholeProgram(
+        program.costs,
+        nothing - 1.0,
+        program.rows,
+        np.concatenate((nothing, program.limits)),
+        None if free is None else np.concatenate((nothing, free)),
+        program.of_free,
+        0,
+        None if of_columns is None or of_rows is None else np.concatenate((of_columns, of_rows)),
+    )
+
+
 @cache
 def _library() -> ctypes.CDLL | None:
     try:
@@ -44,44 +82,54 @@ def _library() -> ctypes.CDLL | None:
         return None
 
 
-def can_walk(program: InnerProgram) -> bool:
-    """True if `program` is small, and the library there."""
-    return len(program.rows.columns) <= MOST_ENTRIES and _library() is not None
+def can_walk(rows: SparseRows, most: int = MOST_ENTRIES) -> bool:
+    """True if `rows` have `most` entries or fewer, and the library is there."""
+    return len(rows.columns) <= most and _library() is not None
 
 
-def walked(program: InnerProgram) -> Walked:
+def walked(program: WholeProgram) -> Walked:
     """Where the walk of a program that `can_walk` ends."""
     library = _library()
     assert library is not None
-    n, m = len(program.costs), len(program.limits)
-    free, of_columns, of_rows = program.free, program.column_copies, program.row_copies
-    copies = None if of_columns is None or of_rows is None else np.concatenate((of_columns, of_rows))
-    columns, slack, prices = np.zeros(n + (free is not None)), np.zeros(m), np.zeros(m)
+    n, m = len(program.costs), len(program.rows.starts) - 1
+    columns, slack, prices = np.zeros(n + (program.free is not None)), np.zeros(m), np.zeros(m)
     miss = ctypes.c_double(math.inf)
     kept = [  # until the call is over
         np.ascontiguousarray(program.rows.starts, dtype=np.int64),
         np.ascontiguousarray(program.rows.columns, dtype=np.int64),
-        *map(_doubles, (program.rows.values, program.costs, program.limits, free, copies)),
+        *map(
+            _doubles,
+            (
+                program.rows.values,
+                program.bounds,
+                program.costs,
+                program.limits,
+                program.free,
+                program.copies,
+            ),
+        ),
     ]
-    starts, of, values, costs, limits, free_at, copies_at = map(_address, kept)
+    starts, of, values, bounds, costs, limits, free, copies = map(_address, kept)
     ended = library.inner_walk(
         ctypes.c_int64(n),
         ctypes.c_int64(m),
+        ctypes.c_int64(program.cones),
         starts,
         of,
         values,
+        bounds,
         costs,
         limits,
-        free_at,
+        free,
         ctypes.c_double(program.of_free),
-        copies_at,
+        copies,
         _address(columns),
         _address(slack),
         _address(prices),
         ctypes.byref(miss),
     )
     if ended > NEAREST:
-        raise MemoryError(f"a linear program with {m} rows and {n} columns found no memory")
+        raise MemoryError(f"a program with {m} rows and {n} columns found no memory")
     return Walked(ended, miss.value, columns, slack, prices)
 
 

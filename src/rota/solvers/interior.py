@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError
 
 from rota.errors import PolicyError
 from rota.model.columns import Floats
-from rota.solvers.inner_walk import INFEASIBLE, UNBOUNDED, can_walk, walked
+from rota.solvers.inner_walk import INFEASIBLE, UNBOUNDED, can_walk, walked, whole
 from rota.solvers.interior_system import InnerProgram, Scaled, factor, scaled_program
 from rota.solvers.lp import SolveStatus
 
@@ -79,13 +79,13 @@ def inner_optimum(program: InnerProgram) -> InnerSolution:
     then the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.
     PolicyError if there is none.
     """
-    if can_walk(program):
+    if can_walk(program.rows):
         return _of_small(program)
     return _of_large(program)
 
 
 def _of_small(program: InnerProgram) -> InnerSolution:
-    at = walked(program)
+    at = walked(whole(program))
     if at.ended in (INFEASIBLE, UNBOUNDED):
         status = SolveStatus.INFEASIBLE if at.ended == INFEASIBLE else SolveStatus.UNBOUNDED
         return InnerSolution(status, math.nan, *[np.zeros(0)] * 3)

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from rota.model.columns import Floats
+from rota.solvers.inner_walk import WholeProgram
 
 _TOLERANCE, _ROUGH = 1e-8, 1e-4
 _MOST_STEPS = 100
@@ -56,7 +57,25 @@ class _Direction(NamedTuple):
 
 def walked(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: float) -> Floats | None:
     """x for `fixed` = a, `over` = b / r, `rates` = r and `gpus` = g; None if the solver loses its footing."""
-    program = _program(fixed, over, rates, gpus, capacity)
+    at = _walked(_program(fixed, over, rates, gpus, capacity))
+    return None if at is None else np.clip(at[: len(fixed)], 0.0, 1.0)
+
+
+def walked_from(program: WholeProgram) -> Floats | None:
+    """The columns where the walk of any program ends, t last; None if the solver loses its footing."""
+    n, is_free = len(program.costs), program.free is not None
+    starts, of, values = program.rows
+    a = np.zeros((len(program.limits), n + is_free))
+    a[np.arange(n), np.arange(n)] = program.bounds
+    a[n + np.repeat(np.arange(len(starts) - 1), np.diff(starts)), of] = values
+    if program.free is not None:
+        a[:, n] = program.free
+    costs = -np.append(program.costs, [program.of_free] * is_free)
+    return _walked(_scaled(costs, a, program.limits, len(program.limits) - 3 * program.cones))
+
+
+def _walked(program: ConeProgram) -> Floats | None:
+    """The columns where the walk ends."""
     nearest: tuple[float, _Point | None] = math.inf, None
     with np.errstate(all="ignore"):
         try:
@@ -73,8 +92,8 @@ def walked(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: f
     missed, best = nearest
     if best is None or missed > _ROUGH:
         return None
-    fractions: Floats = (best.x / best.tau / program.columns)[: len(fixed)]
-    return np.clip(fractions, 0.0, 1.0)
+    columns: Floats = best.x / best.tau / program.columns
+    return columns
 
 
 def _program(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: float) -> ConeProgram:
@@ -90,16 +109,26 @@ def _program(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity:
     a[cone, each], a[cone, k + each] = -rates, -1.0
     a[cone + 1, each], a[cone + 1, k + each] = -rates, 1.0
     h[cone + 2] = 2.0
-    columns, rows = np.ones(2 * k + 1), np.ones(linear + 3 * k)
+    c = np.zeros(2 * k + 1)
+    c[2 * k] = 1.0
+    return _scaled(c, a, h, linear)
+
+
+def _scaled(c: Floats, a: Floats, h: Floats, linear: int) -> ConeProgram:
+    """Rows and columns of similar size; the last rows, from `linear` on, are cones."""
+    columns, rows = np.ones(a.shape[1]), np.ones(len(a))
     for _ in range(_SCALINGS):
-        of_rows, of_columns = np.abs(a).max(axis=1), np.sqrt(np.abs(a).max(axis=0))
-        of_rows[linear:] = np.repeat(of_rows[linear:].reshape(k, 3).sum(axis=1), 3)
-        of_rows = np.sqrt(of_rows)
+        of_rows, of_columns = np.abs(a).max(axis=1), _root(np.abs(a).max(axis=0))
+        of_rows[linear:] = np.repeat(of_rows[linear:].reshape(-1, 3).sum(axis=1), 3)
+        of_rows = _root(of_rows)
         a = a / of_rows[:, None] / of_columns
         columns, rows = columns * of_columns, rows * of_rows
-    c = np.zeros(2 * k + 1)
-    c[2 * k] = 1.0 / columns[2 * k]
-    return ConeProgram(c, a, h / rows, linear, columns)
+    return ConeProgram(c / columns, a, h / rows, linear, columns)
+
+
+def _root(largest: Floats) -> Floats:
+    roots: Floats = np.sqrt(np.where(largest < 1e-6, 1.0, largest))
+    return roots
 
 
 # -- second-order cones ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
 from rota.model.jobs import JobTable
+from rota.model.whole import is_made_whole
 from rota.table.device_memory import DeviceMemory, memory_of
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
@@ -158,8 +159,9 @@ class Occupancy:
 
     def hold(self, grant: Grant) -> None:
         """Enter a grant that is known to fit."""
-        if grant.role == _ALONE and grant.share == 1.0:
-            devices = grant.devices
+        is_plain = is_made_whole(grant)
+        if is_plain or (grant.role == _ALONE and grant.share == 1.0):
+            devices = grant[1]
             for device in devices:
                 self.claimed[device] = 1.0
             if self.down:  # somebody who stays on a closed device was taken off it to try something
@@ -168,15 +170,15 @@ class Occupancy:
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
-        if not is_unlimited(grant):
+        if not (is_plain or is_unlimited(grant)):
             self.counts_hosts = True
         if self.counts_hosts:
             self._hosts(grant, 1.0)
 
     def release(self, grant: Grant) -> None:
         """Take a grant in force away."""
-        if grant.role == _ALONE and grant.share == 1.0:
-            devices = grant.devices
+        if is_made_whole(grant) or (grant.role == _ALONE and grant.share == 1.0):
+            devices = grant[1]
             for device in devices:
                 self.claimed[device] = 0.0
             if self.down:
@@ -198,10 +200,14 @@ class Occupancy:
             return
         left: set[int] = set()
         for grant in gone:
-            left.update(grant.devices)
+            left.update(grant[1])
         claimed, free = self.claimed, self.free
         for grant in come:
-            for device in grant.devices:
+            devices = grant[1]
+            if left.issuperset(devices):
+                left.difference_update(devices)
+                continue
+            for device in devices:
                 if device in left:
                     left.remove(device)
                 else:

@@ -7,7 +7,8 @@ of which `per_s` tells how many are done in such a second.
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -104,6 +105,18 @@ class Progress:
         """From `since` on, `row`, which stands still, works at `rate`."""
         self._rate_cells[row] = rate
         self._since_cells[row] = since
+
+    def swap(self, gone: Sequence[Any], come: Sequence[Any], now: float) -> None:
+        """`gone` stand still from `now` on; `come`, which stood still, do a second's work in a second."""
+        base_of, rate_of, since_of = self._base_cells, self._rate_cells, self._since_cells
+        for row in gone:
+            elapsed: float = now - since_of[row]
+            if elapsed > 0.0:
+                base_of[row] += rate_of[row] * elapsed
+            rate_of[row] = 0.0
+        for row in come:
+            rate_of[row] = 1.0
+            since_of[row] = now
 
     def pace(self, row: int, rate: float, since: float, now: float) -> None:
         """From `since` on, `row` works at `rate`; what it did until `now` is kept."""

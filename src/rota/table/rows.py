@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from rota.model.columns import Cells, Ints, cells
@@ -42,6 +45,19 @@ class RowSet:
             self._cells[place] = last
             self._at[last] = place
         self._sorted = None
+
+    def exchange(self, gone: Sequence[Any], come: Sequence[Any]) -> None:
+        """`gone` are removed and `come` are added, in their places as far as there are some."""
+        at, places = self._at, self._cells
+        for out, row in zip(gone, come, strict=False):
+            place: Any = at.pop(out)
+            places[place] = row
+            at[row] = place
+        self._sorted = None
+        for i in range(len(come), len(gone)):
+            self.remove(gone[i])
+        for i in range(len(gone), len(come)):
+            self.add(come[i])
 
     @property
     def rows(self) -> Ints:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from enum import IntEnum
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from mypy_extensions import mypyc_attr
@@ -246,18 +246,63 @@ class State:
         self._start(grant)
         self.occupancy.hold(grant)
 
-    def exchange(self, gone: Sequence[Grant], come: Sequence[Grant]) -> None:
-        """Jobs that have just stopped held `gone`; `come` begin now, some on the same devices.
+    def swap(self, gone: Sequence[Any], come: Sequence[Grant]) -> list[Grant]:
+        """The running `gone` are preempted and `come`, which waited, begin, some on the same devices.
 
-        All are whole devices for each job alone.
+        All are whole devices for each job alone.  Returns what was held.
         """
+        grants, log, now = self.grants, self.log, self.now
+        held = [grants.pop(row) for row in gone]
+        begun: list[Any] = [grant[0] for grant in come]
+        self._preempt(gone)
+        self.running.exchange(gone, begun)
+        self.waiting.exchange(begun, gone)
+        gpus_of, gpus = self.gpus_of, self.waiting_gpus
+        for row in gone:
+            gpus += gpus_of[row]
+        phase_of, starts_of, moves_of = self._phase_of, self._starts_of, self._moves_of
+        placed_of, since_of, rate_of = self._placed_of, self._since_of, self._rate_of
+        for grant in come:
+            row = grant[0]
+            count = gpus_of[row]
+            gpus -= count
+            grants[row] = grant
+            phase_of[row] = _RUNNING
+            starts: int = starts_of[row] + 1
+            starts_of[row] = starts
+            if starts == 1:
+                self.first_start_s[row] = now
+            else:
+                moves_of[row] += 1
+            placed_of[row] = since_of[row] = now
+            rate_of[row] = float(count)
+        self.waiting_gpus = gpus
+        log += gone
+        log += begun
+        self.occupancy.exchange(held, come)
+        return held
+
+    def _preempt(self, gone: Sequence[Any]) -> None:
+        """What is noted about each of `gone` when it stops running now and waits."""
+        phase_of, since_of, run_of, now = self._phase_of, self._since_of, self._run_of, self.now
+        service_of, rate_of, preemptions_of = self._service_of, self._rate_of, self._preemptions_of
+        for row in gone:
+            elapsed: float = now - since_of[row]
+            run_of[row] += elapsed
+            service_of[row] += rate_of[row] * elapsed
+            rate_of[row] = 0.0
+            preemptions_of[row] += 1
+            phase_of[row] = _PENDING
+
+    def exchange(self, gone: Sequence[Grant], come: Sequence[Grant], moved: Sequence[Grant] = ()) -> None:
+        """Jobs that stopped or moved held `gone`, whole devices; `come` begin, `moved` are noted (`move`)."""
         for grant in come:
             self._start(grant)
-        self.occupancy.exchange(gone, come)
+        self.occupancy.exchange(gone, [*moved, *come])
 
     def _start(self, grant: Grant) -> None:
         """As `start`; who holds its devices is for the caller to say."""
-        row, now = grant.job, self.now
+        row, now = grant[0], self.now
         self.waiting.remove(row)
         self.waiting_gpus -= self.gpus_of[row]
         self.running.add(row)
@@ -275,15 +320,22 @@ class State:
     def change(self, grant: Grant) -> Grant:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
         row, old = grant.job, self.grants[grant.job]
-        self.log.append(row)
         if old.devices == grant.devices and old.node == grant.node:
+            self.log.append(row)
             self._claim(grant)
             return old
+        self.move(grant)
+        self.occupancy.hold(grant)
+        return old
+
+    def move(self, grant: Grant) -> Grant:
+        """As `change`, to other devices; who holds those is for the caller to say."""
+        row, old = grant.job, self.grants[grant.job]
+        self.log.append(row)
         self._accrue(row, self.now)
         self._placed_of[row] = self.now
         self._moves_of[row] += 1
         self._take(grant)
-        self.occupancy.hold(grant)
         return old
 
     def _claim(self, grant: Grant) -> None:
@@ -311,10 +363,10 @@ class State:
         self.occupancy.release(self.grants[row])
 
     def _take(self, grant: Grant) -> None:
-        row = grant.job
+        row = grant[0]
         self.grants[row] = grant
         self._since_of[row] = self.now
-        self._rate_of[row] = len(grant.devices) * grant.share
+        self._rate_of[row] = len(grant[1]) * grant[2]
 
     def has_started(self, row: int) -> bool:
         """True if `row` has run, if only for a moment."""

@@ -63,7 +63,8 @@ def test_steps_that_only_pass_nodes_on_are_made_at_once() -> None:
         one, queue = sets_on(16, sizes, node_gpus=8), list[int]()
         queue += [row for row in range(rng.randrange(8, 30)) if not one.place(row)]
         one.pass_turns(False, set(rng.sample(range(30), 8)))
-        many, same_queue, now, left = deepcopy(one), queue.copy(), 10.0, 40
+        many = EqualNodeSets(deepcopy(one.sets), one.free.copy(), one.node_gpus, one.gpus_of, one.order)
+        same_queue, now, left = queue.copy(), 10.0, 40
         for step in range(left):
             _quiet_step(one, queue, now + step * STEP_S, 128)
         while left:

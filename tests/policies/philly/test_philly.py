@@ -13,7 +13,7 @@ from rota.model.jobs import Truth
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
-from rota.policies.philly.system import _Place
+from rota.policies.philly.kept import _Place
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare

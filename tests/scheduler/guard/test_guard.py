@@ -53,6 +53,8 @@ DUE: dict[str, Any] = {"columns": {"deadline_s": 50.0}}
 BAD = [
     Bad("named-twice", "job A", grants(Grant(0, (0,)), Grant(0, (1,)))),
     Bad("named-twice", "job A", {"grants": [Grant(0, (0,))], "reject": {0: "no"}}),
+    Bad("named-twice", "job A", {"preempt": [0, 0]}, running=(Grant(0, (0,)),)),
+    Bad("named-twice", "job A", {"preempt": [0, 0]}, jobs="A 0x9", running=(Grant(0, (), node=0),)),
     Bad("not-live", "job 9", grants(Grant(9, (0,)))),
     Bad("not-live", "job -1", grants(Grant(-1, (0,)))),
     Bad("not-live", "job 9", {"cancel": {9: "gone"}}),

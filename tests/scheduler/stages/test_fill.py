@@ -100,7 +100,7 @@ def test_placing_one_by_one_admits_the_same_where_any_gpu_will_do(midway: Midway
     fit = Fitter(snapshot, consolidate)
     order = order_of(midway, tracks_running=True, by_kind=True)
     running = order.running.left()
-    grants, preempt = running_set_placed(order, running, snapshot, fit)
+    grants, preempt, _ = running_set_placed(order, running, snapshot, fit)
     start = [grant.job for grant in grants if grant.job not in snapshot.grants]
     assert outcome(midway, start, preempt) == naive_running_set(midway)
     waiting = [row for row in midway.order if snapshot.waits(row)]

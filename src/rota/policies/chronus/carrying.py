@@ -64,7 +64,7 @@ def carry_out(
         else:
             late = 0 if begins or is_sure else len(ranked)
             waiting.append((float(place + late), one.row))
-    return running_set_placed(InOrder(waiting, kinds), sorted(running), snapshot, fit)
+    return running_set_placed(InOrder(waiting, kinds), sorted(running), snapshot, fit)[:2]
 
 
 def let_go(

@@ -20,6 +20,7 @@ import numpy as np
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
+from rota.model.whole import whole_grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -143,7 +144,7 @@ class EasyBackfill:
         for row in rows.tolist():
             devices = place(free, snapshot.gpus_of[row])
             assert devices is not None, "counting said that the job fits"
-            grants.append(Grant(row, devices))
+            grants.append(whole_grant(row, devices))
         return grants
 
     # -- where it matters which GPUs ------------------------------------------------------------

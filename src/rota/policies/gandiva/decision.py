@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from rota.model.grants import Grant, Leave, Role
 from rota.policies.gandiva.derived import Derived
@@ -33,7 +34,7 @@ from rota.table.state import Phase
 
 # As in `loop`: with plain integers nothing is looked up, and no flag is made of the result.
 _CAPACITY, _SHAKEN = int(Event.CAPACITY), int(Event.FAILURE | Event.CAPACITY)
-_PENDING, _RUNNING, _ALONE = int(Phase.PENDING), int(Phase.RUNNING), int(Role.ALONE)
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 class GandivaDecision:
@@ -56,7 +57,7 @@ class GandivaDecision:
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
-        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
+        self._is_bare = snapshot.is_bare
         self.gpus = snapshot.occupancy.free.size
         self.homes = derived.homes
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
@@ -64,8 +65,6 @@ class GandivaDecision:
         self.growth = Growth(snapshot, parameters, self.homeless)
         self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches
         self._packs: bool = parameters.packing
-        self._alone: dict[int, float] = memory["alone"]
-        self._since_of = snapshot.by_row.since_of
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
@@ -148,9 +147,13 @@ class GandivaDecision:
         phase_of, home_of = self.snapshot.by_row.phase_of, self.homes.home_of
         changed = self._everybody() if self.changed is None else self.changed
         strangers = set(self.evacuated)
+        held = self.snapshot.grants
+        row: Any  # as in `Swaps.swap`
         for row in changed:
             if row not in home_of:
                 strangers.add(row)
+                continue
+            if row in held:
                 continue
             phase: int = phase_of[row]
             if phase != _PENDING and phase != _RUNNING:
@@ -243,7 +246,7 @@ class GandivaDecision:
             self.due.update((source, target))
             self.moved.update((source, target))
             self._fall_apart(source)
-            self._note_rate(row)
+            self.trials.note_rate(row)
             if row in self.memory["alone"]:
                 check_s = self.now + self.p.quantum
                 self.memory["moves"][row] = [source, self.memory["alone"][row], check_s]
@@ -255,7 +258,7 @@ class GandivaDecision:
         for row, (source, before, check_s) in list(self.memory["moves"].items()):
             if self.now < check_s:
                 continue
-            if not self._runs_alone(row):
+            if not self.trials.runs_alone(row):
                 self.memory["moves"][row][2] = self.now + self.p.quantum
                 continue
             del self.memory["moves"][row]
@@ -268,18 +271,6 @@ class GandivaDecision:
                 self.homes.add(row, source, self.sizes[row])
                 self.due.update((here, source))
                 self.moved.update((here, source))
-
-    def _runs_alone(self, row: int) -> bool:
-        """True if it runs, for some time now, with nobody beside it on as many GPUs as it asked for."""
-        grant = self.snapshot.grants.get(row)
-        if grant is None or grant.role != _ALONE or len(grant.devices) != self.sizes[row]:
-            return False
-        since: float = self._since_of[row]
-        return since < self.now
-
-    def _note_rate(self, row: int) -> None:
-        if self._runs_alone(row):
-            self._alone[row] = self.snapshot.rate(row)
 
     # -- who runs ----------------------------------------------------------------------------------
 
@@ -298,7 +289,7 @@ class GandivaDecision:
         self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
-        swaps = Swaps(self.snapshot)
+        swaps = Swaps(self.snapshot, self.derived.devices_of)
         placed = []
         for key in sorted(self.due):
             home = self.homes.homes[key]
@@ -314,17 +305,25 @@ class GandivaDecision:
     def _is_simple(self, key: int, home: ServerGroup) -> bool:
         """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""
         return (
-            self._counts
-            and len(home["nodes"]) == 1
+            len(home["nodes"]) == 1
+            and self._counts(home["circle"])
             and not home["pairs"]
             and key not in self.moved
             and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
             and not (self._packs and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
         )
 
+    def _counts(self, rows: Sequence[int]) -> bool:
+        """True if counting GPUs says which of `rows` can run together on nodes that they may use."""
+        if not self._is_bare:
+            return False
+        grounds = self.grounds
+        return grounds.all_whole_gpus or all(grounds.whole_gpus[row] for row in rows)
+
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
         is_new, circle, held = self._is_new_turn(key, home), home["circle"], self.snapshot.grants
+        row: Any  # as in `Swaps.swap`
         if is_new:
             rows, others = take_turn_by_count(circle, self.sizes, home["gpus"])
         else:
@@ -336,7 +335,7 @@ class GandivaDecision:
         if coming or leaving:
             swaps.swap(home["nodes"][0], coming, leaving)
         for row in leaving:
-            self._note_rate(row)
+            self.trials.note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
             self.derived.note(key)
@@ -344,8 +343,9 @@ class GandivaDecision:
     def _place_runners(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
         rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
-            self._note_rate(row)
-        places = RunnerPlacement(self.snapshot, rows)
+            self.trials.note_rate(row)
+        counts = not self.derived.without_gpus and self._counts(rows)
+        places = RunnerPlacement(self.snapshot, rows, counts=counts)
         runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]
         runners += [Runner(row, -1, 0) for row in sorted(self.derived.without_gpus)]
         return places.place(runners)

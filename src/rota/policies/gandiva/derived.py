@@ -10,6 +10,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
 from rota.policies.gandiva.server_groups import ServerGroups
+from rota.policies.gandiva.swaps import DevicesOf
 from rota.scheduler.decision import Memory
 from rota.scheduler.stages.grounds import Grounds
 
@@ -111,6 +112,7 @@ class Derived:
         self.without_gpus: set[int] = set()
         """Rows that wait and ask for no GPU."""
         self.turns = TurnEnds(quantum_s)
+        self.devices_of: DevicesOf = [{} for _ in range(grounds.cluster.nodes)]
         self.growing: set[int] = set()
         """Homes that have GPUs to spare for somebody."""
         self.gpus: list[int] | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Cells, Floats, cells
@@ -19,6 +20,8 @@ from rota.policies.gandiva.server_group import EPSILON, ServerGroup
 from rota.policies.gandiva.server_groups import ServerGroups
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.grounds import device_memory_gib, holds
+
+_ALONE = int(Role.ALONE)
 
 Pair = tuple[int, int]
 
@@ -56,8 +59,23 @@ class PairTrials:
         self.alone = alone
         self.bad = bad
         self.p = parameters
+        self._is_steady: bool = snapshot.is_steady
+        """True if every job has only ever run at full speed: a rate that is known is that."""
         self._use: Floats | None = None
         self._cells: Cells[float] | None = None
+
+    def runs_alone(self, row: int) -> bool:
+        """True if it runs, for some time now, with nobody beside it on as many GPUs as it asked for."""
+        grant = self.snapshot.grants.get(row)
+        if grant is None or grant[3] != _ALONE or len(grant[1]) != self.snapshot.gpus_of[row]:
+            return False
+        since: float = self.snapshot.by_row.since_of[row]
+        return since < self.snapshot.now
+
+    def note_rate(self, row: int) -> None:
+        """Keep the rate of `row` if it runs alone."""
+        if not (self._is_steady and row in self.alone) and self.runs_alone(row):
+            self.alone[row] = self.snapshot.rate(row)
 
     def _utilisation(self) -> Floats:
         """What each job alone leaves busy of its GPUs, looked up at the first question of a decision."""
@@ -98,6 +116,7 @@ class PairTrials:
         if self._cells is None:
             self._cells = cells(self._utilisation())
         use_of, leave_some = self._cells, 0
+        row: Any
         for row in home["circle"]:
             use: float = use_of[row]
             if use < 1.0:

@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rota.model.grants import Grant
+from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
+
+DevicesOf = list[dict[int, tuple[int, ...]]]
+"""Per node, the devices behind each mask of its devices that somebody has been given."""
 
 
 class Swaps:
     """Who comes and who goes on servers where counting GPUs decides: everybody else keeps what he has."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, devices_of: DevicesOf) -> None:
         self._grants = snapshot.grants
         self._free = snapshot.occupancy.free
         self._sizes = snapshot.gpus_of
+        self._devices_of = devices_of
         self.grants: list[Grant] = []
         self.leaving: list[int] = []
 
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
         """Of the jobs that belong to `node`, `leaving` give way there, and `coming` run, in order."""
         held, sizes, first, bits = self._grants, self._sizes, self._free.first[node], self._free.devices[node]
+        row: Any  # it stays the object that it is: as an int it would be made anew wherever it is looked up
         for row in leaving:
-            for device in held[row].devices:
+            for device in held[row][1]:
                 bits |= 1 << (device - first)
         for row in coming:
-            size = sizes[row]
-            if size == 1:
-                low = bits & -bits
-                if low:
-                    self.grants.append(Grant(row, (first + low.bit_length() - 1,)))
-                    bits ^= low
-            elif bits.bit_count() >= size:
-                devices = []
-                for _ in range(size):
-                    low = bits & -bits
-                    devices.append(first + low.bit_length() - 1)
-                    bits ^= low
-                self.grants.append(Grant(row, tuple(devices)))
+            size: int = sizes[row]
+            mask = lowest(bits, size)
+            if mask:
+                bits ^= mask
+                self.grants.append(whole_grant(row, self._devices(node, first, mask)))
         self.leaving += leaving
+
+    def _devices(self, node: int, first: int, mask: int) -> tuple[int, ...]:
+        """The devices in `mask` of `node`, which begin at `first`: one tuple for all who get them."""
+        known = self._devices_of[node]
+        devices = known.get(mask)
+        if devices is None:
+            places = [place for place in range(mask.bit_length()) if mask >> place & 1]
+            devices = known[mask] = tuple([first + place for place in places])
+        return devices
+
+
+def lowest(bits: int, count: int) -> int:
+    """The `count` lowest of the bits that are set; 0 if there are fewer."""
+    rest = bits
+    for _ in range(count):
+        if not rest:
+            return 0
+        rest &= rest - 1
+    return bits ^ rest

@@ -8,6 +8,7 @@ a gang leaves is used by those behind it, which fixed groups would leave idle.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from rota.model.grants import Code, Constraint
 from rota.scheduler.stages.runners import Fits
@@ -40,8 +41,9 @@ def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> tu
     """
     taken: list[int] = []
     left: list[int] = []
+    row: Any  # as in `Swaps.swap`
     for row in circle:
-        size = sizes[row]
+        size: int = sizes[row]
         if size <= room:
             room -= size
             taken.append(row)

@@ -77,10 +77,12 @@ def _dealt(ones: Ints, others: Ints) -> list[tuple[int, int, float]]:
     return dealt
 
 
-def entries(demand: RoundDemand, seen: Floats, apart_by: Floats) -> Entries:
+def entries(demand: RoundDemand, seen: Floats, apart_by: Floats, *, all_pairs: bool = False) -> Entries:
     """The entries of the jobs in `demand`, whose rates count as `seen` [job, type].
 
-    `apart_by` [job, value] says what keeps two jobs from being alike besides rates and GPUs.
+    `apart_by` [job, value] says what keeps two jobs from being alike besides rates and GPUs.  With
+    `all_pairs` those that are worth nothing are entries too, as in the authors' programs: where a solver
+    walks inside the constraints, they move the point at which it ends.
     """
     jobs = len(demand.rows)
     if demand.pairs is None:
@@ -97,7 +99,9 @@ def entries(demand: RoundDemand, seen: Floats, apart_by: Floats) -> Entries:
     seen_alone = seen[first]
     alone_in = single(gpus, seen_alone, demand.capacity)
     true_alone = seen_alone if seen is demand.rates else demand.rates[first]
-    members, rates = _pairs(demand.pairs, of_job[first], gpus, true_alone, seen_alone, counts)
+    members, rates = _pairs(
+        demand.pairs, of_job[first], gpus, true_alone, seen_alone, counts, everybody=all_pairs
+    )
     division = Division(
         np.concatenate((alone_in.members, members)),
         np.concatenate((gpus, gpus[members[:, 0]])),
@@ -109,9 +113,16 @@ def entries(demand: RoundDemand, seen: Floats, apart_by: Floats) -> Entries:
 
 
 def _pairs(
-    pairs: PairRates, of_class: Ints, gpus: Floats, rates_alone: Floats, seen: Floats, counts: Floats
+    pairs: PairRates,
+    of_class: Ints,
+    gpus: Floats,
+    rates_alone: Floats,
+    seen: Floats,
+    counts: Floats,
+    *,
+    everybody: bool,
 ) -> tuple[Ints, Floats]:
-    """Members and rates of the pairs worth looking at, [pair, 2] and [pair, 2, type].
+    """Members and rates of the pairs worth looking at, [pair, 2] and [pair, 2, type]; `everybody`: all.
 
     Who keeps a part of its rate alone beside another is seen to do that part of what is `seen` of it.
     """
@@ -120,8 +131,9 @@ def _pairs(
     several = (one != other) | (counts[one] > 1.0)
     one, other = one[several], other[several]
     rates = pairs.both(of_class[one], of_class[other])
+    rates = np.where((rates > 0.0).all(axis=1, keepdims=True), rates, 0.0)  # both run there, or neither
     alone_rates = np.stack((rates_alone[one], rates_alone[other]), axis=1)
-    useful = (kept(rates, alone_rates) > 1.0).any(axis=1)
+    useful = (kept(rates, alone_rates) > 1.0).any(axis=1) | everybody
     if seen is not rates_alone:
         parts = np.divide(rates, alone_rates, out=np.zeros_like(rates), where=alone_rates > 0.0)
         rates = parts * np.stack((seen[one], seen[other]), axis=1)

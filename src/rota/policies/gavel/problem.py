@@ -20,6 +20,9 @@ from rota.scheduler.stages.round_books import Shares
 from rota.scheduler.stages.round_demand import PairRates
 from rota.solvers.division import Division, alone
 
+_LEAST_WEIGHT = 1e-7
+"""Part of the largest weight that counts as none: less is beyond the digits of a linear program."""
+
 
 @dataclass(frozen=True)
 class GavelProblem:
@@ -51,8 +54,10 @@ class GavelProblem:
 
     @cached_property
     def weights(self) -> Floats:
+        """Above 0: who has next to none is served behind all others; if nobody has any, all are alike."""
         column: Floats = self.snapshot.jobs.weight[self.rows]
-        return column
+        most = float(column.max(initial=0.0))
+        return np.maximum(column, _LEAST_WEIGHT * most) if most > 0.0 else np.ones_like(column)
 
     @cached_property
     def work_left(self) -> Floats:

@@ -13,6 +13,7 @@ from rota.scheduler.stages.finish_time import alone_so_far_s, finish_time_ratio,
 from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best, sum_of
 from rota.solvers.lp import SolveStatus
+from rota.solvers.ratio_division import least_ratio
 
 
 def max_min(problem: GavelProblem) -> Shares:
@@ -129,6 +130,10 @@ def finish_time(problem: GavelProblem) -> Shares:
     if fails:
         return problem.by_job(problem.isolated)
     alone_s = so_far_s + problem.work_left / isolated
+    if problem.parameters.best_tie is Tie.INTERIOR and (problem.division.counts == 1.0).all():
+        inside = least_ratio(problem.division, problem.age_s / alone_s, problem.work_left / alone_s)
+        if inside is not None:
+            return problem.entries.shares(inside)
 
     def needed(rho: float) -> Floats:
         return problem.by_class(rate_for(rho, problem.age_s, problem.work_left, alone_s))

@@ -18,9 +18,10 @@ Departs   Jobs that come within a round run in the next one where GPUs are idle,
           interior-point solver ends (`tie=interior`, `mode=artifact`).  Who does not know types (`aware=no`)
           has, with the largest sum, its time spread over the types in proportion to their GPUs.
           Bisection ends at a tolerance of 1e-4 (the authors': 5 % for the makespan).  The worst finish is
-          found by linear programs too, not by their cone program.  Water filling finds who is saturated by
-          linear programs instead of one with integers; it ends when everybody is.  Jobs are fair or in order
-          of arrival inside all tenants alike.  Beyond 100 jobs pairs are looked at by class of job.
+          found by linear programs too, by their cone program with `tie=interior` alone.  Water filling
+          finds who is saturated by linear programs instead of one with integers; it ends when everybody is.
+          Jobs are fair or in order of arrival inside all tenants alike. Beyond 100 jobs pairs are looked at
+          by class of job.
           `allox` gives jobs of several GPUs what is idle; `cost` takes types without prices for equally dear.
           Throughputs come from a table, users or measurement, which estimates by type from similar jobs; the
           authors estimate what pairs do beside each other in this way, which is told by tables here.
@@ -114,7 +115,8 @@ class Gavel:
             demand.rows[able], demand.gpus[able], demand.rates[able], demand.capacity, demand.pairs
         )
         seen = seen_rates(part.rates, self.parameters)
-        among = entries(part, seen, self._apart_by(snapshot, part))
+        is_artifact = self.parameters.mode is GavelMode.ARTIFACT
+        among = entries(part, seen, self._apart_by(snapshot, part), all_pairs=is_artifact)
         problem = GavelProblem(
             snapshot,
             self.parameters,

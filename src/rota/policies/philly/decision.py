@@ -15,6 +15,7 @@ from bisect import bisect_right
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Role
+from rota.model.whole import whole_grant
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, LatestAttempt
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
@@ -72,15 +73,15 @@ class PhillyDecision:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
         fresh = self._fresh(come, min(asleep_until_s, self.now))
-        self._serve_all(fresh, _free_nodes(self.scratch.free) & ~self.queues.unwanted)
+        self._serve_all(fresh, self._free_nodes() & ~self.queues.unwanted)
 
     def _serve_all(self, fresh: list[int], news: int) -> None:
         """As `_serve`, and those who come to wait by it, until nobody gets further."""
         taken = len(self.victims)
         while not self._serve(fresh, news):  # whoever was taken off waits again, and may have left too much
             fresh = [row for row in (*self.fresh, *self.victims[taken:]) if row in self.attempts]
-            news, taken = _free_nodes(self.scratch.free), len(self.victims)
-        self.queues.unwanted = _free_nodes(self.scratch.free) if self.sleeps else 0
+            news, taken = self._free_nodes(), len(self.victims)
+        self.queues.unwanted = self._free_nodes() if self.sleeps else 0
 
     def _fresh(self, come: list[int], from_s: float) -> list[int]:
         """Rows of which an attempt has opened since `from_s` and may find something.
@@ -89,7 +90,7 @@ class PhillyDecision:
         """
         queues, now = self.queues, self.now
         slept = {mask for mask, at_s in self.slept_s.items() if at_s == now}
-        asleep = set(queues.without(_free_nodes(self.scratch.free)) if self._may_sleep() else ())
+        asleep = set(queues.without(self._free_nodes()) if self._may_sleep() else ())
         opened = queues.opened(from_s, now, slept | asleep)
         late = [row for row in come if queues.nodes_of[row] in slept - asleep]
         self.slept_s.update(dict.fromkeys(asleep, now))
@@ -103,7 +104,7 @@ class PhillyDecision:
         """The next opening of an attempt that may find something, if nothing happens before."""
         if not self.sleeps:
             return self.queues.next_s(self.now)
-        free = _free_nodes(self.scratch.free)
+        free = self._free_nodes()
         others = self._hopeful() if self.queues.has_none_of(free) else ()
         return self.queues.next_s(self.now, free, others)
 
@@ -172,7 +173,7 @@ class PhillyDecision:
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
-        free = _free_nodes(self.scratch.free)
+        free = self._free_nodes()
         return [row for row in {*self.held, *self.queues.without_gpus} if self._reaches(row, free)]
 
     def _by_cluster(self, rows: list[int]) -> dict[str, list[int]]:
@@ -185,7 +186,7 @@ class PhillyDecision:
         """The next row of a virtual cluster to be served after `last`."""
         place = bisect_right(special, last)
         chosen = special[place] if place < len(special) else None
-        nodes = news & _free_nodes(self.scratch.free)
+        nodes = news & self._free_nodes()
         if not nodes:
             return chosen
         for mask, line in self.queues.lines.get(name, {}).items():
@@ -320,7 +321,7 @@ class PhillyDecision:
         devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row), most)))
         free.put_all(devices)
         share: float = self.snapshot.jobs.table.gpu_share.item(row)
-        grant = Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+        grant = whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
         return (grant if len(devices) == gpus and self.fit.admits(self.scratch, grant) else None), devices
 
     def _start(self, row: int, grant: Grant | None) -> bool:
@@ -336,15 +337,15 @@ class PhillyDecision:
 
     def _may_reclaim(self, of: Class) -> bool:
         """True if a job of virtual cluster and size `of` has the right to GPUs that others borrowed."""
-        return of[1] > 0 and self.shares.is_due(*of) and self._is_tight()
+        return of[1] > 0 and self.shares.is_due(of[0], of[1]) and self._is_tight()
 
     def _may_anybody_reclaim(self) -> bool:
-        return self._is_tight() and any(map(self._may_reclaim, self.queues.classes))
+        return self._is_tight() and any(self._may_reclaim(of) for of in self.queues.classes)
 
     def _is_tight(self) -> bool:
         """True if so many GPUs are in use that some may be taken from those who borrowed them."""
         shares = self.shares
-        return shares.granted >= self.much - EPSILON and any(map(shares.is_above, shares.used))
+        return shares.granted >= self.much - EPSILON and shares.somebody_borrows()
 
     def _reclaim(self, row: int) -> None:
         """Take GPUs back for `row`, whose attempt could not complete at once."""
@@ -385,7 +386,6 @@ class PhillyDecision:
                 self.victims.append(victim)
                 self._enter(victim)
 
-
-def _free_nodes(free: Free) -> int:
-    """Nodes with free GPUs."""
-    return ((1 << len(free.size)) - 1) & ~free.buckets[0]
+    def _free_nodes(self) -> int:
+        """Nodes with free GPUs."""
+        return self.domains.nodes ^ self.scratch.free.buckets[0]

@@ -160,6 +160,9 @@ class DelayReasons(Mapping[int, Constraint]):
     def __iter__(self) -> Iterator[int]:
         return iter(self.waits)
 
+    def __contains__(self, row: object) -> bool:
+        return row in self.waits
+
     def __len__(self) -> int:
         return len(self.waits)
 

@@ -38,7 +38,9 @@ class Domains:
         }
         self._each = 0 if len(self._of_size) > 1 else max(gpus, default=0)
         """GPUs of each node; 0 if they differ."""
-        self.masks: list[int] = [(1 << cluster.nodes) - 1]
+        self.nodes = (1 << cluster.nodes) - 1
+        """Mask of all nodes."""
+        self.masks: list[int] = [self.nodes]
         """Nodes of each domain."""
         if level in cluster.levels:
             codes = cluster.levels[level].tolist()

@@ -72,6 +72,10 @@ class QuotaShares:
         """True if `gpus` GPUs more would not bring the virtual cluster above its quota."""
         return self.used[name] + gpus <= self.quota[name] + EPSILON
 
+    def somebody_borrows(self) -> bool:
+        """True if a virtual cluster uses more than its quota."""
+        return any(used > self.quota[name] + EPSILON for name, used in self.used.items())
+
     def is_above(self, name: str) -> bool:
         return self.used[name] > self.quota[name] + EPSILON
 

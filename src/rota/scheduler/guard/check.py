@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rota.model.grants import Grant, is_packed, is_whole
+from rota.model.grants import Grant, is_packed
+from rota.model.whole import is_plainly_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
-from rota.table.occupancy import EPSILON
+from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 
-__all__ = ["RULES", "Breach", "check", "is_plainly_sound"]
+__all__ = ["RULES", "Breach", "change_hands", "check", "is_plainly_sound"]
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
@@ -44,58 +45,90 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
         return False
     if state.reservations if decision.reservations is None else decision.reservations:
         return False
-    sharers = state.occupancy.sharers
+    sharers, held = state.occupancy.sharers, state.grants
     freed: set[int] = set()
     for row in decision.preempt:
-        if row not in state.running or not freed.isdisjoint(state.grants[row].devices):
+        old = held.get(row)
+        if old is None or not old[1] or not freed.isdisjoint(old[1]):
             return False  # of two that are equal, the second is not disjoint
-        if sharers and not sharers.keys().isdisjoint(state.grants[row].devices):
+        if sharers and not sharers.keys().isdisjoint(old[1]):
             return False
-        freed.update(state.grants[row].devices)
+        freed.update(old[1])
     for grant in decision.grants:
-        old = state.grants.get(grant.job)
+        old = held.get(grant[0])
         if old is None:
             continue
-        if not is_whole(old) or not is_whole(grant) or not freed.isdisjoint(old.devices):
+        if not is_plainly_whole(old) or not is_plainly_whole(grant) or not freed.isdisjoint(old[1]):
             return False
-        if sharers and not sharers.keys().isdisjoint(old.devices):
+        if sharers and not sharers.keys().isdisjoint(old[1]):
             return False
-        freed.update(old.devices)
+        freed.update(old[1])
     return _are_fresh(state, decision.grants, freed)
+
+
+def change_hands(state: State, decision: Decision) -> bool:
+    """True if a plainly sound decision lets jobs leave whole devices, or move, and begin on whole ones."""
+    moves = False
+    for grant in decision.grants:
+        if grant.share != 1.0:
+            return False
+        old = state.grants.get(grant.job)
+        if old is not None:
+            if old.devices == grant.devices:
+                return False
+            moves = True
+    return moves or (bool(decision.preempt) and bool(decision.grants))
 
 
 def _are_fresh(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
     """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
     devices free or freed."""
     held, waiting, gpus_of, occupancy = state.grants, state.waiting, state.gpus_of, state.occupancy
-    claimed, sharers = occupancy.claimed, occupancy.sharers
-    takes_any = state.takes_any
+    takes_any, shared = state.takes_any, len(occupancy.sharers) > 0
     taken: set[int] = set()
     jobs: set[int] = set()
-    last = len(claimed) - 1
     for grant in grants:
-        row, devices = grant.job, grant.devices
-        if row in jobs or len(devices) != gpus_of[row] or not (row in waiting or row in held):
+        row, devices = grant[0], grant[1]
+        count = len(devices)
+        if row in jobs or count != gpus_of[row] or not (row in waiting or row in held):
             return False
         if not state.asks_only_gpus(row):
             return False
         part = 1.0
-        if not is_whole(grant):
+        if not is_plainly_whole(grant):
             part = grant.share
             if not is_packed(grant) or not 0.0 < part < 1.0:
                 return False
         jobs.add(row)
-        for device in devices:
-            if device in taken or not 0 <= device <= last:
+        if shared or not freed.issuperset(devices):
+            if not _have_room(occupancy, devices, part, freed, taken):
                 return False
-            if sharers and device in sharers:
-                if claimed[device] + part > 1.0 + EPSILON or part == 1.0:
-                    return False
-            elif claimed[device] and device not in freed:
+            freed.difference_update(devices)
+        else:  # what is taken is freed no longer: whoever comes next finds it claimed
+            left = len(freed) - count
+            freed.difference_update(devices)
+            if len(freed) != left:
                 return False
-            taken.add(device)
         if not takes_any[row] and not state.accepts(row, devices):
             return False
+    return True
+
+
+def _have_room(
+    occupancy: Occupancy, devices: Iterable[int], part: float, freed: set[int], taken: set[int]
+) -> bool:
+    """True if none of `devices` is `taken` in this decision, and each has `part` of it left; takes them."""
+    claimed, sharers = occupancy.claimed, occupancy.sharers
+    last = len(claimed) - 1
+    for device in devices:
+        if device in taken or not 0 <= device <= last:
+            return False
+        if sharers and device in sharers:
+            if claimed[device] + part > 1.0 + EPSILON or part == 1.0:
+                return False
+        elif claimed[device] and device not in freed:
+            return False
+        taken.add(device)
     return True
 
 

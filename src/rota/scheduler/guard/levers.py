@@ -29,10 +29,10 @@ def _only_starts(state: State, decision: Decision, *, or_moves: bool) -> bool:
     """True for the common case: jobs get as many whole GPUs as they ask for; `or_moves`, or as they had."""
     gpus_of, running = state.gpus_of, state.grants
     for grant in decision.grants:
-        row, gpus = grant.job, len(grant.devices)
-        if grant.share != 1.0 or gpus != gpus_of[row]:
+        row, gpus = grant[0], len(grant[1])
+        if grant[2] != 1.0 or gpus != gpus_of[row]:
             return False
-        if row in running and not (or_moves and len(running[row].devices) == gpus):
+        if row in running and not (or_moves and len(running[row][1]) == gpus):
             return False
     return True
 

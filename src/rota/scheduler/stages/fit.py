@@ -10,6 +10,7 @@ from mypy_extensions import mypyc_attr
 
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
+from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place, consolidate
 from rota.table.free import mask_of, nodes_in
@@ -80,7 +81,7 @@ class Fitter:
             devices = self._fed_devices(scratch, row, gpus, share, nodes)
         if devices is None:
             return None
-        return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+        return whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
 
     def room_wanted(self, row: int) -> Room:
         """Without so much room `row` finds no place; empty if counting devices does not tell."""
@@ -91,6 +92,8 @@ class Fitter:
 
     def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
         """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
+        if not scratch.counts_hosts:
+            return self._nodes_by_type(row)
         return self._left(scratch, row, self._hosts(scratch, row, self.jobs.gpus.item(row)))
 
     def nodes_in_part(self, scratch: Occupancy, row: int) -> list[int]:
@@ -123,6 +126,8 @@ class Fitter:
 
     def admits(self, scratch: Occupancy, grant: Grant) -> bool:
         """True if CPU, memory and hard quotas allow `grant`, on devices that the job accepts."""
+        if not scratch.counts_hosts:
+            return True
         types = {int(self.cluster.device_type[device]) for device in grant.devices}
         claim = len(grant.devices) * grant.share
         return all(self._within_quota(scratch, grant.job, claim, type_code) for type_code in types) and all(

@@ -9,6 +9,7 @@ from rota.model.jobs import JobTable
 from rota.scheduler.stages.requests import request_kinds
 from rota.table.free import nodes_in
 from rota.table.occupancy import EPSILON
+from rota.table.plain import whole_rows
 
 
 class Grounds:
@@ -20,6 +21,9 @@ class Grounds:
         self._sizes: list[int] = cluster.node_gpus.tolist()
         self.kind: list[int] = request_kinds(jobs, cluster).tolist()
         """Equal for jobs that could run on the same nodes and ask for as much of them."""
+        self.whole_gpus: list[bool] = whole_rows(jobs, cluster).tolist()
+        """True for jobs that ask for whole GPUs and nothing else: on their nodes counting says who fits."""
+        self.all_whole_gpus = all(self.whole_gpus)
         self.demand: list[float] = (jobs.gpus * jobs.gpu_share).tolist()
         """GPUs that each job asks for; less than one for a job that asks for a share."""
         self.stretches: list[bool] = (jobs.gpus_max > jobs.gpus).tolist()

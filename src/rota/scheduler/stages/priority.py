@@ -17,6 +17,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
+from rota.model.whole import whole_grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
@@ -25,6 +26,9 @@ from rota.scheduler.stages.order import Item, JobOrder, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement, by_type
 from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
+
+_ENOUGH = 48
+"""So many of the running jobs, the last in order, are sorted at first: mostly none before them has to go."""
 
 Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
@@ -174,8 +178,8 @@ class ByPriority:
             return running_set(self.order, items.items, free, gpus_of, ahead, items.head)[:2]
         rows = snapshot.running_unsorted
         keys = self.key(snapshot, rows)
-        rebuilt = running_set(self.order, last_items(keys, rows, 48), free, gpus_of)
-        if rebuilt.reached and len(rows) > 48:
+        rebuilt = running_set(self.order, last_items(keys, rows, _ENOUGH), free, gpus_of)
+        if rebuilt.reached and len(rows) > _ENOUGH:
             rebuilt = running_set(self.order, last_items(keys, rows, len(rows)), free, gpus_of)
         return rebuilt[:2]
 
@@ -200,7 +204,7 @@ class ByPriority:
             devices = place(free, gpus_of[row])
             assert devices is not None or self.by_count, "counting said that the job fits"
             if devices is not None:
-                grants.append(Grant(row, devices))
+                grants.append(whole_grant(row, devices))
         return grants
 
     # -- where it matters which GPUs ------------------------------------------------------------
@@ -224,10 +228,19 @@ class ByPriority:
         alike, rooms = self._alike(snapshot, fit), self._rooms_of(fit)
         if self._is_tracked(snapshot):
             items, ahead = by_kind.running, self._ahead(snapshot)
-            return running_set_placed(by_kind, items.items, snapshot, fit, alike, ahead, items.head, rooms)
+            return running_set_placed(by_kind, items.items, snapshot, fit, alike, ahead, items.head, rooms)[
+                :2
+            ]
         rows = snapshot.running_unsorted
-        running = last_items(key(snapshot, rows), rows, len(rows))
-        return running_set_placed(by_kind, running, snapshot, fit, alike, rooms=rooms)
+        keys = key(snapshot, rows)
+        rebuilt = running_set_placed(
+            by_kind, last_items(keys, rows, _ENOUGH), snapshot, fit, alike, rooms=rooms
+        )
+        if rebuilt[2] and len(rows) > _ENOUGH:
+            snapshot.occupancy.take_back()  # what was tried on the scratch is forgotten
+            everybody = last_items(keys, rows, len(rows))
+            rebuilt = running_set_placed(by_kind, everybody, snapshot, fit, alike, rooms=rooms)
+        return rebuilt[:2]
 
     def _rooms_of(self, fit: Fitter) -> dict[int, Room]:
         """What `fit.room_wanted` said of each kind of request."""

@@ -45,6 +45,10 @@ def place_picks(
     What is free after that goes to rows of `then` that fit, in their order; all others stop.  Jobs without
     GPUs take no turns: they run as soon as a node has room, unless nobody `admits_idle` ones.
     """
+    if place is consolidate and not then and not admits_idle and _is_plain(snapshot):
+        decision = _place_plainly(snapshot, picks)
+        if decision is not None:
+            return decision
     stays = {row for pick in picks if _is_placed(snapshot, pick) for row in pick.members}
     if place is lowest:
         return _place_by_size(snapshot, picks, stays, admits_idle=admits_idle)
@@ -68,6 +72,52 @@ def place_picks(
     grants += _fill(snapshot, fit, scratch, then) + admit_placed(idle, scratch, fit)
     granted = {grant.job for grant in grants}
     return Decision({}, grants, [row for row in moving if row not in granted])
+
+
+def _is_plain(snapshot: Snapshot) -> bool:
+    """True if nothing but free devices of its types decides where a job may run."""
+    occupancy, jobs = snapshot.occupancy, snapshot.jobs.table
+    return not (
+        occupancy.counts_hosts
+        or occupancy.down
+        or occupancy.sharers
+        or snapshot.reservations
+        or jobs.parts
+        or jobs.node_set_names
+    )
+
+
+def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None:
+    """The same where `_is_plain`, on an index of free devices alone; None if somebody shares or has parts."""
+    jobs, grants, gpus_of = snapshot.jobs.table, snapshot.grants, snapshot.gpus_of
+    free, node_sets = snapshot.occupancy.free, snapshot.occupancy.node_sets
+    stays: set[int] = set()
+    starts: list[tuple[int, int, int]] = []
+    for later, earlier, kind in picks:
+        held = grants.get(later)
+        devices = held.devices if held is not None and earlier == ALONE else ()
+        if devices and node_sets.of_type[kind] >> free.node_of[devices[0]] & 1:
+            stays.add(later)
+            continue
+        if earlier != ALONE or jobs.gpu_share.item(later) != 1.0:
+            return None
+        starts.append((-gpus_of[later], later, kind))
+    moving = sorted([row for row, grant in grants.items() if row not in stays and grant.devices])
+    if not starts:
+        return Decision({}, [], moving)
+    starts.sort()
+    free = free.copy()
+    for row in moving:
+        free.put_all(grants[row].devices)
+    come: list[Grant] = []
+    placed: set[int] = set()
+    for less, row, kind in starts:
+        nodes = node_sets.accepted(jobs.gpu_types.item(row), jobs.type_names)[kind]
+        taken = consolidate(free, -less, nodes)
+        if taken is not None:
+            come.append(Grant(row, taken))
+            placed.add(row)
+    return Decision({}, come, [row for row in moving if row not in placed])
 
 
 def _place_by_size(

@@ -11,7 +11,7 @@ fraction, or short of it, is carried on as its deficit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -191,13 +191,12 @@ class Rounds:
 
     def _mark(self, snapshot: Snapshot, books: Books, picks: list[Pick], decision: Decision) -> None:
         """Remember who runs in this round, and how far each is."""
-        held: Collection[int] = snapshot.grants
-        if decision.preempt or decision.grants:
-            held = (snapshot.grants.keys() - set(decision.preempt)) | {grant.job for grant in decision.grants}
-        ran = sorted(pick for pick in picks if pick.later in held)
+        stopped, held = set(decision.preempt), snapshot.grants
+        begun = {grant.job for grant in decision.grants}
+        ran = sorted([p for p in picks if p.later in begun or (p.later in held and p.later not in stopped)])
         if ran != self._ran or len(ran) != len(books.ran):
-            books.ran = np.array([(pick.later, pick.earlier) for pick in ran], dtype=np.int64).reshape(-1, 2)
-            books.ran_type = np.array([pick.kind for pick in ran], dtype=np.int64)
+            columns = np.array(ran, dtype=np.int64).reshape(-1, 3)
+            books.ran, books.ran_type = columns[:, :2].copy(), columns[:, 2].copy()
             self._ran = ran
         self._mark_again(snapshot, books)
 
@@ -219,14 +218,15 @@ class Rounds:
         anyhow = queue.anyhow(types, left, reserve=self.turns.reserve)
         if anyhow is not None:
             return anyhow
-        lower = -books.priority().T
+        orders: list[list[int]] = np.lexsort((queue.less, queue.owed, -books.priority().T)).tolist()
         gpus, later, earlier, is_new = queue.gpus, queue.later, queue.earlier, queue.is_new
         taken: set[int] = set()
         picks: list[Pick] = []
+        jobs = len(demand.rows)
         for kind in types:
             able, room = queue.able[kind], left[kind] + EPSILON
-            for i in np.lexsort((queue.less[kind], queue.owed[kind], lower[kind])).tolist():
-                if room <= 2.0 * EPSILON:
+            for i in orders[kind]:
+                if room <= 2.0 * EPSILON or len(taken) == jobs:
                     break
                 if not able[i] or gpus[i] > room or later[i] in taken or earlier[i] in taken:
                     continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from rota.model.grants import Grant, Role
@@ -38,22 +37,20 @@ class RunnerPlacement:
     them, and is not even taken off the scratch.
     """
 
-    def __init__(self, snapshot: Snapshot, rows: Iterable[int]) -> None:
+    def __init__(self, snapshot: Snapshot, rows: Iterable[int], *, counts: bool | None = None) -> None:
+        """`counts` if it is known that counting decides for all who are to run, or that it does not."""
         self.snapshot = snapshot
         self.scratch = snapshot.scratch()
         grants = snapshot.grants
         self.held = {row: grants[row] for row in rows if row in grants}
         self.granted: dict[int, Grant] = {}
-        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
+        self.fit = FitterWithin(snapshot, consolidate)
+        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1 if counts is None else counts
         self._probe: Occupancy | None = None
         if not self._counts:
             for grant in self.held.values():
                 self.scratch.release(grant)
             self._probe = None if snapshot.plain else self.scratch.copy()
-
-    @cached_property
-    def fit(self) -> FitterWithin:
-        return FitterWithin(self.snapshot, consolidate)
 
     def tester(self, nodes: int, gpus: int) -> Fits:
         """Tells who may run together on `nodes`, which have `gpus` GPUs: by counting where that is enough."""

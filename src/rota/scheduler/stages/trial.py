@@ -106,8 +106,11 @@ def running_set_placed(
     ahead: float | None = None,
     begin: int = 0,
     rooms: dict[int, Room] | None = None,
-) -> tuple[list[Grant], list[int]]:
+) -> tuple[list[Grant], list[int], bool]:
     """New grants and rows to preempt when the running set is rebuilt along the order of the key.
+
+    Also whether somebody found no place for whom all of `running` had to go: who is not in that list, because
+    only the last ones are, might have had to go as well.
 
     `order` holds the waiting jobs by kind, `running[begin:]` those that run in order; `ahead` as in
     `running_set`.  A running job keeps its devices unless a job before it needs them; victims are taken from
@@ -135,7 +138,7 @@ def running_set_placed(
         for victim in evicted or ():
             heappush(fronts, (victim, _EVICTED))
     losers = [item[1] for item, kind in sorted(fronts) if kind == _EVICTED]  # none, unless all are exhausted
-    return rebuild.moved, rebuild.losers + losers
+    return rebuild.moved, rebuild.losers + losers, rebuild.reached
 
 
 def _all_want_gpus(fronts: list[Front], rooms: dict[int, Room], fit: Fitter) -> bool:
@@ -164,6 +167,8 @@ class _Rebuild:
         self.losers: list[int] = []
         self.occupancy = snapshot.occupancy
         """The claims in force until something is tried, then the scratch."""
+        self.reached = False
+        """True once somebody has found no place although everybody who runs was behind him."""
         self.is_exhausted = False
         """True once nothing is free, and nobody stands behind whoever is next: so it stays."""
         self._is_scratch = False
@@ -180,10 +185,11 @@ class _Rebuild:
         cut = self.end
         if wanted:
             if first == cut and not self.occupancy.free.total:
-                self.is_exhausted = True
+                self.is_exhausted, self.reached = True, self.reached or first == self.begin
                 return None
             least = self._held.least(self.occupancy.free, wanted, first, cut)
             if least < 0:
+                self.reached = self.reached or first == self.begin
                 return None
             for _ in range(least):
                 cut -= 1
@@ -194,6 +200,7 @@ class _Rebuild:
             self._scratch().release(present[self.running[cut][1]])
             grant = self._fit(row, wanted)
         if grant is None:
+            self.reached = self.reached or first == self.begin
             for place in range(self.end - 1, cut - 1, -1):
                 self._scratch().hold(present[self.running[place][1]])
             return None

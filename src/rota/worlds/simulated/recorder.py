@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from rota.scheduler.world import How, Lost, World
 from rota.table.state import Phase
 from rota.worlds.simulated.autoscale import ScaledWorld
 
+_NOTHING = Lost()
 _Interval = tuple[Grant, float, float, How, Lost]
 
 
@@ -47,6 +49,12 @@ class RunRecorder:
         self.intervals.append((grant, start_s, end_s, how, lost))
         if self._done is not None:
             self.done.append(self._done(grant.job, end_s))
+
+    def preempted(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float) -> None:
+        ends = repeat(now), repeat(How.PREEMPTED), repeat(_NOTHING)
+        self.intervals += zip(grants, starts_s, *ends, strict=False)
+        if self._done is not None:
+            self.done += [self._done(grant.job, now) for grant in grants]
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         self.reasons[row] = first_reason(snapshot, decision, row)

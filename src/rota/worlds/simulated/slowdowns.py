@@ -84,14 +84,15 @@ class Efficiency:
         if Knowledge.SERVERS in values:
             served = [*served_of(values[Knowledge.SERVERS]), None]  # the last is of those without servers, -1
             self._served = [served[number] for number in values[Knowledge.SERVERS].by_row["class"].tolist()]
-        self._places = bool(self._closeness or self._hosts or self._served)
+        self.places = bool(self._closeness or self._hosts or self._served)
+        """True if it matters where a job lies."""
 
     def of(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         """What is left of the rate on as many whole GPUs, in [0, 1], and until when."""
         pace = _FULL
         if grant.role is not Role.ALONE or grant.share != 1.0:
             pace = self._shared(row, grant, beside, at)
-        return pace._replace(rate=pace.rate * self.placed(row, grant)) if self._places else pace
+        return pace._replace(rate=pace.rate * self.placed(row, grant)) if self.places else pace
 
     def placed(self, row: int, grant: Grant) -> float:
         """What placement, host and parameter servers alone leave of it."""

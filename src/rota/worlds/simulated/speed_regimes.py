@@ -102,6 +102,10 @@ class RegimeSpeed(ThroughputSpeed):
     def _duration(self) -> Provides:
         return Given(Knowledge.DURATION, self.facts.alone_s)
 
+    def lasting(self, row: int, grant: Grant) -> float:
+        """NaN: every rate ends with its regime."""
+        return math.nan
+
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         course = self.facts.courses[row]
         epoch = at.done / course.samples

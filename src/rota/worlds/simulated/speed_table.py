@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -48,6 +49,8 @@ class ThroughputSpeed:
         self.jobs = only_where_measured(trace.jobs, self.rates, cluster)
         """The jobs of the trace, on types and in sizes that the table knows: a run is to be about these."""
         self._type_of: list[int] = cluster.device_type.tolist()
+        self._alone: list[list[float]] = self.rates.tolist()
+        self._asked: list[int] = trace.jobs.gpus.tolist()
         self._codes: list[int] = workload_codes(trace.jobs, table.workloads).tolist()
         self._by_size = table.by_size(cluster.type_names)
         self.jobs = self._no_larger_than_measured(self.jobs)
@@ -103,15 +106,36 @@ class ThroughputSpeed:
     def total(self, trace: Trace) -> Floats:
         return self.iterations
 
+    def lasting(self, row: int, grant: Grant) -> float:
+        """The rate of `row`, alone on as many whole devices as it asks for, which nothing ends.
+
+        NaN where more is to be looked at: several types, shares, placement.
+        """
+        if grant.role is not Role.ALONE or grant.share != 1.0 or self.efficiency.places:
+            return math.nan
+        devices, type_of = grant.devices, self._type_of
+        if len(devices) != self._asked[row]:
+            return math.nan
+        kind = type_of[devices[0]]
+        for device in devices:
+            if type_of[device] != kind:
+                return math.nan
+        return self._alone[row][kind]
+
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        kinds = {self._type_of[device] for device in grant.devices}
+        devices = grant.devices
+        kinds = [self._type_of[devices[0]]]
+        if len(devices) > 1:
+            kinds = list({self._type_of[device] for device in devices})
         if grant.role is Role.PACKED and beside and self.table.pairs.rates and _are_pairs(grant, beside):
-            gpus = len(grant.devices)
+            gpus = len(devices)
             rates = [self._rate_beside(row, kind, gpus, other) for kind in kinds for other in beside]
             together = [rate for rate in rates if rate is not None]
             if len(together) == len(rates):
                 return Pace(min(together) * self.efficiency.placed(row, grant))
-        rate = min([self._rate(row, kind, len(grant.devices)) for kind in kinds])
+        rate = self._rate(row, kinds[0], len(devices))
+        for kind in kinds[1:]:
+            rate = min(rate, self._rate(row, kind, len(devices)))
         factor, _, until_s = self.efficiency.of(row, grant, beside, at)
         return Pace(rate * factor, until_s=until_s)
 

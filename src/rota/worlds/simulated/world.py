@@ -21,6 +21,7 @@ from rota.model.grants import Can, Grant, Leave, Purpose, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.promises import Offer
 from rota.model.trace import Trace
+from rota.model.whole import is_made_whole
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
@@ -104,6 +105,7 @@ class SimulatedWorld:
         self.abilities = Abilities(trace.jobs, self.progress, can or {})
         self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self.abilities.lacking
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
+        self._lasting: Callable[[int, Grant], float] | None = getattr(self.speed, "lasting", None)
         self._failures = trace.truth.failures
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
@@ -144,6 +146,14 @@ class SimulatedWorld:
         self._holds = Holds(trace, self._tick, answers or UserAnswers())
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
+        self._may_swap = (
+            type(self) is SimulatedWorld
+            and self._plain_speed
+            and self._loses_nothing
+            and self._overlap is None
+            and not self.abilities.late
+        )
+        """True if jobs may leave and begin at one stroke: each works at once, and nothing is lost."""
         self._begin()
 
     def _begin(self) -> None:
@@ -282,7 +292,7 @@ class SimulatedWorld:
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         now, progress, overlap = self.state.now, self.progress, self._overlap
-        gpus_of, sharers = self.state.gpus_of, self.state.occupancy.sharers
+        gpus_of, sharers, lasting = self.state.gpus_of, self.state.occupancy.sharers, self._lasting
         for change in changes:
             new, row = change.new, change.row
             if new is None:
@@ -305,28 +315,50 @@ class SimulatedWorld:
                 since = self._switch(overlap, change, since)
             if (
                 self._plain_speed
-                and new.role is not _OPPORTUNISTIC
-                and (new.share == 1.0 or new.share >= self.jobs.gpu_share.item(row))
-                and len(new.devices) == gpus_of[row]
+                and len(new[1]) == gpus_of[row]
+                and (is_made_whole(new) or self._has_its_share(row, new))
                 and (overlap is None or row not in overlap)
             ):
                 rate, until_work, until_s = 1.0, math.inf, math.inf
             else:
-                if change.old is None or change.old.devices != new.devices:
+                if self._company and (change.old is None or change.old.devices != new.devices):
                     self._company.pop(row, None)
-                rate, until_work, until_s = self._pace(row, new)
+                rate, until_work, until_s = math.nan, math.inf, math.inf
+                if lasting is not None and not sharers and overlap is None:
+                    rate = lasting(row, new)
+                if rate != rate:
+                    rate, until_work, until_s = self._pace(row, new)
             if sharers:
                 self._dirty.update(self._heeding(new))
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.begin(row, rate, since)
-            if new.purpose is _PROFILE:
+            if new[7] is _PROFILE:
                 failed = self._failed.get(row, 0)
                 until_s = min(until_s, self._strikes.at_s(row, new, gpus_of[row], failed, since))
             if self._stretches is not None:
                 self._stretches.begin(row, new, since, progress.base_of(row))
             self._schedule(row, rate, since, until_work, until_s)
         return ()
+
+    def _has_its_share(self, row: int, grant: Grant) -> bool:
+        """True if `row` has as much of each device as it asked for, whoever is beside it."""
+        if grant.role is _OPPORTUNISTIC:
+            return False
+        return grant.share == 1.0 or grant.share >= self.jobs.gpu_share.item(row)
+
+    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
+        if not self._may_swap or self._stretches is not None or leave is Leave.ABANDON:
+            return False
+        if self.state.occupancy.sharers:
+            return False
+        now, version = self.state.now, self._version
+        self.progress.swap(gone, [grant[0] for grant in come], now)
+        for row in gone:
+            version[row] += 1
+        for grant in come:
+            self._schedule(grant[0], 1.0, now)
+        return True
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         for row, offer in offers.items():

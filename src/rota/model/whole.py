@@ -1,0 +1,43 @@
+"""Grants of whole devices that their jobs have to themselves: most are such, and made and told fast here.
+
+They leave everything else as it was asked for, which says the very object that `Grant` has for it: no NaN is
+compared, and no function of a named tuple is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rota.model.grants import Grant, is_whole
+
+_make: Callable[[Any, tuple[Any, ...]], Any] = tuple.__new__
+_END: tuple[Any, ...] = tuple(Grant(0, ())[2:])
+_SHARE, _ROLE, _NODE, _BATCH, _POWER, _PURPOSE, _CPUS, _MEMORY, _GPU_MEMORY = _END
+
+
+def whole_grant(row: Any, devices: tuple[int, ...]) -> Grant:
+    """`devices` for `row` alone."""
+    grant: Grant = _make(Grant, (row, devices, *_END))
+    return grant
+
+
+def is_made_whole(grant: Grant) -> bool:
+    """True if it says nothing beyond job and devices; one that says the same by other objects is missed."""
+    fields: tuple[Any, ...] = grant
+    return (
+        fields[2] is _SHARE
+        and fields[5] is _BATCH
+        and fields[8] is _CPUS
+        and fields[9] is _MEMORY
+        and fields[10] is _GPU_MEMORY
+        and fields[6] is _POWER
+        and fields[7] is _PURPOSE
+        and fields[3] is _ROLE
+        and fields[4] is _NODE
+    )
+
+
+def is_plainly_whole(grant: Grant) -> bool:
+    """As `is_whole`, and sooner told."""
+    return is_made_whole(grant) or is_whole(grant)

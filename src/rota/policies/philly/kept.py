@@ -1,0 +1,114 @@
+"""From a moment to a decision of Philly: what is kept between two of them, and why jobs wait."""
+
+from __future__ import annotations
+
+from rota.model.cluster import Cluster
+from rota.model.grants import Reservation
+from rota.model.jobs import JobTable
+from rota.policies.philly.decision import PhillyDecision
+from rota.policies.philly.delays import DelayReasons, Delays, label_of
+from rota.policies.philly.gang import Attempts, Cycle
+from rota.policies.philly.locality import Domains
+from rota.policies.philly.moving import MovingDecision
+from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.queues import AttemptQueues
+from rota.policies.philly.quota import QuotaShares, VirtualClusterQuotas
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+
+
+class _Place:
+    """What follows from the cluster and the table of jobs alone."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable, p: PhillyParameters) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self.domains = Domains(cluster, p.domain)
+        self.clusters = VirtualClusterQuotas(cluster, jobs)
+        hosts = jobs.cpus.any() and cluster.node_cpus.any()
+        hosts |= jobs.memory_gib.any() and cluster.node_memory_gib.any()
+        caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())
+        self.sleeps = not (p.dedicated or hosts or caps)
+        """True if the candidate nodes of an attempt depend on nothing but free GPUs."""
+
+
+class PhillyRun:
+    """Makes the decisions of one run; all that it keeps is a cache of memory and snapshot."""
+
+    def __init__(self, parameters: PhillyParameters) -> None:
+        self.p = parameters
+        self.cycle = Cycle(self.p.acquire_timeout_s, self.p.backoff_s)
+        self.queues = AttemptQueues({}, self.cycle)
+        self._cursor = Cursor()
+        self._place: _Place | None = None
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        now, attempts, place = snapshot.now, memory.setdefault("attempts", {}), self._place_of(snapshot)
+        delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, place.clusters)
+        fit = Fitter(snapshot, consolidate)
+        gone, come = self._changes(snapshot, attempts, shares, fit)
+        queues = self.queues
+        slept_s = memory.setdefault("slept_s", {})
+        turn: PhillyDecision
+        if self.p.migrate:
+            turn = moving = MovingDecision(
+                self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps
+            )
+            moving.stays = self._staying(snapshot, memory)
+        else:
+            turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
+        turn.run(gone, come, memory.get("asleep_until_s", now))
+        for of, ended in turn.ended:
+            delays.close(of, ended, now)
+        free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
+        noted = (free, shares.used, shares.quota, queues.in_order())
+        if queues.labelled != noted:  # else each class has the reason that it had
+            delays.label(noted[-1], lambda name, gpus: label_of(shares, name, gpus, free), now)
+            queues.labelled = noted
+        memory["asleep_until_s"] = turn.next_opening_s()
+        until = {row: self.cycle.until_s(attempts[row], now) for row in turn.held}
+        return Decision(
+            memory,
+            grants=list(turn.grants.values()),
+            preempt=[row for row in turn.victims if row not in turn.grants],
+            reservations=[Reservation(row, devices, until[row]) for row, devices in turn.held.items()],
+            reasons=DelayReasons(delays, shares, free, attempts, queues.class_of.__getitem__, now),
+            wake=Wake(min([memory["asleep_until_s"], *until.values()]), if_waiting=not self.p.migrate),
+        )
+
+    def _staying(self, snapshot: Snapshot, memory: Memory) -> dict[int, float]:
+        """Running jobs that the world did not move, and until when nobody asks it to again."""
+        stays: dict[int, float] = memory.setdefault("stays", {})
+        for row in stays.keys() - snapshot.grants.keys():
+            del stays[row]
+        stays.update(
+            {row: snapshot.now + self.cycle.period_s for row in snapshot.refused if row in snapshot.grants}
+        )
+        return stays
+
+    # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
+
+    def _changes(
+        self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: QuotaShares, fit: Fitter
+    ) -> tuple[list[int], list[int]]:
+        """Rows that have attempts but no longer wait, and rows that wait but have none."""
+        changed = snapshot.changes(self._cursor)
+        if changed is not None and self.queues.attempts is attempts and not snapshot.refused:
+            rows = sorted(changed)
+        else:
+            self.queues = AttemptQueues(attempts, self.cycle)
+            for row in attempts:
+                self.queues.add(row, (shares.of(row), snapshot.gpus_of[row]), fit.accepted(row))
+            rows = sorted({*attempts, *snapshot.waiting.tolist()})
+        gone = [row for row in rows if row in attempts and not snapshot.waits(row)]
+        return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
+
+    def _place_of(self, snapshot: Snapshot) -> _Place:
+        place = self._place
+        if place is None or place.cluster is not snapshot.cluster or place.jobs is not snapshot.jobs.table:
+            if place is not None and place.cluster is not snapshot.cluster:
+                self._cursor = Cursor()  # other nodes will do
+            place = self._place = _Place(snapshot.cluster, snapshot.jobs.table, self.p)
+        return place
