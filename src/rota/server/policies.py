@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rota.knowledge.registry import Where, kinds
+from rota.model.tenants import Between
 from rota.server.answers import Answers
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.policy.messages import check_policy
+from rota.server.tenants.accounts import between
 from rota.wire.views import DecisionView, PolicyView, WhatIf
 
 
 class Policies:
     """Implements `rota.server.api.services.PoliciesService`."""
 
-    def __init__(self, commands: Commands, answers: Answers) -> None:
-        self._commands, self._answers = commands, answers
+    def __init__(self, commands: Commands, answers: Answers, promised: Callable[[], list[str]]) -> None:
+        """`promised` tells which of the tenants' cells cannot be had now."""
+        self._commands, self._answers, self._promised = commands, answers, promised
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
@@ -29,7 +34,10 @@ class Policies:
         """Another policy, from now on."""
         self._try(policy)
         self._commands.give(who, "policy", {"policy": policy}, "policy")
-        return self._answers.new_policy(policy)
+        new = self._answers.new_policy(policy)
+        if between(policy) == Between.CELLS.value:
+            new.warnings = [*new.warnings, *self._promised()]
+        return new
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""
