@@ -295,9 +295,7 @@ def test_two_policies(open_page: Any) -> None:
 def test_what_nobody_has_seen_is_printed(open_page: Any) -> None:
     """Figures are drawn when they come into sight; on paper all of them do."""
     page = open_page()
-    drawn = (
-        "canvases => canvases.filter(canvas => canvas.width > 300).length"  # 300 if nobody drew
-    )
+    drawn = "canvases => canvases.filter(canvas => canvas.width > 300).length"  # 300 if nobody drew
     canvases = page.locator("section:has(h2:text('Nodes over time')) canvas")
     assert canvases.evaluate_all(drawn) < canvases.count()
     page.emulate_media(media="print")
