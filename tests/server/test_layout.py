@@ -178,6 +178,26 @@ def set_again(s: AskedSite, policy: str) -> PolicyView:
     return Policies(commands, answers, Asked(s).service.troubles).set_policy(ADMIN, policy)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("policy", "runs_s", "warns"),
+    [
+        ("elasticflow", 60.0, True),
+        ("elasticflow:min_run_s=60", 60.0, False),
+        ("elasticflow", 0.0, False),
+        ("tiresias", 60.0, False),
+    ],
+)
+def test_who_sets_a_policy_hears_of_plans_that_stop_jobs_too_early(
+    policy: str, runs_s: float, warns: bool
+) -> None:
+    said = PolicyView(policy=policy, since_s=0.0, by="root")
+    answers = SimpleNamespace(try_policy=lambda policy: None, new_policy=lambda policy: said)
+    commands = SimpleNamespace(give=lambda *given: {})
+    policies = Policies(commands, answers, list, runs_s)  # type: ignore[arg-type]
+    warnings = policies.set_policy(ADMIN, policy).warnings
+    assert ["min_run_s=60 makes it reckon with that" in one for one in warnings] == [True] * warns
+
+
 def test_a_rack_that_is_not_whole_is_told_with_its_nodes(tmp_path: Path) -> None:
     """While machines are still to join, and when one is lost, with what is missing."""
     s = made(tmp_path / "joining", RACK_AND_SOCKETS, {"a1": 8, "b1": 8, "a2": 8})

@@ -257,7 +257,7 @@ def services_of(
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, shown, records, clock, shared.prices),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
-        policies=Policies(commands, answers, tenants.troubles),
+        policies=Policies(commands, answers, tenants.troubles, scheduler.settings.min_run_s),
         tenants=tenants,
         users=Users(shared.roster),
         agents=agents,
