@@ -144,9 +144,10 @@ def size_bars(comparison: Comparison) -> list[tuple[str, str, list[WaitBar]]]:
         return []
     sizes = comparison.summaries[0].sizes
     return [
-        (name, plural(sizes[name]["jobs"] or 0, "job"), [_bar(p, first[p], value, longest_s) for p, value in rows])
+        (name, counted, [_bar(p, first[p], value, longest_s) for p, value in rows])
         for name, rows in means.items()
         if name in sizes
+        for counted in [plural(sizes[name]["jobs"] or 0, "job")]
     ]
 
 
