@@ -12,7 +12,7 @@ from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces,
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "server": (
-        ("alembic", "fastapi", "prometheus_client", "psutil", "sqlalchemy", "uvicorn", "h11"),
+        ("alembic", "fastapi", "prometheus_client", "psutil", "sqlalchemy", "uvicorn", "httptools"),
         "a controller on this machine",
     ),
     "nvidia": (("pynvml",), "NVIDIA GPUs"),
