@@ -39,7 +39,7 @@ BELOW: dict[str, set[str]] = {
 nothing imports `cli`."""
 EXTRAS = {
     "server": {"alembic", "anyio", "fastapi", "prometheus_client", "psutil", "psycopg", "pydantic_core"}
-    | {"httptools", "sqlalchemy", "starlette", "uvicorn"},
+    | {"h11", "sqlalchemy", "starlette", "uvicorn"},
     "agent": {"psutil", "pynvml"},
 }
 """Layer -> what it may import besides the core, because nobody loads it unasked."""

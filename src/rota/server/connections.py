@@ -11,7 +11,8 @@ import asyncio
 import resource
 from typing import Any, Protocol
 
-from rota.server.http11 import Awaited, StrictProtocol, refusal
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_S = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
@@ -142,7 +143,7 @@ class JoinedWrites:
         return getattr(self._transport, name)
 
 
-class CountedProtocol(StrictProtocol):
+class CountedProtocol(H11Protocol):
     """HTTP/1.1 on a connection that is counted, and closed if it does not say what it wants in time."""
 
     def __init__(self, *args: Any, header_s: float = HEADER_S, body_s: float = BODY_S, **more: Any) -> None:
@@ -152,8 +153,8 @@ class CountedProtocol(StrictProtocol):
         self.who = ""
         self._header_s, self._body_s = header_s, body_s
         self._timer: asyncio.TimerHandle | None = None
-        self._timed: Awaited | None = None
-        """What the timer is about."""
+        self._awaits: Any = None
+        """The state of the request that the timer is about."""
         self._is_out = False
 
     def admit(self, transport: asyncio.Transport, counted: Connections | None, who: str) -> bool:
@@ -161,7 +162,7 @@ class CountedProtocol(StrictProtocol):
         self.transport = transport
         if counted is not None and not counted.enter(who, self):
             self._is_out = True
-            transport.write(refusal("503 Service Unavailable", _FULL))
+            transport.write(_refusal("503 Service Unavailable", _FULL))
             transport.close()
             return False
         self.counted, self.who = counted, who
@@ -173,7 +174,7 @@ class CountedProtocol(StrictProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Awaited of a request."""
+        """Part of a request."""
         if self._is_out:
             return
         super().data_received(data)
@@ -183,10 +184,7 @@ class CountedProtocol(StrictProtocol):
         """The next one may close it."""
         if self.counted is not None:
             self.counted.rest(self.who, self)
-        has_more = bool(self._rest)
         super().on_response_complete()
-        if has_more:
-            self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is counted no longer."""
@@ -198,23 +196,28 @@ class CountedProtocol(StrictProtocol):
 
     def _watch(self) -> None:
         """What is not here whole has to come in time."""
-        part = self.awaits
-        if part in (Awaited.BODY, Awaited.ANSWER) and self.counted is not None:
+        state = self.conn.their_state
+        if state is not h11.IDLE and self.counted is not None:
             self.counted.ask(self.who, self)
-        if part is self._timed:
+        if state is self._awaits:
             return
         self._stop_timer()
-        if part in (Awaited.HEAD, Awaited.BODY):
-            self._timed = part
-            wait_s = self._header_s if part is Awaited.HEAD else self._body_s
+        if state in (h11.IDLE, h11.SEND_BODY):
+            self._awaits = state
+            wait_s = self._header_s if state is h11.IDLE else self._body_s
             self._timer = self.loop.call_later(wait_s, self._give_up)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._timed = None
+        self._timer = self._awaits = None
 
     def _give_up(self) -> None:
-        if self.awaits is Awaited.HEAD:
-            self.transport.write(refusal("408 Request Timeout", _LATE))
+        if self.conn.our_state is h11.IDLE:
+            self.transport.write(_refusal("408 Request Timeout", _LATE))
         self.transport.close()
+
+
+def _refusal(status: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body

@@ -12,7 +12,7 @@ from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces,
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "server": (
-        ("alembic", "fastapi", "prometheus_client", "psutil", "sqlalchemy", "uvicorn", "httptools"),
+        ("alembic", "fastapi", "prometheus_client", "psutil", "sqlalchemy", "uvicorn", "h11"),
         "a controller on this machine",
     ),
     "nvidia": (("pynvml",), "NVIDIA GPUs"),
@@ -101,6 +101,27 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
             again,
             {"compiled": False},
         )
+    yield _solvers(again)
+
+
+def _solvers(advice: str) -> MachineFinding:
+    """The inner loops of some policies, which are written in C."""
+    from rota.policies.elasticflow.climbing import SOURCE as CLIMB
+    from rota.solvers.breeding import SOURCE as BREEDING
+    from rota.solvers.inner_walk import SOURCE as WALK
+    from rota.solvers.native import library
+
+    slow = {"elasticflow": CLIMB, "gavel": WALK, "pollux": BREEDING}
+    slow = {policy: source for policy, source in slow.items() if library(source) is None}
+    if not slow:
+        return MachineFinding("solvers", FindingState.OK, "compiled", facts={"slow": []})
+    return MachineFinding(
+        "solvers",
+        FindingState.ADVICE,
+        f"slower for want of inner loops in C, not built or of other sources: {', '.join(slow)}",
+        f"{advice}; in a checkout, run `make setup` again",
+        {"slow": [*slow]},
+    )
 
 
 def packages(machine: MachinePlaces) -> Iterator[MachineFinding]:
