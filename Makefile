@@ -26,7 +26,9 @@ help:  ## list the verbs
 
 setup: $(STAMP)  ## make .venv with everything in it, .venv/bin/rota included
 
-$(STAMP): pyproject.toml setup.py constraints.txt
+IN_C := $(wildcard src/rota/*/*.[ch] src/rota/*/*/*.[ch])
+
+$(STAMP): pyproject.toml setup.py constraints.txt $(IN_C)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "rota needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)

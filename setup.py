@@ -11,6 +11,7 @@ the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`).
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +104,19 @@ SHIM = Extension(
 def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     """No module but a library; what calls it does without by Python or NumPy.  No contractions, so that all
     machines round alike."""
+    path = Path("src/rota", source)
+    digest = sha256(path.read_bytes()).hexdigest()[:16]
     return Extension(
         f"rota.{name}",
-        [f"src/rota/{source}"],
+        [str(path)],
+        define_macros=[("BUILT_OF", f'"{digest}"')],  # `solvers/native.py` compares it
         libraries=["m"],
         extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],
         optional=True,
     )
 
 
-WALK = library("solvers.libinner", "solvers/inner_walk.c")
+WALK = library("solvers.libinner_walk", "solvers/inner_walk.c")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 IN_C = [SHIM, WALK, BREEDING, CLIMB]

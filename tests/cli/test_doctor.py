@@ -324,3 +324,13 @@ def test_node_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "ann's laptop")
     [found] = network.node_name(MachinePlaces(Path("/")))
     assert found.state is FindingState.BROKEN
+
+
+def test_inner_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is slower because something in C was not built is named."""
+    monkeypatch.setattr("rota.solvers.native.library", lambda path: None if path.stem == "climb" else path)
+    [found] = [one for one in software.engine(MachinePlaces(Path("/"))) if one.subject == "solvers"]
+    assert found.state is FindingState.ADVICE
+    assert found.says.endswith(": elasticflow")
+    monkeypatch.setattr("rota.solvers.native.library", lambda path: path)
+    assert states(list(software.engine(MachinePlaces(Path("/")))))["solvers"] == "ok"

@@ -49,8 +49,8 @@ def test_what_is_done(
         ("tenants: [vision", "is not YAML (while parsing a flow sequence); expected lines such as"),
         ("tenants: {a: {qouta: 1}}", "tenants: a: 'qouta' is no setting; did you mean quota?"),
         (
-            "tenants: {a: {cells: [{level: rack}]}}",
-            "tenants: a: cells: {'level': 'rack'} is no cell; expected",
+            "tenants: {a: {cells: [{level: 3}]}}",
+            "tenants: a: cells: {'level': 3} is no cell; expected",
         ),
     ],
 )

@@ -394,8 +394,9 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
     }
     file.write_text("min_run: 30s\n")
     shown = shell.rota("config")
-    assert [line.split() for line in shown.splitlines()[-6:]] == [
+    assert [line.split() for line in shown.splitlines()[-7:]] == [
         ["tenants", "-", "default"],
+        ["layout", "-", "default"],
         ["caps", "-", "default"],
         ["notify", "-", "default"],
         ["autoscale", "-", "default"],

@@ -292,6 +292,17 @@ def test_two_policies(open_page: Any) -> None:
     assert name in page.locator("#about").inner_text()
 
 
+def test_what_nobody_has_seen_is_printed(open_page: Any) -> None:
+    """Figures are drawn when they come into sight; on paper all of them do."""
+    page = open_page()
+    drawn = "canvases => canvases.filter(canvas => canvas.width > 300).length"  # 300 if nobody drew
+    canvases = page.locator("section:has(h2:text('Nodes over time')) canvas")
+    assert canvases.evaluate_all(drawn) < canvases.count()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert canvases.evaluate_all(drawn) == canvases.count() > 0
+
+
 def test_a_policy_is_hidden(open_page: Any) -> None:
     page = open_page()
     page.locator("[data-toggle='1']").click()

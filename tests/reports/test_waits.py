@@ -72,9 +72,9 @@ def test_bars_have_one_scale() -> None:
     assert parts_named(bars) == [FIRST]
     assert split_bars([_run("a", 0, 0)]) == []
     sizes = size_bars(compare([summarise(run) for run in runs]))
-    assert [(name, [bar.parts[0][2] for bar in bars]) for name, _, bars in sizes] == [
-        ("1 GPU", [10 / 30, 5 / 30]),
-        ("2-4 GPUs", [1.0, 5 / 30]),
+    assert [(name, jobs, [bar.parts[0][2] for bar in bars]) for name, jobs, bars in sizes] == [
+        ("1 GPU", "1 job", [10 / 30, 5 / 30]),
+        ("2-4 GPUs", "1 job", [1.0, 5 / 30]),
     ]
 
 

@@ -32,6 +32,7 @@ from rota.server.policy.messages import (
 from rota.server.policy.process import PolicyChild
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
+from rota.server.tenants.layout import NodeLayout
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun
 from rota.wire.views import Why as WhyView
@@ -108,9 +109,10 @@ class AskedSite(Site):
         self.scheduler.make_host = ExplainingHost  # type: ignore[assignment]
         self.estimator: Any = HereEstimator()
 
-    def with_tenants(self, tenants: Tenants) -> None:
+    def with_tenants(self, tenants: Tenants, layout: NodeLayout | None = None) -> None:
         """Before the first turn."""
-        self.scheduler.settings = replace(self.scheduler.settings, tenants=tenants)
+        settings = replace(self.scheduler.settings, tenants=tenants, layout=layout or NodeLayout())
+        self.scheduler.settings = settings
 
     def until(self, row: int, *states: str) -> None:
         """Turn until the job is in one of `states`."""

@@ -216,7 +216,7 @@ def test_what_is_kept_for_ever(tmp_path: Path) -> None:
 
 
 def test_tenants(tmp_path: Path) -> None:
-    assert {"tenants", "caps", "notify", "autoscale", "prices", "failures"} == ONLY_IN_FILE
+    assert {"tenants", "layout", "caps", "notify", "autoscale", "prices", "failures"} == ONLY_IN_FILE
     write(
         tmp_path,
         tenants={

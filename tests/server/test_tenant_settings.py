@@ -44,7 +44,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"a": {"hard": "perhaps"}}, "a: hard: 'perhaps' is wrong; expected yes or no"),
     ({"a": {"quota_by_type": ["A100"]}}, "a: quota_by_type: .* expected GPUs by type"),
     ({"a": {"quota_by_type": {"A100": "all"}}}, "a: quota_by_type: A100: 'all' is wrong"),
-    ({"a": {"cells": [{"level": "rack"}]}}, "a: cells: .* is no cell; .* level node or device"),
+    (
+        {"a": {"cells": [{"level": ""}]}},
+        "a: cells: .* is no cell; .* or one of the setting",
+    ),
     ({"a": {"cells": [{"level": "node", "count": 0}]}}, "a: cells: .* is no cell"),
     (
         {"a": {"cells": [{"level": "node", "coutn": 1}]}},

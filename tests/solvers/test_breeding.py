@@ -8,11 +8,11 @@ import pytest
 from rota.model.columns import Array
 from rota.policies.pollux.published import PublishedSearch
 from rota.policies.pollux.search import Search, SharingProblem
-from rota.solvers import breeding
+from rota.solvers import breeding, native
 from rota.solvers.breeding import survivors
 from tiers import first
 
-pytestmark = pytest.mark.skipif(breeding._library() is None, reason="`breeding.c` was not built")
+pytestmark = pytest.mark.skipif(native.library(breeding.SOURCE) is None, reason="`breeding.c` was not built")
 
 
 def _problem(seed: int) -> SharingProblem:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
-from rota.solvers import inner_walk, interior
+from rota.solvers import inner_walk, interior, native
 from rota.solvers.interior import inner_optimum
 from rota.solvers.interior_system import InnerProgram, SparseRows
 from rota.solvers.lp import SolveStatus
@@ -32,7 +32,7 @@ def walk(request, monkeypatch):
     """Both ways to walk."""
     if request.param == "NumPy":
         monkeypatch.setattr(interior, "can_walk", lambda program: False)
-    elif not inner_walk.LIBRARY.exists():
+    elif native.library(inner_walk.SOURCE) is None:
         pytest.skip("no C compiler when Rota was installed")
 
 
@@ -93,7 +93,7 @@ def test_the_value_is_scipys(program):
         assert (rows @ ours.columns <= np.array(limits) + 1e-4).all()
 
 
-@pytest.mark.skipif(not inner_walk.LIBRARY.exists(), reason="no C compiler when Rota was installed")
+@pytest.mark.skipif(native.library(inner_walk.SOURCE) is None, reason="no C compiler when Rota was installed")
 @examples(100)
 @given(st.integers(1, 9), st.integers(0, 3), st.booleans(), st.randoms(use_true_random=False))
 def test_c_and_numpy_end_at_the_same_point(jobs, spare, copied, random):

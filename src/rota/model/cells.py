@@ -8,6 +8,7 @@ for a kind if all their units hold the same number of its nodes.  Levels of a ki
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,6 +23,8 @@ from rota.model.columns import Array
 from rota.model.tenants import CellQuota
 from rota.model.units import number, plural
 
+MOST_UNITS = 4
+"""Units that a sentence names, beside the smallest."""
 ByLevel = list[int]
 """A number for each level; place 0 is not used."""
 
@@ -145,8 +148,8 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: CellQuota) -> Owne
     kinds_with = [kind for kind in typed if cell.level in kind.names]
     if not kinds_with:
         raise InputError(
-            f"{whose} has the level {cell.level}, whose units hold unequal numbers of nodes; "
-            "expected a level whose units are alike"
+            f"{whose} has the level {cell.level}, whose units hold unequal numbers of nodes"
+            f"{_unequal(cluster, typed, cell.level)}; expected a level whose units are alike"
         )
     if cell.gpus:
         fit = [kind for kind in kinds_with if kind.gpus(kind.names.index(cell.level) + 1) == cell.gpus]
@@ -171,6 +174,24 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: CellQuota) -> Owne
             f"{whose} is at {cell.at} and has the count {cell.count}; a fixed cell is one: expected 1"
         )
     return Owned(tenant, kinds_with[0], kinds_with[0].names.index(cell.level) + 1, cell.count, cell.at)
+
+
+def _unequal(cluster: Cluster, kinds: Kinds | Sequence[CellKind], level: str) -> str:
+    """` (r0 2, r1 1)`: some units of a level with their nodes of the types of `kinds`."""
+    types = {kind.gpu_type for kind in kinds}
+    there = [
+        node
+        for node in range(cluster.nodes)
+        if node not in cluster.gone
+        and cluster.node_gpus[node]
+        and cluster.type_names[cluster.node_type[node]] in types
+    ]
+    counts = Counter(cluster.level_names[level][int(cluster.levels[level][node])] for node in there)
+    if len(set(counts.values())) < 2:  # as many each, but not alike: it cuts through another level
+        return ""
+    by_size = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = by_size if len(by_size) <= MOST_UNITS else [*by_size[:MOST_UNITS], by_size[-1]]
+    return f" ({', '.join(f'{name} {nodes}' for name, nodes in shown)})"
 
 
 def _known(name: str, names: Sequence[str], problem: str) -> None:

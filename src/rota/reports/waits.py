@@ -9,7 +9,7 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.model.record import Record
-from rota.model.units import format_duration
+from rota.model.units import format_duration, plural
 from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, names_of, staircase
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison
@@ -129,7 +129,7 @@ def _cause_shares(sample: Sample) -> dict[str, float]:
 
 
 def size_bars(comparison: Comparison) -> list[tuple[str, str, list[WaitBar]]]:
-    """Mean waiting by size class: name, jobs, and a bar for each policy, all to one scale."""
+    """Mean waiting by size class: name, "n jobs", and a bar for each policy, all to one scale."""
     first = {line.policy: number for number, line in enumerate(comparison.lines)}
     means: dict[str, list[tuple[str, float | None]]] = {}
     for policy in first:
@@ -144,9 +144,10 @@ def size_bars(comparison: Comparison) -> list[tuple[str, str, list[WaitBar]]]:
         return []
     sizes = comparison.summaries[0].sizes
     return [
-        (name, f"{sizes[name]['jobs']:,}", [_bar(p, first[p], value, longest_s) for p, value in rows])
+        (name, counted, [_bar(p, first[p], value, longest_s) for p, value in rows])
         for name, rows in means.items()
         if name in sizes
+        for counted in [plural(sizes[name]["jobs"] or 0, "job")]
     ]
 
 

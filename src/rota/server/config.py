@@ -23,6 +23,7 @@ from rota.server.caps import caps_of
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
+from rota.server.tenants.layout import check_levels, layout_of
 from rota.server.tenants.settings import parse_tenants, yes_or_no
 from rota.usage.prices import prices_of
 from rota.worlds.live.endings import BackOff
@@ -92,6 +93,9 @@ class Config:
     """debug, info, warning or error."""
     tenants: Any = field(default_factory=dict)
     """Quotas and weights by path: {vision: {quota: 32, hard: true, weight: 2}}; only in the file."""
+    layout: Any = field(default_factory=list)
+    """Where machines stand, for cells: [{nodes: gpu-*, levels: {rack: r0}, device_levels: {socket: 4}}]; only
+    in the file."""
     caps: Any = field(default_factory=dict)
     """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0, …}, tenants; only in the file."""
     notify: Any = field(default_factory=list)
@@ -108,7 +112,7 @@ KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events
 """Durations of which 0 is for ever."""
 DURATIONS = KEPT | {"idle_after", "deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
 FOREVER, NEVER = "forever", "never"
-ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "prices", "failures"})
+ONLY_IN_FILE = frozenset({"tenants", "layout", "caps", "notify", "autoscale", "prices", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -275,7 +279,8 @@ def _check(config: Config, file: Path) -> None:
             f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
         )
     keep_of(config)
-    tenants_of(config, f"{file}: tenants")
+    layout = layout_of(config.layout, f"{file}: layout")
+    check_levels(layout, tenants_of(config, f"{file}: tenants"), f"{file}: tenants")
     caps_of(config.caps)
     targets_of(config.notify)
     autoscale_of(config.autoscale)

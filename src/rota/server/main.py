@@ -66,6 +66,7 @@ from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.tenants import in_force
 from rota.server.tenants.accounts import TenantAccounts
+from rota.server.tenants.layout import layout_of
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.users import Users
@@ -256,7 +257,7 @@ def services_of(
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, shown, records, clock, shared.prices),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
-        policies=Policies(commands, answers),
+        policies=Policies(commands, answers, tenants.troubles, scheduler.settings.min_run_s),
         tenants=tenants,
         users=Users(shared.roster),
         agents=agents,
@@ -295,6 +296,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
     return SchedulerSettings(
         live=live,
         tenants=configuration.tenants_of(config),
+        layout=layout_of(config.layout),
         knowledge=configuration.knowledge_of(config),
         min_run_s=config.min_run,
         autoscale=None if scale is None else scale.limits,

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from rota.errors import InputError
 from rota.knowledge.registry import Where, kinds
+from rota.model.tenants import Between
+from rota.model.units import format_duration
+from rota.scheduler.policy import parse_policy
 from rota.server.answers import Answers
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.policy.messages import check_policy
+from rota.server.tenants.accounts import between
 from rota.wire.views import DecisionView, PolicyView, WhatIf
 
 
 class Policies:
     """Implements `rota.server.api.services.PoliciesService`."""
 
-    def __init__(self, commands: Commands, answers: Answers) -> None:
-        self._commands, self._answers = commands, answers
+    def __init__(
+        self, commands: Commands, answers: Answers, promised: Callable[[], list[str]], min_run_s: float = 0.0
+    ) -> None:
+        """`promised` tells which of the tenants' cells cannot be had now; nobody stops before `min_run_s`."""
+        self._commands, self._answers, self._promised = commands, answers, promised
+        self._min_run_s = min_run_s
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
@@ -29,7 +40,10 @@ class Policies:
         """Another policy, from now on."""
         self._try(policy)
         self._commands.give(who, "policy", {"policy": policy}, "policy")
-        return self._answers.new_policy(policy)
+        new = self._answers.new_policy(policy)
+        cells = self._promised() if between(policy) == Between.CELLS.value else []
+        new.warnings = [*new.warnings, *cells, *_plans_too_early(policy, self._min_run_s)]
+        return new
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""
@@ -46,3 +60,18 @@ class Policies:
         """Refuse one that nobody knows, or that fails at the present moment."""
         check_policy(policy, kinds(Where.LIVE))
         self._answers.try_policy(policy)
+
+
+def _plans_too_early(policy: str, min_run_s: float) -> list[str]:
+    """That a policy plans to stop jobs before the cluster lets it; nothing if it does not."""
+    try:
+        parameters = getattr(parse_policy(policy).make(), "parameters", None)
+    except InputError:  # one that only the policy's process can load
+        return []
+    if getattr(parameters, "min_run_s", min_run_s) >= min_run_s:
+        return []
+    runs = format_duration(min_run_s).replace(" ", "")
+    return [
+        f"plans of {policy} may count on GPUs of jobs that have run for less than {runs} (min_run), which "
+        f"keep them until then: min_run_s={min_run_s:g} makes it reckon with that"
+    ]

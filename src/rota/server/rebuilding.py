@@ -30,6 +30,7 @@ from rota.server.policy.messages import unseal
 from rota.server.store.loading import NUMBERS
 from rota.server.store.mending import NO_SPEC, UNREADABLE, told
 from rota.server.store.rows import REAL, AttemptRow, Everything, JobColumns, JobRow, NodeRow, PolicyRow
+from rota.server.tenants.layout import NodeLayout
 from rota.table.state import COLUMNS, Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
@@ -41,6 +42,8 @@ from rota.worlds.live.machines import LiveNode
 LEAST_CAPACITY = 1024
 NO_MEMORY_GIB = 1e-6
 """Device memory of a CPU slot: less than any job asks for."""
+NOWHERE = NodeLayout()
+"""Nobody says where machines stand."""
 _ON_TRIAL = {"gpus": 1, "gpus_min": 1, "gpus_max": 1}
 """What a job asks for that is tried on one device first."""
 
@@ -60,14 +63,20 @@ class Rebuilt:
     """Jobs that were put on record and no step knows of: they arrive now."""
 
 
-def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str], now: float) -> Rebuilt:
+def rebuild(
+    everything: Everything,
+    tenants: Tenants,
+    accounts: Mapping[str, str],
+    now: float,
+    layout: NodeLayout = NOWHERE,
+) -> Rebuilt:
     """The scheduler's tables as of the last stored step; `now` is the moment at which it goes on.
 
     `accounts` names the machine's account of each user.
     """
     columns = everything.columns
     n = _seen(columns)
-    cluster = cluster_of(everything.nodes, tenants)
+    cluster = cluster_of(everything.nodes, tenants, layout)
     table = GrowingTable(max(LEAST_CAPACITY, 2 * len(columns.ids)), cluster.type_names)
     numbers: dict[str, Array] = {name: columns.numbers[name][:n] for name in NUMBERS}
     numbers["submit_s"] = columns.submit_s[:n]
@@ -166,13 +175,14 @@ def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
         return ()
 
 
-def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
+def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants, layout: NodeLayout = NOWHERE) -> Cluster:
     """The machines that have joined, in the order in which they did; devices keep their numbers.
 
     A machine without devices brings no type of its own, so that nobody waits for a type that is none.
     """
     types = [node.info.devices[0].type if node.info.devices else "" for node in nodes]
     usual = next(filter(None, types), "GPU")
+    names = {node.name for node in nodes}
     shapes = [
         NodeShape(
             count=1,
@@ -182,6 +192,9 @@ def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
             cpus=node.info.cpus,
             memory_gib=node.info.memory_gib,
             names=(node.name,),
+            levels=layout.levels_of(node.name),
+            labels=tuple(unit for unit in layout.units_of(node.name) if unit not in names),
+            device_levels=layout.device_levels_of(node.name, len(node.info.devices)),
         )
         for node, gpu_type in zip(nodes, types, strict=True)
     ]

@@ -35,6 +35,7 @@ from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, SHADOW, AttemptRow, Everything, Step
 from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
+from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob
@@ -63,6 +64,7 @@ class SchedulerSettings:
 
     live: LiveSettings = field(default_factory=LiveSettings)
     tenants: Tenants = field(default_factory=Tenants.none)
+    layout: NodeLayout = field(default_factory=NodeLayout)
     knowledge: Mapping[str, str] = field(default_factory=dict)
     min_run_s: float = 60.0
     """No job is preempted before it has run for so long."""
@@ -132,13 +134,10 @@ class Scheduler:
             except StoreError as error:
                 self._fail(f"the store does not answer: {error}", pause_s)
                 pause_s = min(2 * pause_s, STORE_PAUSE_S[1])
-            except RotaError as error:
-                log.exception("the scheduler begins anew")
-                self._fail(str(error), pause_s)
-                pause_s = min(2 * pause_s, STORE_PAUSE_S[1])
             except Exception as error:  # what it was about is in the store: begin anew
                 log.exception("the scheduler begins anew")
-                self._fail(f"{type(error).__name__}: {error}", pause_s)
+                said = str(error) if isinstance(error, RotaError) else f"{type(error).__name__}: {error}"
+                self._fail(said, pause_s)
                 pause_s = min(2 * pause_s, STORE_PAUSE_S[1])
 
     def _fail(self, sentence: str, pause_s: float) -> None:
@@ -163,7 +162,8 @@ class Scheduler:
     def _build(self) -> None:
         """Everything anew from the store; what the inbox holds besides is kept."""
         everything = self.store.load()
-        built = rebuild(everything, self._tenants(everything), self.accounts(), self.clock())
+        tenants, layout = self._tenants(everything), self.settings.layout
+        built = rebuild(everything, tenants, self.accounts(), self.clock(), layout)
         self.view.nodes = {node.name: node for node in everything.nodes}
         self.view.policy = everything.policies[REAL]
         for name in self.view.nodes:

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char built_of[] = BUILT_OF;
+
 typedef struct {
     int64_t nodes, jobs, most, most_nodes;
     const int16_t *limit; /* [job, GPUs]: the largest number that it can use and that is no more */

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from rota.model.columns import Array, Floats, Ints
+from rota.solvers import native
 
-LIBRARY = Path(__file__).with_name("libbreeding.so")
+SOURCE = Path(__file__).with_suffix(".c")
 _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _TAKES = {
     "part": (_ADDRESS, _ADDRESS, _NUMBER, _NUMBER),
@@ -38,9 +39,8 @@ class _Rules(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-    except OSError:
+    library = native.library(SOURCE)
+    if library is None:
         return None
     for name, takes in _TAKES.items():
         function = getattr(library, name)

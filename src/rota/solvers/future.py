@@ -77,6 +77,11 @@ class FreeCurve:
         free: Ints = self.free[np.searchsorted(self.starts, starts, side="right") - 1]
         return free
 
+    def since(self, slot: int) -> FreeCurve:
+        """The same counted from `slot`."""
+        first = int(np.searchsorted(self.starts, slot, side="right")) - 1
+        return FreeCurve(np.append(0, self.starts[first + 1 :] - slot), self.free[first:])
+
     def less(self, plan: Plan) -> FreeCurve:
         """What `plan` leaves."""
         return self._with(plan, -1)

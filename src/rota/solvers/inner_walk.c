@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char built_of[] = BUILT_OF;
+
 #define TOLERANCE 1e-8
 #define MOST_STEPS 100
 #define LEAST_STEP 1e-6

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import math
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from rota.model.columns import Floats, Ints
+from rota.solvers import native
 from rota.solvers.interior_system import InnerProgram, SparseRows
 
-LIBRARY = Path(__file__).with_name("libinner.so")
+SOURCE = Path(__file__).with_suffix(".c")
 MOST_ENTRIES = 20_000
 """Entries of rows up to which a program is small: a larger one is as fast with sparse matrices."""
 OPTIMAL, INFEASIBLE, UNBOUNDED, NEAREST = range(4)
@@ -74,22 +74,14 @@ def whole(program: InnerProgram) -> WholeProgram:
     )
 
 
-@cache
-def _library() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(str(LIBRARY))
-    except OSError:
-        return None
-
-
 def can_walk(rows: SparseRows, most: int = MOST_ENTRIES) -> bool:
     """True if `rows` have `most` entries or fewer, and the library is there."""
-    return len(rows.columns) <= most and _library() is not None
+    return len(rows.columns) <= most and native.library(SOURCE) is not None
 
 
 def walked(program: WholeProgram) -> Walked:
     """Where the walk of a program that `can_walk` ends."""
-    library = _library()
+    library = native.library(SOURCE)
     assert library is not None
     n, m = len(program.costs), len(program.rows.starts) - 1
     columns, slack, prices = np.zeros(n + (program.free is not None)), np.zeros(m), np.zeros(m)

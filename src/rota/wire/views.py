@@ -248,7 +248,8 @@ class PolicyView(BaseModel):
     shadow_would: list[str] = []
     """What the shadow would do at the last moment that the real one would not, as sentences."""
     warnings: list[str] = []
-    """Of a policy that was just set: what of the waiting jobs has no effect under it, as sentences."""
+    """Of a policy that was just set, as sentences: what of the waiting jobs has no effect under it, and which
+    cells of tenants it cannot give."""
 
 
 class DecisionView(BaseModel):

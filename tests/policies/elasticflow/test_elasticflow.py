@@ -119,6 +119,16 @@ def test_without_refusals_and_soft_deadlines():
     assert finishes(run(PLAIN, soft))["B"] <= 250.0 + 1e-6
 
 
+@pytest.mark.parametrize(("min_run_s", "state"), [(0, "COMPLETED"), (30, "COMPLETED"), (90, "REJECTED")])
+def test_no_plan_counts_on_who_has_just_begun(min_run_s, state):
+    """One GPU, which A has just got when B comes: B's minute fits before its deadline if A stops in time."""
+    trace = elastic("A 1x10 B 1x1@10", "linear linear", [3600.0, 140.0], most=1)
+    record = run(f"{PLAIN},min_run_s={min_run_s}", trace, "1x1")
+    assert states(record) == {"A": "COMPLETED", "B": state}
+    first = record.intervals.filter(pl.col("job_id") == "A")["end_s"][0]
+    assert first >= min_run_s
+
+
 def test_jobs_without_deadline_get_what_is_left():
     trace = elastic("A 1x8 B 1x8", "linear linear", [180.0, np.nan])
     record = run(PLAIN, trace)
@@ -135,15 +145,21 @@ jobs = st.tuples(
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(jobs, min_size=1, max_size=14), st.sampled_from([0.0, 10.0]))
-def test_who_is_admitted_is_in_time(drawn, restore_s):
-    """Whatever comes: an admitted job is late only by faults, and every job without a deadline ends."""
+@given(st.lists(jobs, min_size=1, max_size=14), st.sampled_from([0.0, 10.0]), st.sampled_from([0, 90, 200]))
+def test_who_is_admitted_is_in_time(drawn, restore_s, min_run_s):
+    """Whatever comes: an admitted job is late only by faults, and every job without a deadline ends.
+
+    Nobody is stopped for others before `min_run_s`, on which plans may not count either.
+    """
     drawn = sorted(drawn, key=lambda one: one[2])
     text = " ".join(f"J{i} 1x{minutes}@{at}" for i, (_, minutes, at, _) in enumerate(drawn))
     due = [np.nan if slack is None else at + 60.0 * minutes * slack for _, minutes, at, slack in drawn]
     trace = elastic(text, " ".join(name for name, *_ in drawn), due, most=8)
     costs = Costs(start=CostModel(restore_s), restore=CostModel(restore_s))
-    record = run("elasticflow", trace, "2x4", costs)
+    record = run(f"elasticflow:min_run_s={min_run_s}", trace, "2x4", costs)
+    ends = dict(record.jobs.select("job_id", "finish_s").rows())
+    for name, start_s, end_s in record.intervals.select("job_id", "start_s", "end_s").rows():
+        assert end_s == ends[name] or end_s - start_s >= min_run_s - 1e-6, f"{name} had just begun"
     for name, state, finish, deadline in record.jobs.select(
         "job_id", "state", "finish_s", "deadline_s"
     ).rows():

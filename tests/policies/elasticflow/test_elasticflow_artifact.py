@@ -19,6 +19,7 @@ from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import BackwardPlanner, Planned, Steps, changed
 from rota.policies.elasticflow.events import EventList
 from rota.policies.elasticflow.hand_out import ArtifactSurplus, Climbed, climbed_in_steps
+from rota.solvers import native
 from rota.solvers.future import SpeedLevels
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import semantics
@@ -116,7 +117,7 @@ def asks_among(rng: np.random.Generator, most: int) -> list[ShareAsk]:
     return sorted(asks, key=lambda ask: ask.dues[-1] if ask.dues else 1e12)
 
 
-@pytest.mark.skipif(not climbing.LIBRARY.exists(), reason="no C compiler when Rota was installed")
+@pytest.mark.skipif(native.library(climbing.SOURCE) is None, reason="no C compiler when Rota was installed")
 @pytest.mark.parametrize("seed", range(40))
 def test_c_and_python_end_at_the_same_bits(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -129,7 +130,7 @@ def test_c_and_python_end_at_the_same_bits(seed: int) -> None:
 
 
 def test_without_a_library_python_takes_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(climbing, "_library", lambda: None)
+    monkeypatch.setattr(native, "library", lambda source: None)
     asks = asks_among(np.random.default_rng(3), 20)
     assert climbing.climbed(asks, 32, 0.0, 60.0, gives=True).raised
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import as_measured, curves_of, rates_on
 from rota.model.columns import Ints
+from rota.model.job_columns import JobKind
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.sizes import Sizes
-from rota.solvers.future import SpeedLevels
+from rota.solvers.future import NOTHING, Plan, SpeedLevels
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class ShareAsk:
     """Its GPUs can be changed without losing its work."""
     due: float = field(default=math.inf)
     """The deadline that it is planned for; infinite if none."""
+    stays: int = 0
+    """Slots from the present one on for which it keeps what it has, as it has just begun."""
+
+    def pin(self) -> Plan:
+        """The GPUs that it keeps in any case."""
+        if not self.stays:
+            return NOTHING
+        return Plan(np.array([0, self.stays]), np.array([self.held, 0]), math.inf)
+
+    def as_it_is(self) -> ShareAsk:
+        """The same on the GPUs that it has and no others."""
+        rate = self.levels.rates[self.levels.within(np.array([self.held]))[0]]
+        return replace(self, levels=SpeedLevels(np.array([0, self.held]), np.array([0.0, float(rate)])))
 
     @property
     def rank(self) -> tuple[float, float, int]:
@@ -45,11 +59,17 @@ class ShareAsk:
 
 
 def asks_of(
-    snapshot: Snapshot, sizes: Sizes, origin_s: float, slot_s: float, *, measured: bool = False
+    snapshot: Snapshot,
+    sizes: Sizes,
+    origin_s: float,
+    slot_s: float,
+    *,
+    measured: bool = False,
+    min_run_s: float = 0.0,
 ) -> list[ShareAsk]:
     """What each job with GPUs asks, in slots from `origin_s`; `sizes` are what jobs may have now.
 
-    Curves are concave, or go through what was `measured`.
+    Who began less than `min_run_s` ago keeps what it has.  Curves are concave, or as `measured`.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     scaling = snapshot.know(Knowledge.SCALING)
@@ -62,6 +82,7 @@ def asks_of(
     for place, row in enumerate(rows.tolist()):
         grant = snapshot.grants.get(row)
         own = np.array(counts[place], dtype=np.int64)
+        until_s = _may_change_s(snapshot, row, min_run_s) if grant is not None and min_run_s else snapshot.now
         levels = _levels(tuple(own.tolist()), tuple(curves[place, own].tolist()))
         moments = jobs.deadlines(row)
         dues = [one.at_s for one in moments] or [jobs.deadline_s.item(row)]
@@ -76,9 +97,17 @@ def asks_of(
                 len(grant.devices) if grant is not None else 0,
                 is_soft=bool(moments),
                 bears_stops=row not in fixed,
+                stays=math.ceil((until_s - origin_s) / slot_s - 1e-9) if until_s > snapshot.now else 0,
             )
         )
     return asks
+
+
+def _may_change_s(snapshot: Snapshot, row: int, min_run_s: float) -> float:
+    """The moment from which the GPUs of a running job may be changed; of an opportunistic one at any time."""
+    if snapshot.jobs.table.kind.item(row) == JobKind.OPPORTUNISTIC:
+        return snapshot.now
+    return float(snapshot.jobs.since_s[row]) + min_run_s
 
 
 @lru_cache(maxsize=4096)

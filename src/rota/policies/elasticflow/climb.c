@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char built_of[] = BUILT_OF;
+
 #define NEARLY 1e-9
 
 enum { DONE, NO_MEMORY, NOT_ENOUGH };
@@ -399,7 +401,7 @@ static void plan_all(Climb *all)
  * when that one ends since.  Returns an error, or 0.  The number in its name changes with its arguments, so that a
  * library built of other sources is left alone.
  */
-int climb_1(
+int climb(
     int64_t count, const int64_t *table, const int64_t *tops, const int64_t *levels, const double *speeds,
     const double *work, const double *due, int64_t gpus, double now, double slot, int gives, int64_t *has,
     int64_t *first_has, int64_t *order, int64_t *raised, int64_t *steps, double *end, double *changes,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,18 @@ import numpy as np
 from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import due_of
 from rota.policies.elasticflow.hand_out import Climbed, climbed_in_steps
+from rota.solvers import native
 
-LIBRARY = Path(__file__).with_name("libclimb.so")
+SOURCE = Path(__file__).with_name("climb.c")
 _NO_MEMORY = 1
 
 
 def climbed(asks: Sequence[ShareAsk], gpus: int, now: float, slot_s: float, *, gives: bool) -> Climbed:
     """What becomes of `asks`, by deadline, on so many GPUs; with `gives` what they leave is handed out."""
-    library = _library()
+    library = native.library(SOURCE)
     if library is None:
         return climbed_in_steps(asks, gpus, now, slot_s, gives=gives)
     return _in_c(library, asks, gpus, now, slot_s, gives)
-
-
-@cache
-def _library() -> ctypes.CDLL | None:
-    """The library, if it is there and built of these sources."""
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-    except OSError:
-        return None
-    return library if hasattr(library, "climb_1") else None
 
 
 def _in_c(
@@ -59,7 +49,7 @@ def _in_c(
     whole = np.array([*tables, *tops, *levels], dtype=np.int64)
     real = np.array([*speeds, *[ask.work for ask in asks], *due], dtype=np.float64)
     counts, moments = np.zeros(3 * count + steps + 1, dtype=np.int64), np.zeros(5 * count + steps)
-    failed = library.climb_1(
+    failed = library.climb(
         ctypes.c_int64(count),
         *_parts(whole, (0, count, 2 * count)),
         *_parts(real, (0, len(speeds), len(speeds) + count)),

@@ -25,6 +25,8 @@ class ElasticFlowParameters:
     """Slots by which a promised job is planned to be done before its deadline."""
     restart_s: float = 10.0
     """Seconds that a change of its GPUs is taken to stop a job."""
+    min_run_s: float = 0.0
+    """Seconds for which plans leave the GPUs of a job that has just begun as they are; live as `min_run`."""
     refuse: bool = True
     """Refuse a job whose deadline cannot be promised; `no` runs it on what is left over."""
     offer_s: float = 600.0
@@ -40,6 +42,7 @@ class ElasticFlowParameters:
             ("slot_s", self.slot_s, 1e-9),
             ("margin_slots", self.margin_slots, 0.0),
             ("restart_s", self.restart_s, 0.0),
+            ("min_run_s", self.min_run_s, 0.0),
             ("offer_s", self.offer_s, 0.0),
         ):
             if not least <= value < float("inf"):

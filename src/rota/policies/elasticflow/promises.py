@@ -7,6 +7,8 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rota.model.promises import DeadlinePlan, PlannedSlot
 from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
@@ -53,27 +55,63 @@ def _slots(plan: Plan, origin_s: float, slot_s: float) -> tuple[PlannedSlot, ...
 class Planner:
     """Plans by progressive filling, in order of deadlines."""
 
-    def __init__(self, gpus: int, now: float, parameters: ElasticFlowParameters) -> None:
-        """`now` is the moment inside the present slot, in slots."""
+    def __init__(
+        self, gpus: int, now: float, parameters: ElasticFlowParameters, asks: Sequence[ShareAsk] = ()
+    ) -> None:
+        """`now` is the moment inside the present slot, in slots; some of `asks` keep what they have."""
+        self.free = FreeCurve.of(gpus)
+        for ask in asks:
+            if ask.stays:
+                self.free = self.free.less(ask.pin())
         self.gpus, self.now = gpus, now
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
 
     def fill(self, curve: FreeCurve, ask: ShareAsk, margin: float, first: int | None = None) -> Plan | None:
-        """The least share that is done `margin` slots before the deadline of `ask`; None if none is."""
+        """The least share that is done `margin` slots before the deadline of `ask`; None if none is.
+
+        `curve` has what `ask` keeps in any case.
+        """
+        due = ask.due - margin
+        if ask.stays:
+            if first is not None and ask.levels.gpus[first] != ask.held:
+                return None
+            return self._after_pin(curve, ask, due)
         return least_share(
-            curve,
-            ask.levels,
-            ask.work,
-            ask.due - margin,
-            now=self.now,
-            first=first,
-            pause=self.pause,
-            held=ask.held,
+            curve, ask.levels, ask.work, due, now=self.now, first=first, pause=self.pause, held=ask.held
         )
 
+    def _after_pin(self, curve: FreeCurve, ask: ShareAsk, due: float) -> Plan | None:
+        """What it has for as long as it keeps that, then the least share that is done by `due`.
+
+        As soon as can be if `due` is infinite.
+        """
+        stays, levels, held = ask.stays, ask.levels, ask.held
+        rate = float(levels.rates[levels.within(np.array([held]))[0]])
+        left = ask.work - rate * (stays - self.now)
+        if left <= 0.0:
+            end = self.now + ask.work / rate
+            kept = Plan(np.array([0, math.ceil(end - 1e-6)]), np.array([held, 0]), end, self.now)
+            return kept if end <= due else None
+        after = curve.since(stays)
+        if due < math.inf:
+            plan = least_share(after, levels, left, due - stays, pause=self.pause, held=held)
+        else:
+            plan = soonest(after, levels, left, pause=self.pause, held=held)
+        if plan is None or plan.end == math.inf:
+            return None
+        starts, gpus = np.append(0, plan.starts + stays), np.append(held, plan.gpus)
+        keep = np.append(True, gpus[1:] != gpus[:-1])
+        return Plan(starts[keep], gpus[keep], plan.end + stays, self.now)
+
+    def room(self, curve: FreeCurve, ask: ShareAsk) -> FreeCurve:
+        """`curve` with what `ask` keeps in any case."""
+        return curve.more(ask.pin()) if ask.stays else curve
+
     def soonest(self, curve: FreeCurve, ask: ShareAsk) -> Plan:
-        """The plan with which `ask` is done as soon as what is free allows."""
+        """The plan with which `ask` is done as soon as what is free allows; `curve` as for `fill`."""
+        if ask.stays:
+            return self._after_pin(curve, ask, math.inf) or ask.pin()
         return soonest(curve, ask.levels, ask.work, now=self.now, pause=self.pause, held=ask.held)
 
     def alone(self, asks: Sequence[ShareAsk]) -> Promised:
@@ -87,20 +125,22 @@ class Planner:
         Who cannot be done in time any more comes after those who can.  Who has lost its margin by then is
         planned without.
         """
-        curve = FreeCurve.of(self.gpus)
+        curve = self.free
         kept: list[tuple[ShareAsk, Plan]] = []
         late: list[ShareAsk] = []
         for ask in sorted(asks, key=lambda ask: ask.rank):
-            plan = self.fill(curve, ask, self.margin) or self.fill(curve, ask, 0.0)
+            room = self.room(curve, ask)
+            plan = self.fill(room, ask, self.margin) or self.fill(room, ask, 0.0)
             if plan is None:
                 late.append(ask)
             else:
                 kept.append((ask, plan))
-                curve = curve.less(plan)
+                curve = room.less(plan)
         for ask in late:
-            plan = self.soonest(curve, ask)
+            room = self.room(curve, ask)
+            plan = self.soonest(room, ask)
             kept.append((ask, plan))
-            curve = curve.less(plan)
+            curve = room.less(plan)
         asked, plans = [ask for ask, _ in kept], [plan for _, plan in kept]
         return Promised(asked, plans, curve, frozenset(ask.row for ask in late))
 
@@ -139,17 +179,18 @@ class Planner:
 
         Who is tried and does not fit goes for its next deadline, or to `refused`.
         """
-        curve = FreeCurve.of(self.gpus)
+        curve = self.free
         queue = sorted((ask.rank, ask) for ask in (*promised, *trying.values()) if ask.row not in broken)
         place = 0
         while place < len(queue):
             _, ask = queue[place]
             place += 1
-            plan = self.fill(curve, ask, self.margin)
+            room = self.room(curve, ask)
+            plan = self.fill(room, ask, self.margin)
             if plan is None and ask.row not in trying:
-                plan = self.fill(curve, ask, 0.0)
+                plan = self.fill(room, ask, 0.0)
             if plan is not None:
-                curve = curve.less(plan)
+                curve = room.less(plan)
             elif ask.row not in trying:
                 return ask
             elif (later := _aimed_later(ask)) is not None:

@@ -73,7 +73,10 @@ class Surplus:
 
     def _next(self, place: int) -> float:
         """GPUs of the next step; infinite if there is none."""
-        gpus, level = self._asks[place].levels.gpus, self._level[place] + 1
+        ask, level = self._asks[place], self._level[place] + 1
+        gpus = ask.levels.gpus
+        if ask.stays and gpus[level - 1] >= ask.held:
+            return math.inf
         return float(gpus[level]) if level < len(gpus) else math.inf
 
     def _return(self, place: int) -> float:

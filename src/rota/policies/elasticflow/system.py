@@ -86,21 +86,23 @@ class ElasticFlow:
         slot_s = self.parameters.slot_s
         origin_s = math.floor(snapshot.now / slot_s) * slot_s
         closed = set(on_closed(snapshot))
-        every = asks_of(snapshot, sizes, origin_s, slot_s)
+        min_run_s = self.parameters.min_run_s
+        every = asks_of(snapshot, sizes, origin_s, slot_s, min_run_s=min_run_s)
         asks = [ask for ask in every if ask.row not in closed]
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
-        planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters)
+        planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks)
+        begun_s = min((origin_s + ask.stays * slot_s for ask in asks if ask.stays), default=math.inf)
         before = set(memory.get("rows", ()))
         apart = self._apart(memory, [ask for ask in every if ask.row in closed], origin_s)
         admitted, refused = self._sort(memory, planner, asks, origin_s)
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
-        others = [ask for ask in admitted if ask.due == math.inf]
+        others = [ask.as_it_is() if ask.stays else ask for ask in admitted if ask.due == math.inf]
         shares = self._shares(snapshot, planner, promised, others)
         every_promise = promised.beside(planner.alone([ask for ask in apart if ask.due < math.inf]))
         shares |= {ask.row: ask.held for ask in apart}
         memory["rows"] += [ask.row for ask in apart]
         memory["due_s"] += [origin_s + ask.due * slot_s for ask in apart]
-        grants, preempt = carry_out_whole(snapshot, shares)
+        grants, preempt = carry_out_whole(snapshot, shares, {ask.row for ask in asks if ask.stays})
         offers = self._offers(snapshot.now, origin_s, planner, promised, refused)
         reject = {ask.row: self._refusal(planner, promised, ask) for ask in refused if ask.row not in offers}
         planned = {ask.row for ask in promised.asks if ask.row not in promised.broken}
@@ -115,7 +117,7 @@ class ElasticFlow:
             reasons=reasons,
             offers=offers,
             promises=self._promises(memory, before, every_promise, origin_s),
-            wake=self._wake(origin_s, promised, sizes.again_s),
+            wake=self._wake(origin_s, promised, min(sizes.again_s, begun_s)),
             plan_of=lambda row: every_promise.plan_of(row, origin_s, slot_s),
             targets=shares,
             target=GPUS,
@@ -167,7 +169,7 @@ class ElasticFlow:
     ) -> dict[int, int]:
         """GPUs of each row from now on."""
         surplus = Surplus(planner, promised, others)
-        fixed = [ask for ask in [*promised.asks, *others] if not ask.bears_stops]
+        fixed = [ask for ask in [*promised.asks, *others] if ask.stays or not ask.bears_stops]
         surplus.keep({ask.row: ask.held for ask in fixed})
         if self.parameters.surplus:
             since_s = snapshot.jobs.placed_s

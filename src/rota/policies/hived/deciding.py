@@ -229,6 +229,9 @@ class Deciding:
         why = f"asks for {gpus} GPUs; {whose} has no cells that could ever hold them together"
         if not self.requests.is_guaranteed(row) or gpus > self.snapshot.cluster.gpus:
             return why
+        fixed = [cell.at for cell in self.requests.layout.owned if cell.tenant == vc and cell.at]
+        if fixed and not self.requests.jobs.name_of("node_set", row):
+            why += f" (its fixed cells are for jobs that name their nodes: {', '.join(sorted(fixed))})"
         return f"{why}; of kind opportunistic it would run on GPUs that their owners do not use"
 
     # -- the others --------------------------------------------------------------------------------

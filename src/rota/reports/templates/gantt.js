@@ -30,6 +30,7 @@
         this.seen = entries[entries.length - 1].isIntersecting;
         if (this.seen && this.stale) this.draw();
       }, { rootMargin: "200px" }).observe(this.area);
+      addEventListener("beforeprint", () => { if (this.stale) this.draw(); }); // nobody scrolls on paper
     }
     touch() {
       this.stale = true;

@@ -9,7 +9,7 @@ moved, a job is placed as closely as is possible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from rota.model.grants import Can, Grant
 from rota.scheduler.snapshot import Snapshot
@@ -45,20 +45,22 @@ def _whole(free: Free, gpus: int, within: int) -> list[int]:
     return []
 
 
-def carry_out_whole(snapshot: Snapshot, shares: dict[int, int]) -> tuple[list[Grant], list[int]]:
+def carry_out_whole(
+    snapshot: Snapshot, shares: dict[int, int], stays: Set[int] = frozenset()
+) -> tuple[list[Grant], list[int]]:
     """Grants and preemptions that give each row of `shares` so many GPUs, in whole blocks where possible.
 
     Who stops or shrinks makes room first; then the largest are placed first, and jobs that hold what they
-    shall are moved only to make room.
+    shall are moved only to make room, those of `stays` not at all.
     """
-    return _Layout(snapshot, shares).settle()
+    return _Layout(snapshot, shares, stays).settle()
 
 
 class _Layout:
     """Where everybody stands while one decision is carried out."""
 
-    def __init__(self, snapshot: Snapshot, shares: dict[int, int]) -> None:
-        self.snapshot, self.shares = snapshot, shares
+    def __init__(self, snapshot: Snapshot, shares: dict[int, int], stays: Set[int]) -> None:
+        self.snapshot, self.shares, self.stays = snapshot, shares, stays
         self.fit = FitterWithin(snapshot, buddy)
         self.near = FitterWithin(snapshot, consolidate)
         self.scratch: Occupancy = self.fit.scratch(snapshot)
@@ -200,7 +202,8 @@ class _Layout:
         rows = [
             row
             for row, grant in self.now.items()
-            if grant.share == 1.0
+            if row not in self.stays
+            and grant.share == 1.0
             and self._nodes(grant) == {node}
             and (row not in self.before or can(row) & (Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE))
         ]

@@ -142,9 +142,11 @@ _CELL = {
     "type": "object",
     "required": ["level"],
     "properties": {
-        "level": {"enum": ["node", "device"]},
+        "level": {"type": "string", "minLength": 1, "maxLength": 128},
         "count": {"type": "integer", "minimum": 1, "maximum": 10_000},
         "type": {"type": "string", "maxLength": 128},
+        "gpus": {"type": "integer", "minimum": 0, "maximum": 10_000},
+        "at": {"type": "string", "maxLength": 128},
     },
     "additionalProperties": False,
 }

@@ -70,11 +70,11 @@ class TenantAccounts:
             if guaranteed is None and not notes:
                 notes.append(f"policy {policy} gives nobody cells; `rota policy set hived` would")
         if in_force.tenants:
-            notes += dealt(policy, _between(policy))
+            notes += dealt(policy, between(policy))
         return TenantsView(
             tenants=views,
             policy=policy,
-            between=_between(policy),
+            between=between(policy),
             since_s=clock.epoch_unix_s + in_force.since_s if in_force.tenants else None,
             by=in_force.by,
             days=DAYS,
@@ -314,7 +314,7 @@ def dealt(policy: str, between: str) -> list[str]:
     return [f"policy {policy} {said[Between(between)]}"] if between else []
 
 
-def _between(policy: str) -> str:
+def between(policy: str) -> str:
     """What `policy` divides the cluster between tenants by; empty if that is not known."""
     try:
         return parse_policy(policy).between.value if policy else ""

@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from rota.errors import InputError
-from rota.model.cluster import DEVICE, NODE
 from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.model.units import plural
 from rota.wire.job import check_tenant
@@ -87,7 +86,7 @@ def _tenant(path: str, fields: Mapping[str, Any], where: str) -> Tenant:
 def _cells(said: Any, where: str) -> tuple[CellQuota, ...]:
     """Units that a tenant is entitled to as a whole: `[{level: node, count: 2, type: V100}]`.
 
-    A live cluster has the levels `node` and `device`: machines come and go, and say of none above or between.
+    Which levels there are beside `node` and `device` says the setting `layout` (`tenants.layout`).
     """
     return tuple(_cell(one, where) for one in (said if isinstance(said, list) else [said]))
 
@@ -96,14 +95,19 @@ def _cell(said: Any, where: str) -> CellQuota:
     fields = said if isinstance(said, dict) else {}
     for name in fields:
         _known(str(name), CELL, where)
-    level, count, gpus = fields.get("level"), fields.get("count", 1), fields.get("gpus", 0)
+    level, count, gpus = fields.get("level"), _whole(fields.get("count", 1)), _whole(fields.get("gpus", 0))
     whole = type(count) is int and count >= 1 and type(gpus) is int and gpus >= 0
-    if level not in (NODE, DEVICE) or not whole:
+    if not isinstance(level, str) or not level or not whole:
         raise InputError(
-            f"{where}: {said!r} is no cell; expected {{level: node, count: 2}}, level node or device, and a "
-            "type if only some will do"
+            f"{where}: {said!r} is no cell; expected {{level: node, count: 2}}, level node, device or one "
+            "of the setting `layout`, and a type if only some will do"
         )
     return CellQuota(level, count, str(fields.get("type") or ""), gpus, str(fields.get("at") or ""))
+
+
+def _whole(said: Any) -> Any:
+    """`2.0`, as JSON may have it, as 2; anything else as it is."""
+    return int(said) if isinstance(said, float) and said.is_integer() else said
 
 
 def _known(name: str, names: Sequence[str], where: str) -> None:

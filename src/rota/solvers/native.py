@@ -1,0 +1,31 @@
+"""What is written in C beside its Python: found where an installation could build it.
+
+Each library says of which source it was built (`built_of`, put in by `setup.py`).  One of other sources, as
+after an update without `make setup`, is left alone: its functions may take something else by now.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+_MARK = 16
+"""Hexadecimal digits of the digest of a source."""
+
+
+@cache
+def library(source: Path) -> ctypes.CDLL | None:
+    """What was built of the C file `source`, `lib` before its name; None where it is not to be had."""
+    try:
+        built = ctypes.CDLL(str(source.with_name(f"lib{source.stem}.so")))
+        mark = (ctypes.c_char * (_MARK + 1)).in_dll(built, "built_of")
+    except (OSError, ValueError):  # not there; or there, and older than the mark
+        return None
+    return built if not source.exists() or mark.value == digest(source) else None
+
+
+def digest(source: Path) -> bytes:
+    """As `setup.py` puts it into the library; a wheel has the library alone."""
+    return sha256(source.read_bytes()).hexdigest()[:_MARK].encode()

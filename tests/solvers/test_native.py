@@ -1,0 +1,48 @@
+"""Libraries in C: one of other sources, or none, is left alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rota.policies.elasticflow import climbing
+from rota.solvers import breeding, inner_walk, native
+
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE]
+
+
+@pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])
+def copied(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A source and what was built of it, in a folder of their own."""
+    source: Path = request.param
+    built = source.with_name(f"lib{source.stem}.so")
+    if not built.exists():
+        pytest.skip("no C compiler when Rota was installed")
+    shutil.copy(built, tmp_path)
+    return Path(shutil.copy(source, tmp_path))
+
+
+def test_a_library_belongs_to_its_source(copied: Path) -> None:
+    assert native.library(copied) is not None
+
+
+def test_one_of_other_sources_is_left_alone(copied: Path) -> None:
+    copied.write_text(copied.read_text() + "/* changed */\n")
+    assert native.library(copied) is None
+
+
+def test_a_wheel_has_libraries_without_their_sources(copied: Path) -> None:
+    copied.unlink()
+    assert native.library(copied) is not None
+
+
+@pytest.mark.parametrize("text", ["", "no library"])
+def test_what_is_no_library_is_left_alone(tmp_path: Path, text: str) -> None:
+    source = tmp_path / "walk.c"
+    source.write_text("int walk;")
+    assert native.library(source) is None
+    (tmp_path / "libwalk.so").write_text(text)
+    native.library.cache_clear()
+    assert native.library(source) is None
