@@ -1,4 +1,4 @@
-"""What is no request, or might be read as another one by a proxy in front: refused, and the connection closed."""
+"""What is no request, or might be another one to a proxy in front: refused, and the connection closed."""
 
 from __future__ import annotations
 
