@@ -41,10 +41,11 @@ def test_body_that_just_fits(stage: Stage) -> None:
     assert client.call("GET", f"/v1/jobs/{job}")["spec"]["env"] == env
 
 
-def test_body_in_chunks(stage: Stage) -> None:
-    """Without a length, as much is read as is allowed."""
+@pytest.mark.parametrize("length", ["", "Content-Length: 2\r\n"], ids=["alone", "beside a length"])
+def test_body_in_chunks(stage: Stage, length: str) -> None:
+    """As much is read as is allowed, whatever length is said as well: chunks count."""
     head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.tokens['alice']}\r\n"
-    head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head += f"Content-Type: application/json\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
 
     def send(chunks: int, last: bytes) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
+from rota.server.api.calling import Waiting
+from rota.server.refusals import Busy
 from rota.server.waiting import CommandOutcomes, Notifier
 
 
@@ -85,3 +89,29 @@ def test_an_outcome_that_does_not_come_and_one_that_nobody_expects() -> None:
     assert outcomes.wait(1, 0.01) is None
     outcomes.tell(1, {})
     assert not outcomes._waiting
+
+
+def test_a_call_that_the_end_of_all_ended_may_wait_again() -> None:
+    """It was cancelled for that in its own task, which nothing is left of."""
+
+    async def call() -> tuple[bool, int]:
+        waiting, own = Waiting(), asyncio.current_task()
+        asyncio.get_running_loop().call_soon(waiting.close)
+        with pytest.raises(Busy):
+            await waiting.until_closed(asyncio.Event().wait())
+        assert own is not None
+        with Notifier().listen("a") as listener:
+            return await listener.wait(0.0), own.cancelling()
+
+    assert asyncio.run(call()) == (False, 0)
+
+
+def test_a_call_that_is_cancelled_is_not_told_of_the_end_of_all() -> None:
+    async def call() -> None:
+        task = asyncio.ensure_future(Waiting().until_closed(asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(call())

@@ -37,11 +37,11 @@ class BodyLimit:
             return
         headers = Headers(scope=scope)
         length = headers.get("content-length", "")
-        if length.isdigit():  # the server holds the caller to it
-            fits = len(length) <= 20 and int(length) <= self._most
-        elif "transfer-encoding" in headers:
+        if "transfer-encoding" in headers:  # beside which the server hears no length
             whole = await self._read(receive)
             fits, receive = whole is not None, _replayed(whole or b"", receive)
+        elif length.isdigit():  # the server holds the caller to it
+            fits = len(length) <= 20 and int(length) <= self._most
         else:
             fits = True
         if fits:

@@ -60,7 +60,8 @@ class Listener:
     async def wait(self, timeout_s: float) -> bool:
         """True if something happened, since the last wait or within `timeout_s`."""
         try:
-            await asyncio.wait_for(self._event.wait(), max(timeout_s, 0.0))
+            async with asyncio.timeout(max(timeout_s, 0.0)):  # `wait_for` would make a task of it
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()

@@ -121,52 +121,70 @@ class Waiting:
 
     def __init__(self) -> None:
         self._closed = False
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._calls: set[_Call] = set()
 
     async def until_gone(self, request: Request, waiting: Coroutine[Any, Any, T]) -> T:
         """Result of `waiting`; cancels it if the caller goes (ClientDisconnect), or on `close` (Busy)."""
-        if self._closed:
-            waiting.close()
-            raise _stopping()
-        work = asyncio.ensure_future(waiting)
+        call = _Call()
         gone = asyncio.ensure_future(_gone(request))
-        self._tasks.add(work)
+        gone.add_done_callback(call.left)
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if work.cancelled():
-                raise _stopping()
-            if work.done():
-                return work.result()
-            raise ClientDisconnect
+            return await self._held(call, waiting)
         finally:
-            self._tasks.discard(work)
-            work.cancel()
             gone.cancel()
-            await asyncio.wait({work, gone})
-            if not work.cancelled():
-                work.exception()  # seen, also if nobody is there any more to be told
 
     async def until_closed(self, waiting: Coroutine[Any, Any, T]) -> T:
         """Result of `waiting`, which whoever calls is cancelled with; Busy on `close`."""
+        return await self._held(_Call(), waiting)
+
+    async def _held(self, call: _Call, waiting: Coroutine[Any, Any, T]) -> T:
+        """In the task that calls: a task of its own would cost more than most answers."""
         if self._closed:
             waiting.close()
             raise _stopping()
-        work = asyncio.ensure_future(waiting)
-        self._tasks.add(work)
+        self._calls.add(call)
         try:
-            await asyncio.wait({work})
-            if work.cancelled():
-                raise _stopping()
-            return work.result()
+            return await waiting
+        except asyncio.CancelledError:
+            if call.ended_by is None:
+                raise
+            raise call.ended_by from None
         finally:
-            self._tasks.discard(work)
-            work.cancel()
+            self._calls.discard(call)
+            call.finish()
 
     def close(self) -> None:
         """Answer all that wait, and all that want to, that the controller is stopping."""
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
+        for call in self._calls:
+            call.end(_stopping())
+
+
+class _Call:
+    """One that waits, in the task that makes it."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = asyncio.current_task()
+        """None once it waits no more."""
+        self.ended_by: Exception | None = None
+
+    def end(self, error: Exception) -> None:
+        """Cancel what it waits for; it raises `error` instead."""
+        if self._task is not None and self.ended_by is None:
+            self.ended_by = error
+            self._task.cancel()
+
+    def left(self, gone: asyncio.Future[None]) -> None:
+        """Whoever made it is gone, unless this is only no longer watched."""
+        if not gone.cancelled():
+            gone.exception()  # seen: of a connection that breaks there is nothing more to say
+            self.end(ClientDisconnect())
+
+    def finish(self) -> None:
+        """From now on nothing ends it."""
+        task, self._task = self._task, None
+        if task is not None and self.ended_by is not None:
+            task.uncancel()
 
 
 async def wait_for(request: Request, waiting: Coroutine[Any, Any, T]) -> T:
