@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_replica import Twins
 
 import strategies  # noqa: F401  (registers the profile)
+from replica_twins import Twins
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Role
 from rota.scheduler.moments.packing import pack

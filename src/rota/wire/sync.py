@@ -25,7 +25,8 @@ SAME_S = 0.001
 """Moments of submission that differ by less are one: they have been through a database."""
 
 
-Line = Annotated[str, Field(max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+_LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
+Line = Annotated[str, Field(max_length=256, pattern=_LINE)]
 """Text of a machine that people read, on one line of their terminals."""
 Remark = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
 """Longer text, such as a driver's error."""
@@ -305,7 +306,10 @@ class NodeInfo(BaseModel):
     """`nvidia` or `cpu`."""
     version: Line = ""
     protocol: int = PROTOCOL
-    capabilities: Annotated[dict[Line, Remark], Field(max_length=100)] = {}
+    capabilities: Annotated[
+        dict[Line, Remark],
+        Field(max_length=100, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": 256}}),
+    ] = {}
     """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 550`."""
 
     @model_validator(mode="after")
