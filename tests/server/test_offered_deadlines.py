@@ -156,4 +156,4 @@ def test_a_drained_node_puts_promises_at_risk_at_once(tmp_path: Path, policy: st
     rows = [job.row for one in said if (job := two.store.job(int(one.job) - 1)) is not None]
     assert set(rows) <= {*waiting, running[0]}, "who runs on the node goes on"
     told = [spare(view(two, row), str) for row in rows]
-    assert all("cannot be kept" in one or "late as it looks" in one for one in told)
+    assert all("no plan keeps it" in one or "late as it looks" in one for one in told)

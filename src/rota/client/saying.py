@@ -91,7 +91,7 @@ def spare(job: JobView, moment: Callable[[float], str]) -> str:
         late_s = job.end_s - job.promised_s
         return by + (", kept" if late_s <= 0 else f", {duration(late_s)} late")
     if job.expected_s is None:
-        return f"{by}, which cannot be kept"
+        return f"{by}, at risk: no plan keeps it"
     spare_s = job.promised_s - job.expected_s
     told = (
         f"{duration(spare_s)} to spare" if spare_s >= 0 else f"at risk: {duration(-spare_s)} late as it looks"

@@ -14,6 +14,7 @@ from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.moving import losses
+from rota.server.answering.planned import as_planned_now
 from rota.server.answering.policy import policy_view
 from rota.server.answering.reasons import Words
 from rota.server.answering.several import reasons_of
@@ -122,6 +123,10 @@ class Answers:
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""
         return Asking(self._scheduler, self._store, self._starts, row).answer()
+
+    def as_planned(self, row: JobRow, view: JobView) -> JobView:
+        """The job, with what is planned for its promised deadline now."""
+        return as_planned_now(self._scheduler, row, view)
 
     def with_reasons(self, views: list[JobView]) -> list[JobView]:
         """The jobs of a short list, with why they wait unless the policy is busy."""

@@ -92,7 +92,7 @@ class Jobs:
         assert spec is not None
         capability = row.now.capability
         return JobDetail(
-            job=self._records.views([row])[0],
+            job=self._answers.as_planned(row, self._records.views([row])[0]),
             spec=spec,
             attempts=[attempt_view(attempt, self._epoch_s) for attempt in self._store.attempts(row.row)],
             capability=None if capability is None else Capability(**capability),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Row = JobView | SimpleNamespace
 
+RISK = "deadline at risk"
+TOLERANCE_S = 1e-3
+"""Moments come in whole milliseconds."""
 LIVE_STATES = "PENDING,OFFERED,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
 
 
@@ -30,6 +33,13 @@ def _row(job: Row) -> tuple[str, ...]:
     return (job.id, job.name, job.user, job.tenant, job.state, gpus(job), *times, where_or_why(job))
 
 
+def is_at_risk(job: Row) -> bool:
+    """True if it has been promised a deadline that its policy does not expect to keep."""
+    if job.promised_s is None or job.end_s is not None:
+        return False
+    return job.expected_s is None or job.expected_s > job.promised_s + TOLERANCE_S
+
+
 def _idle(job: Row) -> str:
     """` (idle 40m)` of one that holds devices and does nothing."""
     return "" if job.idle_since_s is None else f" (idle {duration(now_s() - job.idle_since_s)})"
@@ -43,11 +53,15 @@ def gpus(job: Row) -> str:
 
 
 def where_or_why(job: Row) -> str:
-    """Nodes of one that runs; in parentheses what others wait for, or how they ended."""
+    """Nodes of one that runs; in parentheses what others wait for, or how they ended.
+
+    A promised deadline that is at risk is told beside it.
+    """
     if job.state in ("RUNNING", "COMPLETING") and job.nodes:
-        return ",".join(job.nodes) + _idle(job)
-    if job.reason and job.reason != job.state:
-        return f"({job.reason})"
+        return ",".join(job.nodes) + _idle(job) + (f" ({RISK})" if is_at_risk(job) else "")
+    reason = job.reason if job.reason != job.state else ""
+    if said := ", ".join(filter(None, (reason, RISK if is_at_risk(job) else ""))):
+        return f"({said})"
     if job.end_s is None or job.state == "COMPLETED":
         return ""
     if job.signal is not None:

@@ -103,7 +103,7 @@ def plan_lines(plan: PlanView) -> list[str]:
     now = now_s()
     due = f"deadline {moment(plan.due_s)} ({ahead(plan.due_s, now)})"
     if plan.slack_s is None:
-        return [f"{due}: nothing is planned for it"]
+        return [f"{due}: no plan keeps it"]
     spare = (
         f"{duration(plan.slack_s)} to spare" if plan.slack_s >= 0 else f"{duration(-plan.slack_s)} too late"
     )

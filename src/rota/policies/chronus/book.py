@@ -47,10 +47,15 @@ class Book:
         return bool(plan) and plan[0] == self.lease if plan else False
 
     def plan_of(self, row: int, gpus_of: Ints, lease_s: float) -> DeadlinePlan | None:
-        """The leases of `row` on its GPUs, neighbours as one slot; None without a plan."""
+        """The leases of `row` on its GPUs, neighbours as one slot; None without a plan.
+
+        None of them if its promise is at risk: what was planned for it does not hold any more.
+        """
         plan = self.plans.get(row)
         if not plan:
             return None
+        if row in self.doubted:
+            return DeadlinePlan(self.aims[row], ())
         slots: list[PlannedSlot] = []
         for lease in plan:
             begin_s, end_s = lease * lease_s, (lease + 1) * lease_s

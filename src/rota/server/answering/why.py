@@ -13,12 +13,13 @@ from rota.model.units import format_duration
 from rota.model.words import utc
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
+from rota.server.answering.planned import plan_of
 from rota.server.answering.questions import AskStart, Looking
 from rota.server.answering.reasons import Words, hold_views
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.views import is_over
 from rota.wire.sync import PartStatus, ProgressReport
-from rota.wire.views import PlannedSlotView, PlanView, ReasonView, Why
+from rota.wire.views import ReasonView, Why
 from rota.worlds.live.resizing import RESIZED_BY
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Asking:
             return why
         why.reasons = self._reasons(words) + self._resized()
         self._estimate(why, words)
-        why.plan = self._plan()
+        why.plan = plan_of(self.scheduler, row)
         return why
 
     @property
@@ -167,25 +168,6 @@ class Asking:
                 for index in place.devices
             )
         ]
-
-    def _plan(self) -> PlanView | None:
-        """How its deadline is to be kept; None without one, or where the policy has no plan for it."""
-        asked = self.row.asked
-        if self.row.now.hold or (asked.deadline_s is None and not asked.deadlines):
-            return None
-        try:
-            plan = self.scheduler.explain(self.row.row).plan
-        except RotaError:  # it is deciding: the plan would be another one in a moment
-            return None
-        if plan is None or not math.isfinite(plan.due_s):
-            return None
-        epoch_s = self._epoch_s
-        slots = [
-            PlannedSlotView(from_s=epoch_s + slot.from_s, to_s=epoch_s + slot.to_s, gpus=slot.gpus)
-            for slot in plan.slots
-        ]
-        slack_s = plan.slack_s if math.isfinite(plan.slack_s) else None
-        return PlanView(due_s=epoch_s + plan.due_s, slots=slots, slack_s=slack_s)
 
     # -- when ------------------------------------------------------------------------------------
 

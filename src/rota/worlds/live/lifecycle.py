@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from rota.model.grants import Grant
 from rota.model.promises import Offer, Promise
+from rota.model.units import format_duration
 from rota.scheduler.world import How
 from rota.wire.sync import Notice, Part, PartStatus, Wanted
 from rota.worlds.live import leaving
@@ -45,9 +48,15 @@ def promise(live: LiveJobs, job: LiveJob, made: Promise) -> None:
     if before is None or before.due_s != made.due_s:
         live.unsaved.event("promise", job.id, "its deadline is promised")
     elif before.is_at_risk != made.is_at_risk:
-        told = "is at risk" if made.is_at_risk else "is expected to be kept again"
+        told = _risk_of(made) if made.is_at_risk else "is expected to be kept again"
         live.unsaved.event("promise", job.id, f"its promised deadline {told}")
         live.unsaved.risks.append((job.row, f"its promised deadline {told}"))
+
+
+def _risk_of(made: Promise) -> str:
+    late_s = made.expected_s - made.due_s
+    late = f"{format_duration(late_s)} late as it looks" if late_s < math.inf else "no plan keeps it"
+    return f"is at risk: {late}"
 
 
 def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None:
