@@ -13,6 +13,7 @@ from play import trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Role, is_adjustment, with_one_nan
 from rota.model.trace import Trace
+from rota.scheduler.decision import Event
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack_grant, unpack_grant
 from rota.scheduler.world import How, Refusal
@@ -202,7 +203,7 @@ def test_a_wait_is_explained_by_the_first_decision_that_leaves_the_job_waiting()
     class Sleeper(Scripted):
         def decide(self, snapshot: Any, memory: Any) -> Any:
             decision = super().decide(snapshot, memory)
-            decision.wake.at_s, decision.wake.on = snapshot.now + 25.0, 0
+            decision.wake.at_s, decision.wake.on = snapshot.now + 25.0, Event.NONE
             return decision
 
     recorder = RunRecorder()

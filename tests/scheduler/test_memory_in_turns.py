@@ -86,7 +86,7 @@ def test_two_that_need_more_at_once_than_there_is_run_in_turns() -> None:
 def test_who_comes_beside_them_finds_what_is_left() -> None:
     """3 GiB are: C fits, D does not."""
     state = state_of(JOBS, GPU, [turn(0), turn(1)])
-    fit = Fitter(Snapshot(state, {}), consolidate)
+    fit = Fitter(Snapshot(state), consolidate)
     assert fit(state.occupancy, 2) == Grant(2, (0,), 0.25, Role.PACKED)
     assert fit(state.occupancy, 3) is None
 

@@ -113,4 +113,5 @@ class Edf:
 def due_s(snapshot: Snapshot, rows: Rows) -> Keys:
     """The moment by which each is to be done; infinite for jobs without a deadline."""
     due: Floats = snapshot.jobs.deadline_s[rows]
-    return np.where(np.isnan(due), np.inf, due)
+    keys: Keys = np.where(np.isnan(due), np.inf, due)[()]  # of one row a number, which compiled code compares
+    return keys

@@ -110,43 +110,99 @@ def _urgent_first(window: PlanningWindow, runs: Bools) -> Bools:
     places between two of them, and move to earlier ones that have room, until nothing changes."""
     counts, sizes = runs.sum(axis=1), window.sizes
     urgency = window.weights / np.maximum(counts * sizes, 1)
-    runs = runs[:, np.argsort(-((urgency * sizes) @ runs), kind="stable")]
-    of_size = [sizes == size for size in np.unique(sizes)]
+    rounds = _Rounds(window, runs[:, np.argsort(-((urgency * sizes) @ runs), kind="stable")], urgency)
     for _ in range(PASSES):
-        before = runs.copy()
+        before = rounds.changes
         for late in range(1, window.rounds):
             for early in range(late):
-                for alike in of_size:
-                    _change_places(runs, early, late, alike, urgency)
-                _move(window, runs, early, late, urgency)
-        if np.array_equal(before, runs):
+                rounds.bring_forward(early, late)
+        if rounds.changes == before:
             break
-    return runs
+    return rounds.runs
 
 
-def _change_places(runs: Bools, early: int, late: int, alike: Bools, urgency: Floats) -> None:
-    """The most urgent of those in `late` alone for the least urgent of those in `early` alone."""
-    here = np.flatnonzero(alike & runs[:, early] & ~runs[:, late])
-    there = np.flatnonzero(alike & runs[:, late] & ~runs[:, early])
-    pairs = min(len(here), len(there))
-    if not pairs:
-        return
-    here = here[np.argsort(urgency[here], kind="stable")][:pairs]
-    there = there[np.argsort(-urgency[there], kind="stable")][:pairs]
-    gain = urgency[there] > urgency[here]
-    moved = np.concatenate((here[gain], there[gain]))
-    runs[moved, early] ^= True
-    runs[moved, late] ^= True
+class _Rounds:
+    """A layout in which urgent jobs are brought forward.
 
+    Nearly all pairs of rounds have nothing to change.  That is seen without an array: from the room that the
+    earlier one has left, and from sets of jobs as integers, a bit for each job of a size in order of urgency.
+    """
 
-def _move(window: PlanningWindow, runs: Bools, early: int, late: int, urgency: Floats) -> None:
-    """Those in `late` alone into what room `early` has, the most urgent first."""
-    room = window.capacity - int(window.sizes @ runs[:, early])
-    if room <= 0:
-        return
-    there = np.flatnonzero(runs[:, late] & ~runs[:, early] & (window.sizes <= room) & (urgency > 0.0))
-    chosen = _fill(there[np.argsort(-urgency[there], kind="stable")], window.sizes, room)
-    runs[chosen, early], runs[chosen, late] = True, False
+    def __init__(self, window: PlanningWindow, runs: Bools, urgency: Floats) -> None:
+        self.window, self.runs, self.urgency = window, runs, urgency
+        self.changes = 0
+        rows = [np.flatnonzero(window.sizes == size) for size in np.unique(window.sizes)]
+        self._ranked = [alike[np.argsort(urgency[alike], kind="stable")] for alike in rows]
+        self._urgency = [urgency[ranked].tolist() for ranked in self._ranked]
+        self._who: list[list[int]] = [[] for _ in range(window.rounds)]
+        """By round and size: who runs, as a set of bits."""
+        self._room = [0] * window.rounds
+        self._changed = [0] * window.rounds
+        """By round: how many changes there had been when it last changed."""
+        self._seen: dict[tuple[int, int], tuple[int, int]] = {}
+        """Of two rounds, their last changes when jobs were last brought forward between them."""
+        for at in range(window.rounds):
+            self._look(at)
+
+    def _look(self, at: int) -> None:
+        """Round `at` is another than before."""
+        column = self.runs[:, at]
+        self._who[at] = [
+            int.from_bytes(np.packbits(column[ranked], bitorder="little").tobytes(), "little")
+            for ranked in self._ranked
+        ]
+        self._room[at] = self.window.capacity - int(self.window.sizes @ column)
+        self._changed[at] = self.changes
+
+    def _note(self, early: int, late: int) -> None:
+        self.changes += 1
+        self._look(early)
+        self._look(late)
+
+    def bring_forward(self, early: int, late: int) -> None:
+        """Jobs of equal size change places, then others move, unless that was tried on these very two."""
+        last = self._changed[early], self._changed[late]
+        if self._seen.get((early, late)) == last:
+            return
+        self._seen[early, late] = last
+        for size in range(len(self._ranked)):
+            if self._would_change(size, early, late):
+                self._change_places(self._ranked[size], early, late)
+        if self._room[early] > 0:
+            self._move(early, late)
+
+    def _would_change(self, size: int, early: int, late: int) -> bool:
+        """True if the most urgent in `late` alone is more so than the least in `early` alone."""
+        first, second = self._who[early][size], self._who[late][size]
+        here, there = first & ~second, second & ~first
+        if not here or not there:
+            return False
+        urgency = self._urgency[size]
+        return bool(urgency[there.bit_length() - 1] > urgency[(here & -here).bit_length() - 1])
+
+    def _change_places(self, ranked: Ints, early: int, late: int) -> None:
+        """The most urgent of those in `late` alone for the least urgent of those in `early` alone."""
+        runs, urgency = self.runs, self.urgency
+        alike = np.sort(ranked)
+        first, second = runs[alike, early], runs[alike, late]
+        here, there = alike[first & ~second], alike[second & ~first]
+        pairs = min(len(here), len(there))
+        here = here[np.argsort(urgency[here], kind="stable")][:pairs]
+        there = there[np.argsort(-urgency[there], kind="stable")][:pairs]
+        gain = urgency[there] > urgency[here]
+        moved = np.concatenate((here[gain], there[gain]))
+        runs[moved, early] ^= True
+        runs[moved, late] ^= True
+        self._note(early, late)
+
+    def _move(self, early: int, late: int) -> None:
+        """Those in `late` alone into what room `early` has, the most urgent first."""
+        runs, sizes, urgency, room = self.runs, self.window.sizes, self.urgency, self._room[early]
+        there = np.flatnonzero(runs[:, late] & ~runs[:, early] & (sizes <= room) & (urgency > 0.0))
+        chosen = _fill(there[np.argsort(-urgency[there], kind="stable")], sizes, room)
+        if chosen:
+            runs[chosen, early], runs[chosen, late] = True, False
+            self._note(early, late)
 
 
 # -- when numbers of rounds find no room -------------------------------------------------------------

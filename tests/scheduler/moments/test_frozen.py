@@ -73,7 +73,7 @@ def test_what_is_loaded_equals_what_was_seen(tmp_path: Path) -> None:
         "packing what was unpacked changes nothing"
     )
     seen, there = frozen.snapshot(), loop.snapshot()
-    assert seen.grants == there.grants
+    assert repr(seen.grants) == repr(there.grants), "NaN equals itself only as the same object"
     assert seen.waiting.tolist() == there.waiting.tolist()
     assert repr(seen.jobs.table.job(1)) == repr(there.jobs.table.job(1))
     assert seen.jobs.work_done(0) == there.jobs.work_done(0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot, table_of
-from rota.scheduler.stages.order import JobOrder, SortedItems
+from rota.scheduler.stages.order import JobOrder, SortedItems, plain
 from rota.scheduler.stages.place import consolidate
 from rota.table.state import Phase, State
 from strategies import Midway, midways
@@ -76,3 +77,10 @@ def test_sorted_items_equal_a_sorted_list(steps: list[tuple[bool, int]]) -> None
             items.remove(victim)
         assert items.items[items.head :] == model
         assert len(items) == len(model)
+
+
+def test_keys_are_numbers_of_python():
+    """Also where a policy makes an array of no dimension of a row, or a tuple of such."""
+    keys = plain(np.where(True, 1.5, 0.0)), plain((np.int64(2), (np.float64(0.5), "a"))), plain("b")
+    assert keys == (1.5, (2, (0.5, "a")), "b")
+    assert [type(key) for key in (keys[0], *keys[1], keys[1][1][0])] == [float, int, tuple, float]

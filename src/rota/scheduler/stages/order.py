@@ -200,5 +200,8 @@ class JobOrder:
 
 
 def plain(key: Any) -> Any:
-    """A NumPy scalar as Python's own: comparing those is several times faster."""
-    return key.item() if isinstance(key, np.generic) else key
+    """A NumPy scalar as Python's own, in tuples too: those compare several times faster, and compiled code
+    takes no other truth from it."""
+    if isinstance(key, (np.generic, np.ndarray)):
+        return key.item()
+    return tuple([plain(part) for part in key]) if isinstance(key, tuple) else key
