@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
-from rota.model.grants import Grant
+from rota.model.grants import Can, Grant
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Memory
@@ -211,9 +211,14 @@ class _CarryingOut:
         return grant
 
     def _started(self, row: int, share: int) -> Grant | None:
-        """A grant of `share` GPUs on the first type where they fit, or of the next smaller number."""
+        """A grant of `share` GPUs on the first type where they fit, or of the next smaller number.
+
+        A job that bears no other size than the one it has worked on has no smaller number.
+        """
+        jobs = self.snapshot.jobs
         kinds = range(len(self.snapshot.cluster.type_names))
-        counts = reversed(feasible_counts(self.snapshot.jobs.table, row, share))
+        is_bound = jobs.work_done(row) > 0.0 and not jobs.can(row) & Can.RESIZE
+        counts = (share,) if is_bound else reversed(feasible_counts(jobs.table, row, share))
         tries = (self._on(row, kind, count) for count in counts for kind in kinds)
         return next((grant for grant in tries if grant is not None), None)
 
