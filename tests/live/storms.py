@@ -214,15 +214,15 @@ class Storm:
         path = self.chooser.choice(
             [f"/v1/jobs/{id}", f"/v1/jobs/{id}/why", "/v1/jobs", "/v1/status", "/v1/nodes"]
         )
-        until_asked(live, path)
+        answered(live, "GET", path)
         self.done["asked"] += 1
 
 
-def until_asked(live: Fleet, path: str) -> Any:
-    """The answer; whoever is frozen goes on when their time has come."""
+def answered(live: Fleet, method: str, path: str) -> Any:
+    """The answer to a call with nothing in it; whoever is frozen goes on when their time has come."""
     while True:
         try:
-            return live.client.call("GET", path)
+            return live.client.call(method, path, {} if method == "POST" else None)
         except Unreachable:
             live.respawn()
         except Refused as error:
@@ -295,7 +295,7 @@ def trouble_restart_store(storm: Storm) -> None:
 def trouble_stranger(storm: Storm) -> None:
     """An agent of another version of the wire comes: it is refused with a sentence, and harms nobody."""
     live, version = storm.live, PROTOCOL + storm.chooser.choice([-1, 1, 40])
-    token = until_done(live, "POST", "/v1/agents/token")["token"]
+    token = answered(live, "POST", "/v1/agents/token")["token"]
     name = storm.chooser.choice(["stranger", "n1"])
     info = {"name": name, "address": "127.0.0.1", "cpus": 1, "memory_gib": 1, "boot_id": "b", "kind": "cpu"}
     info |= {"devices": [], "protocol": version, "of_the_future": {"x": [1]}}
@@ -327,19 +327,6 @@ def trouble_fill_disk(storm: Storm) -> None:
 TROUBLES: dict[str, Callable[[Storm], None]] = {
     name.removeprefix("trouble_"): act for name, act in list(globals().items()) if name.startswith("trouble_")
 }
-
-
-def until_done(live: Fleet, method: str, path: str) -> Any:
-    """The answer to a call without a body of any weight."""
-    while True:
-        try:
-            return live.client.call(method, path, {})
-        except Unreachable:
-            live.respawn()
-        except Refused as error:
-            if error.status != 503:
-                raise
-        time.sleep(0.1)
 
 
 # -- load --------------------------------------------------------------------------------------

@@ -5,44 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from play import trace_of
+from hearing import heard
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.policies.chronus.profiling import Trials, profiled
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import Policy, parse_policy
+from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.snapshot import Snapshot
-from rota.worlds.simulated.run import Setting, prepare
 
 VC = Cluster.build([NodeShape(1, 4, levels={"vc": unit}) for unit in "ab"])
 OWNED = [Tenant(one, cells=(CellQuota("node", 1),)) for one in "ab"]
 CELLS = Cluster.build([NodeShape(2, 4)], Tenants.of(*OWNED))
 OWNERS = {"tenant": np.array([0, 1, 0, 0, 1]), "tenant_names": ("a", "b")}
 JOBS = "A 4x1000 B 4x1000 C 2x500@1 D 4x100@2 E 1x900@3"
-
-
-class Heard:
-    """Keeps what `inner` was shown and said at its last decision."""
-
-    def __init__(self, inner: Policy) -> None:
-        self.inner = inner
-        self.needs = inner.needs
-        self.last: tuple[Snapshot, Decision] | None = None
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        decision = self.inner.decide(snapshot, memory)
-        self.last = snapshot, decision
-        return decision
-
-
-def heard(policy: Policy, jobs: str, cluster: Cluster, until_s: float) -> tuple[Snapshot, Decision]:
-    policy_heard = Heard(policy)
-    columns = OWNERS if jobs == JOBS else {}
-    loop, _ = prepare(policy_heard, trace_of(jobs, **columns), cluster, Setting())
-    loop.run(until_s)
-    assert policy_heard.last is not None
-    return policy_heard.last
 
 
 MEASURED = "fifo, measured"
@@ -70,7 +44,7 @@ def test_who_is_ahead(
 ) -> None:
     inner = parse_policy("fifo").make
     made = profiled(inner, Trials(1)) if policy == MEASURED else parse_policy(policy).make()
-    snapshot, decision = heard(made, jobs, cluster, 4.0)
+    snapshot, decision = heard(made, jobs, cluster, **(OWNERS if jobs == JOBS else {}))
     assert decision.ranking is not None
     said = {row: list(decision.ranking.ahead(snapshot, row)) for row in ahead if snapshot.waits(row)}
     assert said == {row: rows for row, rows in ahead.items() if snapshot.waits(row)}, why
@@ -91,7 +65,7 @@ def test_who_is_ahead(
 )
 def test_what_is_meant_to_be_given(policy: str, cluster: Cluster) -> None:
     """A and B, each on a node of its own, share it with the jobs of their tenant or with all."""
-    _, decision = heard(parse_policy(policy).make(), JOBS, cluster, 4.0)
+    _, decision = heard(parse_policy(policy).make(), JOBS, cluster, **OWNERS)
     assert decision.targets is not None
     assert decision.target == "part of its time"
     assert {0, 1} <= set(decision.targets)

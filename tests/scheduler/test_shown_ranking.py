@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 import rota
-from play import trace_of
-from rota.model.cluster import Cluster, parse_cluster
+from hearing import heard
+from rota.model.cluster import parse_cluster
 from rota.model.reasons import Code, Constraint
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import Policy, parse_policy
+from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.order import KnowsOrder
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.shown_ranking import ANSWERS, Shown, shown_ranking
 from rota.scheduler.snapshot import Snapshot
-from rota.worlds.simulated.run import Setting, prepare
 
 SAID = Constraint(Code.TURN, detail="said")
 ANSWER: dict[str, Any] = {"share": ("a", 2.0, 1.0), "turn": SAID, "size": SAID, "equal": True, "in_turn": [1]}
@@ -52,27 +50,6 @@ def method_of(protocol: type) -> str:
 def moment() -> Snapshot:
     """A moment at which B waits for A."""
     return heard(parse_policy("fifo").make(), "A 1x100 B 1x100", parse_cluster("1x1"))[0]
-
-
-class Heard:
-    """Keeps what `inner` was shown and said at its last decision."""
-
-    def __init__(self, inner: Policy) -> None:
-        self.inner = inner
-        self.needs = inner.needs
-        self.last: tuple[Snapshot, Decision] | None = None
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        decision = self.inner.decide(snapshot, memory)
-        self.last = snapshot, decision
-        return decision
-
-
-def heard(policy: Policy, jobs: str, cluster: Cluster, **columns: Any) -> tuple[Snapshot, Decision]:
-    listens = Heard(policy)
-    prepare(listens, trace_of(jobs, **columns), cluster, Setting())[0].run(4.0)
-    assert listens.last is not None
-    return listens.last
 
 
 @pytest.mark.parametrize("protocol", ANSWERS, ids=lambda protocol: protocol.__name__)

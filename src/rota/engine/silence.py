@@ -92,7 +92,7 @@ class Contact:
 
     @property
     def fenced_s(self) -> float:
-        """When parts that fence themselves are killed, if nothing is heard; by the monotonic clock."""
+        """When parts that fence themselves are killed, if nothing is heard; by `clock`."""
         with self._lock:
             return self._moment(max(FENCED_AT * self.lost_after_s, self.lost_after_s - LATEST_S))
 
