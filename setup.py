@@ -46,6 +46,8 @@ HOT = [
     "src/rota/scheduler/stages/grounds.py",
     "src/rota/scheduler/stages/round_places.py",
     "src/rota/scheduler/stages/round_demand.py",
+    "src/rota/scheduler/stages/round_books.py",
+    "src/rota/scheduler/stages/round_queue.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
     "src/rota/policies/elasticflow/backward.py",
@@ -77,6 +79,7 @@ HOT = [
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
     "src/rota/worlds/simulated/slots.py",
+    "src/rota/worlds/simulated/speed_table.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 

@@ -7,6 +7,7 @@ another one falling.  Those are frozen, their weight goes to their siblings, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from rota.policies.gavel.problem import GavelProblem
 from rota.policies.gavel.programs import optimal, scaled
 from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best
+from rota.solvers.interior_system import SparseRows
 
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
@@ -44,8 +46,8 @@ class _Water:
     def slope(self, frozen: Bools) -> Floats:
         """How fast the share of each rises: its weight among those of its tenant that rise, over its GPUs."""
         rise = np.zeros(len(frozen))
-        for code, weight in enumerate(self.of_tenants):
-            mine = np.flatnonzero((self.tenants == code) & ~frozen)
+        for jobs, weight in zip(self.by_tenant, self.of_tenants.tolist(), strict=True):
+            mine = jobs[~frozen[jobs]]
             if not len(mine):
                 continue
             if self.inside is Inside.FIFO:
@@ -57,10 +59,20 @@ class _Water:
 
     def obtained(self, columns: Floats) -> Floats:
         """Share of each with these fractions, which rounding may have left a little below what was meant."""
-        rows = self.division.by_job(self.gains)
+        rows = self.rows
         values = rows.values * columns[rows.columns]
         total: Floats = np.add.reduceat(values, rows.starts[:-1]) / self.division.counts
         return total
+
+    @cached_property
+    def rows(self) -> SparseRows:
+        """The shares, [job, fraction]."""
+        return self.division.by_job(self.gains)
+
+    @cached_property
+    def by_tenant(self) -> list[Ints]:
+        """The jobs of each tenant."""
+        return [np.flatnonzero(self.tenants == code) for code in range(len(self.of_tenants))]
 
     def least(self, shares: Floats) -> Floats:
         """What the rows of the program must reach so that nobody falls below its share."""

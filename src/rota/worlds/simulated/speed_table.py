@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
@@ -31,10 +32,12 @@ from rota.scheduler.stages.resize import feasible_counts
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
 
+_ALONE = Role.ALONE
 _LONGEST_S = 10 * 365 * 86400.0
 """Nobody's job takes so long alone."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ThroughputSpeed:
     """Rate by workload, GPU type and number of GPUs, from a table.
 
@@ -131,9 +134,9 @@ class ThroughputSpeed:
 
         NaN where more is to be looked at: several types, shares, placement.
         """
-        if grant.role is not Role.ALONE or grant.share != 1.0 or self.efficiency.places:
+        if grant[3] is not _ALONE or grant[2] != 1.0 or self.efficiency.places:
             return math.nan
-        devices, type_of = grant.devices, self._type_of
+        devices, type_of = grant[1], self._type_of
         if len(devices) != self._asked[row]:
             return math.nan
         kind = type_of[devices[0]]
