@@ -79,7 +79,6 @@ HOT = [
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
     "src/rota/worlds/simulated/slots.py",
-    "src/rota/worlds/simulated/speed_table.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 

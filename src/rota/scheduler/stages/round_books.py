@@ -216,10 +216,13 @@ class Books:
 
     def _where_ran(self) -> list[int]:
         """Which entry each of those that ran is; -1 for one that is none any more."""
-        keys, places = _keys(self.later, self.earlier), list[int]()
-        for key in _keys(self.ran, self.ran_beside):
-            at = bisect_left(keys, key)
-            places.append(at if at < len(keys) and keys[at] == key else -1)
+        later, earlier, places = self.later, self.earlier, list[int]()
+        count = len(later)
+        for row, other in zip(self.ran, self.ran_beside, strict=True):
+            at = bisect_left(later, row)
+            while at < count and later[at] == row and earlier[at] < other:
+                at += 1
+            places.append(at if at < count and later[at] == row and earlier[at] == other else -1)
         return places
 
     def reset(

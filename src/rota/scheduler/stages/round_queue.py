@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.scheduler.stages.round_books import Books
 from rota.scheduler.stages.round_demand import RoundDemand
-from rota.scheduler.stages.round_places import Pick
+from rota.scheduler.stages.round_places import Pick, make_pick
 from rota.solvers.division import ALONE
 from rota.table.occupancy import EPSILON
 
@@ -23,49 +23,49 @@ class RoundQueue:
         self._of = books.later, books.fraction, books.deficit_s, books.is_new, demand
         self.later, self.earlier, self.is_new = books.later, books.earlier, books.is_new
         self.fraction, self.deficit_s = books.fraction, books.deficit_s
-        place_of = {row: place for place, row in enumerate(books.rows)}
-        places = [place_of[row] for row in self.later]
-        gpus: list[float] = demand.gpus.tolist()
-        self.gpus: list[float] = [gpus[place] for place in places]
-        self.has_pairs = any(other != ALONE for other in self.earlier)
+        self.has_pairs = len(self.later) > len(books.rows)
+        self.gpus: list[float] = demand.gpus.tolist()
         rates: list[list[float]] = demand.rates.T.tolist()
-        self.able: list[list[int]] = [
-            [i for i, place in enumerate(places) if column[place] > 0.0] for column in rates
-        ]
+        self.able: list[list[int]] = []
         """Entries that run on each type."""
         if self.has_pairs:
-            self._bar_pairs(demand, rates, place_of)
+            self._look_at_pairs(demand, books.rows, rates)
+        else:  # the entries are the jobs
+            for column in rates:
+                self.able.append([i for i, rate in enumerate(column) if rate > 0.0])
         if not fill:  # without a fraction there is no priority either
             self.able = [
                 [i for i in able if asked[i] > 0.0]
                 for able, asked in zip(self.able, self.fraction, strict=True)
             ]
-        self.asks: list[list[int]] = []
-        """Those that have a priority there, ..."""
-        self.others: list[list[int] | None] = []
-        """... and the rest, in order; None until somebody asks for them."""
-        for able, asked in zip(self.able, self.fraction, strict=True):
-            is_sound = min([asked[i] for i in able], default=0.0) >= 0.0
-            self.asks.append([i for i in able if asked[i] > 0.0] if is_sound else able)
-            self.others.append(None)
+        self.asks: list[list[int] | None] = [None] * len(self.able)
+        """Those that have a priority there, as they are served where it is the same; None until they are
+        asked for, ..."""
+        self.others: list[list[int]] = [[] for _ in self.able]
+        """... and the rest, in order."""
         self.picks: list[list[Pick | None]] = [[None] * len(self.later) for _ in self.able]
         """Those made so far, by type and entry: most run many rounds."""
         self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
         """By the order of the types."""
 
-    def _bar_pairs(self, demand: RoundDemand, rates: list[list[float]], place_of: dict[int, int]) -> None:
-        """A pair runs where both do, and were measured beside each other."""
+    def _look_at_pairs(self, demand: RoundDemand, rows: list[int], rates: list[list[float]]) -> None:
+        """A pair runs where both do, and were measured beside each other; it needs the GPUs of one."""
         assert demand.pairs is not None  # else there are none
+        place_of = {row: place for place, row in enumerate(rows)}
+        places = [place_of[row] for row in self.later]
+        gpus = self.gpus
+        self.gpus = [gpus[place] for place in places]
         pairs = [i for i, other in enumerate(self.earlier) if other != ALONE]
         later = np.array([self.later[i] for i in pairs])
         earlier = np.array([self.earlier[i] for i in pairs])
         both = (demand.pairs.of_rows(later, earlier) > 0.0) & (demand.pairs.of_rows(earlier, later) > 0.0)
         for kind, column in enumerate(rates):
-            runs = both[:, kind].tolist()
-            barred = {
-                i for at, i in enumerate(pairs) if not (runs[at] and column[place_of[self.earlier[i]]] > 0.0)
-            }
-            self.able[kind] = [i for i in self.able[kind] if i not in barred]
+            runs = [column[place] > 0.0 for place in places]
+            measured: list[bool] = both[:, kind].tolist()
+            for at, i in enumerate(pairs):
+                if not (measured[at] and column[place_of[self.earlier[i]]] > 0.0):
+                    runs[i] = False
+            self.able.append([i for i, does in enumerate(runs) if does])
 
     def is_of(self, books: Books, demand: RoundDemand) -> bool:
         """True if nothing that it was made of has been replaced."""
@@ -92,16 +92,12 @@ class RoundQueue:
         picks: list[Pick] = []
         jobs = len(books.rows)
         for kind in types:
-            room = left[kind] + EPSILON
-            order = _in_order(
-                self.asks[kind],
-                books.priority(kind, self.asks[kind]),
-                self.deficit_s[kind],
-                self.fraction[kind],
-            )
-            room = self._serve(kind, order, room, jobs, taken, picks, reserve=reserve)
-            if room > 2.0 * EPSILON and len(taken) < jobs and len(order) < len(self.able[kind]):
-                self._serve(kind, self._others(kind), room, jobs, taken, picks, reserve=reserve)
+            asks = self.asks[kind]
+            if asks is None:
+                asks = self._sort(kind)
+            order = _in_order(asks, books.priority(kind, asks))
+            room = self._serve(kind, order, left[kind] + EPSILON, jobs, taken, picks, reserve=reserve)
+            self._serve(kind, self.others[kind], room, jobs, taken, picks, reserve=reserve)
         return picks
 
     def _serve(
@@ -130,18 +126,21 @@ class RoundQueue:
             if not (reserve and self.is_new[i]):
                 pick = made[i]
                 if pick is None:
-                    pick = made[i] = Pick(row, other, kind)
+                    pick = made[i] = make_pick(row, other, kind)
                 picks.append(pick)
         return room
 
-    def _others(self, kind: int) -> list[int]:
-        """Entries that run on a type and have no priority there, in order."""
-        others = self.others[kind]
-        if others is None:
-            asks = set(self.asks[kind])
-            rest = [i for i in self.able[kind] if i not in asks]
-            others = self.others[kind] = _by_books(rest, self.deficit_s[kind], self.fraction[kind])
-        return others
+    def _sort(self, kind: int) -> list[int]:
+        """Set apart who has a priority on a type, and order all as the books do."""
+        asked = self.fraction[kind]
+        able = _by_books(self.able[kind], self.deficit_s[kind], asked)
+        if able and min([asked[i] for i in able]) < 0.0:
+            asks = able
+        else:
+            asks = [i for i in able if asked[i] > 0.0]
+            self.others[kind] = [i for i in able if asked[i] == 0.0]
+        self.asks[kind] = asks
+        return asks
 
     def anyhow(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
         """Who runs whatever the priorities, because all find room; None if they decide.
@@ -164,7 +163,7 @@ class RoundQueue:
             if sum([self.gpus[i] for i in here]) > left[kind]:
                 return None
             placed.update(here)
-            picks += [Pick(self.later[i], ALONE, kind) for i in here if not (reserve and self.is_new[i])]
+            picks += [make_pick(self.later[i], ALONE, kind) for i in here if not (reserve and self.is_new[i])]
         return picks
 
     def walk_together(self, books: Books, left: list[float]) -> list[Pick]:
@@ -178,35 +177,24 @@ class RoundQueue:
         runs = [set(able) for able in self.able]
         taken: set[int] = set()
         picks: list[Pick] = []
-        for place in _in_order(range(len(priority)), priority, deficit_s, fraction):
+        for place in _in_order(_by_books(range(len(priority)), deficit_s, fraction), priority):
             kind, i = divmod(place, entries)
             if i in runs[kind] and i not in taken and self.gpus[i] <= left[kind] + EPSILON:
                 taken.add(i)
                 left[kind] -= self.gpus[i]
-                picks.append(Pick(self.later[i], self.earlier[i], kind))
+                picks.append(make_pick(self.later[i], self.earlier[i], kind))
             if len(taken) == entries or max(left) <= EPSILON:
                 break
         return picks
 
 
-def _in_order(
-    entries: Sequence[int], priority: list[float], deficit_s: list[float], fraction: list[float]
-) -> list[int]:
-    """`entries`, which ascend, in the order in which they are served."""
-    order = sorted(entries, key=priority.__getitem__, reverse=True)
-    begin, count = 0, len(order)
-    while begin < count:
-        value, end = priority[order[begin]], begin + 1
-        while end < count and priority[order[end]] == value:
-            end += 1
-        if end > begin + 1:
-            order[begin:end] = _by_books(order[begin:end], deficit_s, fraction)
-        begin = end
-    return order
+def _in_order(entries: list[int], priority: list[float]) -> list[int]:
+    """`entries`, which are in the order of the books, in the order in which they are served."""
+    return sorted(entries, key=priority.__getitem__, reverse=True)
 
 
 def _by_books(entries: Sequence[int], deficit_s: list[float], fraction: list[float]) -> list[int]:
-    """`entries` of one priority in the order in which they are served."""
+    """`entries`, which ascend, as they are served where the priority is the same."""
     order = sorted(entries, key=fraction.__getitem__, reverse=True)
     order.sort(key=deficit_s.__getitem__, reverse=True)
     return order
