@@ -114,6 +114,12 @@ def test_a_list_of_jobs_says_nothing_of_waiting() -> None:
     assert analysis.checked == ()
 
 
+def test_demand_counts_what_is_held_within_the_submissions() -> None:
+    """Between the two moments of submissions, 2 GPUs for 10 s and 1 for 40; what follows does not count."""
+    trace = replace(trace_of((0, 0, 10, 2), (0, 0, 9000, 1), (40, 40, 9000, 4)), observed=None)
+    assert value(study(trace), "demand") == pytest.approx((2 * 10 + 40) / 40)
+
+
 def test_run_times_that_nobody_knows_are_no_hours() -> None:
     """A workload whose durations a table gives: sizes are counted in jobs, and no GPU-hour is named."""
     trace = replace(
