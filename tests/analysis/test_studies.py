@@ -223,3 +223,19 @@ def test_totals_of_public_traces(file: str, jobs: int, gpu_hours: float, single:
 def test_mean_demand_of_the_philly_list() -> None:
     analysis = study(read(data("philly/philly_jobs_pollux.csv.gz")))
     assert round(value(analysis, "demand")) == 374
+
+
+@pytest.mark.parametrize(
+    ("gaps_s", "kind"),
+    [
+        ([10] * 20, "rather evenly"),
+        ([1, 30, 3, 12, 5, 25, 9], "about as they would independently of each other"),
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 900] * 3, "in bursts"),
+    ],
+)
+def test_how_jobs_come(gaps_s: list[float], kind: str) -> None:
+    """By how much the gaps vary: not at all, about as much as they are long, or more than twice that."""
+    at_s = np.cumsum([0, *gaps_s])
+    analysis = study(replace(trace_of(*((float(t), float(t), float(t) + 5, 1) for t in at_s)), observed=None))
+    (said,) = [one for one in analysis.findings if one.key == "burstiness"]
+    assert said.sentence.startswith(f"Jobs come {kind}: ")
