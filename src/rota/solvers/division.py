@@ -41,7 +41,9 @@ ALONE = -1
 
 def alone(jobs: int) -> Ints:
     """The entries of so many jobs that share with nobody."""
-    return np.column_stack((np.arange(jobs), np.full(jobs, ALONE)))
+    members = np.full((jobs, 2), ALONE)
+    members[:, 0] = np.arange(jobs)
+    return members
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class Division:
 def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
     """The division among jobs that share with nobody; `rates` is [job, type]."""
     jobs = len(gpus)
-    both = np.stack((rates, np.zeros_like(rates)), axis=1)
+    both = np.zeros((jobs, 2, rates.shape[1]))
+    both[:, 0] = rates
     return Division(alone(jobs), gpus, both, capacity, np.ones(jobs))
 
 

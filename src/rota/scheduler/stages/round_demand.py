@@ -57,6 +57,11 @@ class PairRates:
         rates: Floats = np.nan_to_num(self.rates[self.classes[ones], self.classes[others]], nan=0.0)
         return rates
 
+    def beside(self, row: int, other: int) -> tuple[list[float], list[float]]:
+        """Work per second on each type of `row` and of `other` beside each other; NaN if nobody measured."""
+        one, two = self.classes.item(row), self.classes.item(other)
+        return self.rates[one, two].tolist(), self.rates[two, one].tolist()
+
     def of_one(self, row: int, other: int, kind: int) -> float:
         """Work per second of `row` beside `other` on a type; 0 where nobody measured."""
         rate: float = self.rates[self.classes[row], self.classes[other], kind].item()
