@@ -118,7 +118,7 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     )
 
 
-WALK = library("solvers.libinner_walk", "solvers/inner_walk.c")
+WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 IN_C = [SHIM, WALK, BREEDING, CLIMB]

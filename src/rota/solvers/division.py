@@ -273,40 +273,19 @@ def _pairs_inside(division: Division, objective: Objective, demands: DemandRows 
 def _alone_inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
     """The same where nobody shares: jobs that are alike end alike, so each kind stands in it once."""
     jobs, types = len(division.counts), len(division.capacity)
-    costs = objective.costs.reshape(jobs, types)
-    features = [division.gpus[:, None], division.rates[:, 0], costs, division.counts[:, None]]
-    place = None
-    if demands is not None:
-        mine = np.full((jobs, 2), np.nan)
-        about = slice(None) if demands.jobs is None else demands.jobs
-        mine[about, 0] = demands.least
-        if demands.slope is not None:
-            mine[about, 1] = demands.slope
-        features += [mine, demands.gains[:, 0]]
-    kinds, first = kinds_of(np.concatenate(features, axis=1))
-    if demands is not None and demands.jobs is not None:
-        place = np.flatnonzero(np.isin(first, demands.jobs))  # the kinds that have demands
-        at = np.searchsorted(demands.jobs, first[place])
-        demands = DemandRows(
-            demands.gains[first[place]],
-            demands.least[at],
-            None if demands.slope is None else demands.slope[at],
-            place,
-        )
-    elif demands is not None:
-        slope = None if demands.slope is None else demands.slope[first]
-        demands = DemandRows(demands.gains[first], demands.least[first], slope)
+    kinds, first = kinds_of(_features(division, objective, demands))
     limits = [division.capacity, division.counts[first]]
     if demands is not None:
+        demands = _of_kinds(demands, first)
         limits.append(-demands.least)
     copies = of_rows = None
     if len(first) < jobs:
         copies = np.bincount(kinds).astype(np.float64)
         of_rows = [np.ones(types), copies]
         if demands is not None:
-            of_rows.append(copies if place is None else copies[place])
+            of_rows.append(copies if demands.jobs is None else copies[demands.jobs])
     program = InnerProgram(
-        costs[first].ravel(),
+        objective.costs.reshape(jobs, types)[first].ravel(),
         _rows_alone(division.gpus[first], types, demands),
         np.concatenate(limits),
         _free(types + len(first), demands),
@@ -321,6 +300,32 @@ def _alone_inside(division: Division, objective: Objective, demands: DemandRows 
     x = answer.columns[:width].reshape(-1, types)[kinds].ravel()
     slack, prices = (None if of is None else of[kinds] for of in (answer.slack, answer.prices))
     return Answer(answer.status, answer.value, np.concatenate((x, answer.columns[width:])), slack, prices)
+
+
+def _features(division: Division, objective: Objective, demands: DemandRows | None) -> Floats:
+    """Whatever the program says of each job, [job, feature]."""
+    jobs, types = len(division.counts), len(division.capacity)
+    features = np.full((jobs, 4 + 3 * types), np.nan)
+    features[:, 0], features[:, 1] = division.gpus, division.counts
+    features[:, 4 : 4 + types] = division.rates[:, 0]
+    features[:, 4 + types : 4 + 2 * types] = objective.costs.reshape(jobs, types)
+    if demands is not None:
+        about = slice(None) if demands.jobs is None else demands.jobs
+        features[about, 2] = demands.least
+        if demands.slope is not None:
+            features[about, 3] = demands.slope
+        features[:, 4 + 2 * types :] = demands.gains[:, 0]
+    return features
+
+
+def _of_kinds(demands: DemandRows, first: Ints) -> DemandRows:
+    """The demands of the first job of each kind."""
+    gains, least, slope, jobs = demands
+    if jobs is None:
+        return DemandRows(gains[first], least[first], None if slope is None else slope[first])
+    place = np.flatnonzero(np.isin(first, jobs))
+    at = np.searchsorted(jobs, first[place])
+    return DemandRows(gains[first[place]], least[at], None if slope is None else slope[at], place)
 
 
 def _rows_alone(gpus: Floats, types: int, demands: DemandRows | None) -> SparseRows:

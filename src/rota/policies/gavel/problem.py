@@ -127,8 +127,12 @@ class GavelProblem:
     @cached_property
     def tenants(self) -> list[str]:
         """The tenant at the top of each job's path."""
-        table = self.snapshot.jobs.table
-        return [table.name_of("tenant", row).partition("/")[0] for row in self.rows.tolist()]
+        table, top = self.snapshot.jobs.table, dict[int, str]()
+        codes: list[int] = table.tenant[self.rows].tolist()
+        for row, code in zip(self.rows.tolist(), codes, strict=True):
+            if code not in top:
+                top[code] = table.name_of("tenant", row).partition("/")[0]
+        return [top[code] for code in codes]
 
     @cached_property
     def equal_share(self) -> Floats:
