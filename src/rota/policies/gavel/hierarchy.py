@@ -69,10 +69,6 @@ class _Water:
 
     def obtained(self, columns: Floats) -> Floats:
         """Share of each with these fractions, which rounding may have left a little below what was meant."""
-        if not self.division.has_pairs:
-            x = columns[: self.division.size].reshape(-1, self.gains.shape[2])
-            alone: Floats = (self.gains[:, 0] * x).sum(axis=1) / self.division.counts
-            return alone
         rows = self.rows
         values = rows.values * columns[rows.columns]
         total: Floats = np.add.reduceat(values, rows.starts[:-1]) / self.division.counts
