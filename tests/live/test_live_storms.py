@@ -28,6 +28,8 @@ def test_a_storm(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> N
     scene, chooser = SCENES[name], random.Random(seed)
     if scene.own_clocks and not can_be_elsewhere():
         pytest.skip("only root gives an agent another machine's name")
+    if scene.mounts and not can_be_elsewhere():
+        pytest.skip("only root makes a folder read-only for everybody")
     store = request.getfixturevalue("postgres") if scene.postgres else None
     settings = {**SETTINGS, "policy": chooser.choice(POLICIES)}
     if store is not None:
@@ -44,3 +46,4 @@ def test_a_storm(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> N
         judge(storm)
     assert watchers.opened >= scene.watchers
     print(f"{name}: {dict(storm.done)}, {len(storm.load.ids)} jobs under {settings['policy']}")
+    print(*sorted(storm.load.refusals), sep="\n")
