@@ -17,14 +17,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from crashing import Load, Tended, killed, left_over, persistently
 from lines import MODES, Line
+from mounts import read_only
 from own_clock import set_ahead
 from postgres import Postgres
 from sqlalchemy import create_engine, select
@@ -345,23 +346,6 @@ def trouble_make_read_only(storm: Storm) -> None:
                 load.offer()
             time.sleep(storm.chooser.uniform(0.0, 0.5))
     storm.done[f"read-only {folder.name}"] += 1
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Whoever opens, makes, renames or removes a file under `folder` hears that its file system is read-only."""
-    aside = folder.parent / f".{folder.name}.read-only"  # in place it is too late: somebody writes already
-    aside.mkdir(exist_ok=True)
-    mounted: list[Path] = []
-    try:
-        for source, place in ((folder, aside), (aside, folder)):
-            subprocess.run(["mount", "--bind", source, place], check=True)
-            mounted.append(place)
-            subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
-        yield
-    finally:
-        for place in reversed(mounted):
-            subprocess.run(["umount", "-l", place], check=True)
 
 
 TROUBLES: dict[str, Callable[[Storm], None]] = {

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -263,10 +264,20 @@ class AttemptWatch:
             if self._pipe is None:  # else the shim will say it
                 self._look_again()
             return
+        unrecorded = self._unrecorded()
         if self.plan is not None:
-            self.become(PartStatus.LEAVING, live.why)
+            self.become(PartStatus.LEAVING, unrecorded or live.why)
         else:
-            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING)
+            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING, unrecorded)
+        if unrecorded:
+            self._look_again(AGAIN_S)
+
+    def _unrecorded(self) -> str:
+        """That its programs have ended and the shim cannot write so; empty if that is not how it is."""
+        folder, ranks = self.live.folder.path, self.live.ranks.values()
+        if os.access(folder, os.W_OK) or any(one.alive() for one in ranks):
+            return ""
+        return f"its programs have ended, which will be known once {folder} can be written"
 
     def _read_ranks(self) -> bool:
         """Whether the ranks have begun."""
@@ -316,7 +327,8 @@ class AttemptWatch:
             folder.write(EXIT, record)
             crash_point("verdict written")
         except OSError as error:
-            record["error"] += f" (and this cannot be recorded: {error})"
+            if str(error.strerror) not in record["error"]:
+                record["error"] += f" (and this cannot be recorded: {error})"
             self.live.end = exit_of(record, folder, None)
             remove(self.live.cgroup)
             self.become(PartStatus.LOST, record["error"])
@@ -381,7 +393,8 @@ class AttemptWatch:
         if self.live.suspended is Mechanism.SIGNAL:
             self.thaw()
         self.live.suspended = None
-        (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
+        with suppress(OSError):  # whoever attaches finds a plan to stop it as well, and rouses it anew
+            (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
 
     def _kill(self, shim: int, late_s: float) -> float:
         """SIGKILL to all, again and again: what was born meanwhile goes too."""
@@ -389,7 +402,7 @@ class AttemptWatch:
         kill_tree(shim)
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1
-        if late_s > STUCK_S:
+        if late_s > STUCK_S and not self._unrecorded():
             stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim))
             self.become(
                 PartStatus.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log"
