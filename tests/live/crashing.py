@@ -82,7 +82,7 @@ class Load:
         return self.ids[-1]
 
     def offer(self) -> bool:
-        """One more job if the controller takes it now; else the next one submitted is the same with its key."""
+        """One more job if the controller takes it now; else the next one submitted is this with its key."""
         self.unanswered = self.unanswered or self._body()
         try:
             answer = self.live.client.call("POST", "/v1/jobs", self.unanswered)

@@ -25,11 +25,11 @@ from typing import Any
 
 from crashing import Load, Tended, killed, left_over, persistently
 from lines import MODES, Line
-from mounts import read_only
 from own_clock import set_ahead
 from postgres import Postgres
 from sqlalchemy import create_engine, select
 
+from mounts import read_only
 from rota.client import Client, Refused, Unreachable
 from rota.server.store import tables
 from rota.wire.protocol import PROTOCOL

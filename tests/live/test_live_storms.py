@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from crashing import drain
-from mounts import small_disk
 from storms import SCENES, Fleet, Storm, StormLoad, Watchers, can_be_elsewhere, judge
+
+from mounts import small_disk
 
 SETTINGS: dict[str, Any] = {"back_off": 0.1, "back_off_most": 0.5, "deadline": 3.0, "retries_alike": 0}
 POLICIES = ("las:quantum=0.8", "fifo:skip=yes", "tiresias:limits=1")

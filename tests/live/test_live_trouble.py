@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sqlite3
 import time
 from pathlib import Path
 
 import pytest
 from live_cluster import PATIENCE_S, LiveCluster
-from mounts import read_only, small_disk
 from postgres import Postgres
 from shared import FAST, attempts, python, refused
 
+from mounts import read_only, small_disk
 from rota.client import Refused
 
 FINISHES = "\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
@@ -142,7 +141,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_an_agent_that_becomes_read_only(tmp_path: Path) -> None:
-    """Who ends meanwhile has ended once; nobody begins there, and all are told why; then it goes on by itself."""
+    """Who ends meanwhile has ended once, nobody begins, all are told why; then it goes on by itself."""
     with LiveCluster(tmp_path, devices="cpu:2", lost_after=6.0, **FAST) as live:
         says_pid = "\nopen(sys.argv[2], 'w').write(str(os.getpid()))"
         ends = live.submit(*python(says_pid + FINISHES, tmp_path / "go", tmp_path / "pid"))

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mounts import read_only
 from postgres import Postgres, postgres  # noqa: F401
 from sqlalchemy.exc import DBAPIError
 from store_place import Place, contents, jobs_of, lite, node_info, place  # noqa: F401
 from test_store import whole_step
 
+from mounts import read_only
 from rota.errors import InputError
 from rota.server.store.failures import StoreError, failure
 from rota.server.store.rows import DecisionRow, JobState, NewJob, Step, TokenRow, UserRow
@@ -465,7 +465,9 @@ def test_a_database_whose_file_system_is_read_only_for_a_while(tmp_path: Path) -
     store.set_fact("name", "before")
     with read_only(tmp_path / "home"):
         plan.begin(at=0)
-        with pytest.raises(StoreError, match="disk I/O error"):  # a file that was open: the next is opened anew
+        with pytest.raises(
+            StoreError, match="disk I/O error"
+        ):  # a file that was open: the next is opened anew
             store.set_fact("name", "meanwhile")
         plan.begin(at=None)
         for _ in range(2):

@@ -35,7 +35,7 @@ _SQLITE = {
 _UNWRITTEN = frozenset(
     {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
 )
-"""What a file system that has become read-only looks like, from a file that was open before or is opened now."""
+"""How a file system that has become read-only shows, in a file that was open before or is opened now."""
 _POSTGRES = {
     "53100": "{where} cannot grow: its disk is full; free some space there",
     "53300": "{where} takes no more connections ({said})",
