@@ -465,9 +465,7 @@ def test_a_database_whose_file_system_is_read_only_for_a_while(tmp_path: Path) -
     store.set_fact("name", "before")
     with read_only(tmp_path / "home"):
         plan.begin(at=0)
-        with pytest.raises(
-            StoreError, match="disk I/O error"
-        ):  # a file that was open: the next is opened anew
+        with pytest.raises(StoreError, match="disk I/O error"):  # of the file that was open
             store.set_fact("name", "meanwhile")
         plan.begin(at=None)
         for _ in range(2):

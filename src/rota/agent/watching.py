@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.agent.ending import exit_of, lost_because, verdict
+from rota.agent.ending import exit_of, lost_because, unrecorded, verdict
 from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
@@ -65,8 +65,7 @@ class AttemptWatch:
             part = Part.model_validate(form["part"])
         except (ValueError, KeyError) as error:  # somebody has edited it
             part = Part(row=row, job=str(row + 1), attempt=attempt, version=0, wanted=Wanted.RUN)
-            live = Live(part, folder, PartStatus.STARTING, clock())
-            watch = cls(live, clock)
+            watch = cls(Live(part, folder, PartStatus.STARTING, clock()), clock)
             watch._fault = f"{folder.launch} cannot be read: {error}"
             return watch
         place = {**form, **(folder.read(PLACE) or {})}
@@ -264,20 +263,12 @@ class AttemptWatch:
             if self._pipe is None:  # else the shim will say it
                 self._look_again()
             return
-        unrecorded = self._unrecorded()
-        if self.plan is not None:
-            self.become(PartStatus.LEAVING, unrecorded or live.why)
-        else:
-            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING, unrecorded)
-        if unrecorded:
+        if why := unrecorded(live.folder, live.ranks.values()):
             self._look_again(AGAIN_S)
-
-    def _unrecorded(self) -> str:
-        """That its programs have ended and the shim cannot write so; empty if that is not how it is."""
-        folder, ranks = self.live.folder.path, self.live.ranks.values()
-        if os.access(folder, os.W_OK) or any(one.alive() for one in ranks):
-            return ""
-        return f"its programs have ended, which will be known once {folder} can be written"
+        if self.plan is not None:
+            self.become(PartStatus.LEAVING, why or live.why)
+        else:
+            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING, why)
 
     def _read_ranks(self) -> bool:
         """Whether the ranks have begun."""
@@ -402,9 +393,8 @@ class AttemptWatch:
         kill_tree(shim)
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1
-        if late_s > STUCK_S and not self._unrecorded():
-            stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim))
-            self.become(
-                PartStatus.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log"
-            )
+        if late_s > STUCK_S:
+            stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim)) or "its shim"
+            why = unrecorded(self.live.folder, self.live.ranks.values())
+            self.become(PartStatus.LEAVING, why or f"SIGKILL has not ended {stuck}; see the kernel's log")
         return min(1.0, 0.05 * float(2 ** min(self._kills, 5)))
