@@ -52,7 +52,6 @@ HOT = [
     "src/rota/scheduler/stages/runners.py",
     "src/rota/policies/elasticflow/asks.py",
     "src/rota/policies/elasticflow/backward.py",
-    "src/rota/policies/elasticflow/climbing.py",
     "src/rota/policies/elasticflow/events.py",
     "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,8 @@ _NEARLY = 1e-9
 class PlannedWorld(SlotWorld):
     """Replays a trace in rounds that end with the next arrival, planned end or planned change."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _begin(self) -> None:
+        super()._begin()
         self._together: set[tuple[int, ...]] = set()
         """Devices that have worked together."""
 
