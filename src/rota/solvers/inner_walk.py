@@ -89,9 +89,9 @@ def walked(program: WholeProgram) -> Walked:
     # One piece of memory for all that goes in, and one for what comes out: an address takes a microsecond.
     given = np.concatenate(numbers, dtype=np.float64)
     whole_numbers = np.concatenate((program.rows.starts, program.rows.columns), dtype=np.int64)
-    found, miss = np.zeros(n + is_free + 2 * m), ctypes.c_double(math.inf)
+    out, miss = np.zeros(n + is_free + 2 * m), ctypes.c_double(math.inf)
     ends = (given.ctypes.data + 8 * np.cumsum([0] + [len(part) for part in numbers])).tolist()
-    starts, into = whole_numbers.ctypes.data, found.ctypes.data
+    starts, into = whole_numbers.ctypes.data, out.ctypes.data
     ended = walk(
         n,
         m,
@@ -110,7 +110,7 @@ def walked(program: WholeProgram) -> Walked:
     if ended > NEAREST:
         raise MemoryError(f"a program with {m} rows and {n} columns found no memory")
     end = n + is_free
-    return Walked(ended, miss.value, found[:end], found[end : end + m], found[end + m :])
+    return Walked(ended, miss.value, out[:end], out[end : end + m], out[end + m :])
 
 
 @cache

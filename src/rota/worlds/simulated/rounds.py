@@ -220,11 +220,9 @@ class RoundWorld(SimulatedWorld):
 
     def _open_few(self, rows: list[int], begin: float, length: float) -> bool:
         """The same for a few, number by number, which is faster; False, and nothing done, if one is stuck."""
-        progress, is_whole, steps = self.progress, self.semantics.work is Work.WHOLE_STEPS, self._step
-        bases: list[float] = progress.base[self._rows].tolist()
-        rates: list[float] = progress.rate[self._rows].tolist()
-        sinces: list[float] = progress.since[self._rows].tolist()
-        end, is_empty, round_s = -math.inf, True, self.round_s
+        is_whole, steps, round_s = self.semantics.work is Work.WHOLE_STEPS, self._step, self.round_s
+        bases, rates, sinces = self.progress.of(self._rows)
+        end, is_empty = -math.inf, True
         work, worked, finishes = list[float](), list[float](), list[tuple[float, int]]()
         for at, row in enumerate(rows):
             base, rate, since = bases[at], rates[at], sinces[at]
