@@ -43,12 +43,16 @@ HOT = [
     "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
+    "src/rota/scheduler/stages/remaining.py",
+    "src/rota/scheduler/stages/sizes.py",
     "src/rota/scheduler/stages/grounds.py",
     "src/rota/scheduler/stages/round_places.py",
     "src/rota/scheduler/stages/round_demand.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
+    "src/rota/policies/elasticflow/asks.py",
     "src/rota/policies/elasticflow/backward.py",
+    "src/rota/policies/elasticflow/events.py",
     "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
@@ -79,6 +83,7 @@ HOT = [
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/rounds.py",
     "src/rota/worlds/simulated/slots.py",
+    "src/rota/worlds/simulated/planned.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 
