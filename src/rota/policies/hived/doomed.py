@@ -31,7 +31,7 @@ class Doom:
             if root.physical is not None and not root.physical.is_bad:
                 self._free(root)
         # A bad cell, bound or free, changes how many healthy ones are left of lower levels alone.
-        for root in reversed(sorted(self.bound, key=lambda root: root.level)):
+        for root in sorted(self.bound, key=lambda root: root.level)[::-1]:
             if self.pool.owed_to[root.vc][root.level] < self.pool.healthy(root.level):
                 self._free(root)
         for level in range(self.pool.kind.top, 0, -1):
