@@ -233,9 +233,7 @@ class RoundWorld(SimulatedWorld):
                 step: float = 1.0 if steps is None else steps.item(row)
                 if 0.0 < rate * round_s < step:
                     return False
-                done = (
-                    float(math.floor(done)) if steps is None else math.floor(done / step + _ROUNDING) * step
-                )
+                done = math.floor(done if steps is None else done / step + _ROUNDING) * step
             target = self._target(row)
             if done >= target - base - 1e-9 * (target if target > 1.0 else 1.0):
                 done = target - base
