@@ -413,7 +413,7 @@ def test_jobs_that_are_alike_as_one_job_obtain_the_same(data):
                     rates = (
                         base[classes[job]]
                         if mate < 0
-                        else pairs.of_rows(np.array([job]), np.array([mate]))[0]
+                        else np.nan_to_num(pairs.beside(job, mate)[0])
                     )
                     own[job] += (x * rates).sum()
         equal = base[classes] @ (np.array(capacity) / sum(capacity))
