@@ -53,10 +53,10 @@ class PhillyRun:
         slept_s = memory.setdefault("slept_s", {})
         turn: PhillyDecision
         if self.p.migrate:
-            turn = moving = MovingDecision(
-                self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps
+            stays = self._staying(snapshot, memory)
+            turn = MovingDecision(
+                self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps, stays
             )
-            moving.stays = self._staying(snapshot, memory)
         else:
             turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
         turn.run(gone, come, memory.get("asleep_until_s", now))
