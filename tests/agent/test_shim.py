@@ -191,8 +191,18 @@ def test_output_and_error_in_one_file_keep_their_order(attempt: Attempt, tmp_pat
     assert out.read_text() == "1\ne1\n2\ne2\n3\ne3\n" == attempt.log()
 
 
-@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "missing"])
-def test_a_file_that_will_not_do_is_the_users_error(attempt: Attempt, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("link", "it is a link"),
+        ("fifo", "it is no ordinary file"),
+        ("folder", "Is a directory"),
+        ("missing", "No such file or directory"),
+    ],
+)
+def test_a_file_that_will_not_do_is_the_users_error(
+    attempt: Attempt, tmp_path: Path, kind: str, why: str
+) -> None:
     """Nothing runs, and no link is followed."""
     path, target = tmp_path / "out", tmp_path / "target"
     if kind == "link":
@@ -204,7 +214,7 @@ def test_a_file_that_will_not_do_is_the_users_error(attempt: Attempt, tmp_path: 
     else:
         path = tmp_path / "no" / "out"
     record = attempt.run(*sh(f"touch {tmp_path}/ran"), ranks=files(attempt, str(path)))
-    assert f"the output file '{path}' cannot be written on this machine: " in record["error"]
+    assert f"the output file '{path}' cannot be written on this machine: {why}" in record["error"]
     assert (record["ranks"][0]["code"], record["infrastructure"], record["first"]) == (126, False, 0)
     assert not target.exists()
     assert not (tmp_path / "ran").exists()

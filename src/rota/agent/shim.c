@@ -587,7 +587,7 @@ static Sink *theirs(char *path) {
 
 /* It cannot begin, by its user's fault: as if it had ended with 126. */
 static void refuse(Rank *rank, const char *path, int why) {
-    const char *reason = why == ELOOP ? "it is a link" : why == EINVAL ? "it is no ordinary file" : strerror(why);
+    const char *reason = why == ELOOP ? "it is a link" : why == EINVAL || why == ENXIO ? "it is no ordinary file" : strerror(why);
     fault = text("the output file '%s' cannot be written on this machine: %s", path, reason);
     dprintf(rank->log, "rota: %s\n", fault);
     rank->has_ended = true, rank->status = 126 << 8, rank->ended_s = seconds(CLOCK_REALTIME);

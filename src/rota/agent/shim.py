@@ -269,6 +269,7 @@ class AttemptKeeper:
                 sinks = [kept, self.theirs(path)] if path else [kept]
             except OSError as problem:
                 reasons = {errno.ELOOP: "it is a link", errno.EINVAL: "it is no ordinary file"}
+                reasons[errno.ENXIO] = reasons[errno.EINVAL]  # a pipe that nobody reads
                 why = reasons.get(problem.errno or 0, problem.strerror)
                 self.error = f"the output file {path!r} cannot be written on this machine: {why}"
                 os.write(log, f"rota: {self.error}\n".encode())
