@@ -48,6 +48,8 @@ HOT = [
     "src/rota/scheduler/stages/grounds.py",
     "src/rota/scheduler/stages/round_places.py",
     "src/rota/scheduler/stages/round_demand.py",
+    "src/rota/scheduler/stages/round_books.py",
+    "src/rota/scheduler/stages/round_queue.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
     "src/rota/policies/elasticflow/asks.py",
@@ -70,10 +72,12 @@ HOT = [
     "src/rota/policies/gandiva/pairing.py",
     "src/rota/policies/gandiva/decision.py",
     "src/rota/policies/philly/locality.py",
+    "src/rota/policies/philly/kinds.py",
     "src/rota/policies/philly/gang.py",
     "src/rota/policies/philly/queues.py",
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
+    "src/rota/policies/philly/attempting.py",
     "src/rota/policies/philly/decision.py",
     "src/rota/policies/philly/kept.py",
     "src/rota/policies/philly/moving.py",
@@ -121,7 +125,7 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     )
 
 
-WALK = library("solvers.libinner_walk", "solvers/inner_walk.c")
+WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 IN_C = [SHIM, WALK, BREEDING, CLIMB]

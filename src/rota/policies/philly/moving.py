@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rota.model.grants import Can, Grant
 from rota.policies.philly.decision import PhillyDecision
+from rota.policies.philly.kinds import Kinds
 from rota.policies.philly.locality import Domains, Locality
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues
@@ -27,13 +28,13 @@ class MovingDecision(PhillyDecision):
         fit: Fitter,
         queues: AttemptQueues,
         domains: Domains,
+        kinds: Kinds,
         shares: QuotaShares,
-        slept_s: dict[int, float],
         sleeps: bool,
         stays: dict[int, float],
     ) -> None:
         """`stays` says until when a row may not be moved; all others may."""
-        super().__init__(p, snapshot, fit, queues, domains, shares, slept_s, sleeps)
+        super().__init__(p, snapshot, fit, queues, domains, kinds, shares, sleeps)
         self.stays = stays
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
