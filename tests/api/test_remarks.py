@@ -48,6 +48,15 @@ CLUSTER = Cluster.build(
             ],
         ),
         ("fifo", "A 4x10 B 1x10", {}, []),
+        (
+            "edf",
+            "A 1x10@20 B 1x10@30 C 1x10@40",
+            {"deadline_s": [15.0, 30.0, 60.0]},
+            [
+                "2 jobs are due no later than submitted, first job A (5s before): a deadline is a "
+                "moment of the trace, not a length."
+            ],
+        ),
     ],
 )
 def test_remarks(policy: str, jobs: str, columns: dict[str, list[float]], remarks: list[str]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from rota.api.asked import shown, trace_as_asked
-from rota.api.remarks import refused_remarks, run_remarks
+from rota.api.remarks import due_before_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
 from rota.bounds import NAMES, PREFIX, compute, has_observed
@@ -187,6 +187,7 @@ def simulate(
         site_policy=str(own) if shows_observed else None,
         remarks=(
             *refused_remarks(history, where),
+            *due_before_remarks(history),
             *speed_remarks(speed),
             *run_remarks(records, history, where),
             *_remarks(whole, where, shows_observed),

@@ -36,6 +36,19 @@ def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
         yield f"Refused, since this cluster could never run it: job {trace.jobs.ids[kind[0]]}: {why}{more}."
 
 
+def due_before_remarks(trace: Trace) -> Iterator[str]:
+    """Jobs that are due before they come: mostly deadlines that were meant to be counted from there."""
+    jobs = trace.jobs
+    late = np.flatnonzero(jobs.deadline_s <= jobs.submit_s)
+    if len(late):
+        row, verb = int(late[0]), "is" if len(late) == 1 else "are"
+        before = format_duration(jobs.submit_s.item(row) - jobs.deadline_s.item(row))
+        yield (
+            f"{plural(len(late), 'job')} {verb} due no later than submitted, first job {jobs.ids[row]} "
+            f"({before} before): a deadline is a moment of the trace, not a length."
+        )
+
+
 def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
     """What the runs of `trace` on `cluster` leave to say."""
     yield from policy_refusal_remarks(records, trace, cluster)
