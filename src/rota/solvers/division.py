@@ -66,7 +66,7 @@ class Division:
         """Fractions in all."""
         return len(self.members) * len(self.capacity)
 
-    @property
+    @cached_property
     def has_pairs(self) -> bool:
         return bool((self.members[:, 1] >= 0).any())
 

@@ -45,6 +45,7 @@ typedef struct {
     const double *copies; /* of the rows of G; NULL for one each */
     /* The envelope of A D A' in the order of elimination. */
     int64_t *order, *first, *at, size;
+    int64_t *side_by_side; /* first column of each row of A whose columns follow each other; else -1 */
     /* The system of one step. */
     double *w2, *scale, *lower, *rest_free, *by_free, of_free, *side, *towards, *sum_x, *sum_z;
     double *turn, *back, *square; /* of each cone: W, its inverse and W2, 3 x 3 */
@@ -184,6 +185,13 @@ static void plan(Walk *p, int64_t *place, int64_t *earliest)
         for (int64_t e = p->starts[p->order[k]]; e < p->starts[p->order[k] + 1]; e++)
             if (earliest[p->of[e]] > k)
                 earliest[p->of[e]] = k;
+    for (int64_t i = 0; i < p->m; i++) {
+        const int64_t *of = p->of + p->starts[i], count = p->starts[i + 1] - p->starts[i];
+        p->side_by_side[i] = count ? of[0] : -1;
+        for (int64_t e = 1; e < count; e++)
+            if (of[e] != of[0] + e)
+                p->side_by_side[i] = -1;
+    }
     p->size = 0;
     for (int64_t k = 0; k < p->m; k++) {
         p->first[k] = k;
@@ -199,27 +207,77 @@ static void plan(Walk *p, int64_t *place, int64_t *earliest)
 
 /* -- products ------------------------------------------------------------------------------------ */
 
-/* y = G x */
-static void of_x(const Walk *p, const double *x, double *y)
+/* `total`, and row i of A times x added to it, entry by entry. */
+static inline double row_times(const Walk *p, int64_t i, const double *restrict x, double total)
 {
-    for (int64_t j = 0; j < p->n; j++)
-        y[j] = p->bounds[j] * x[j] + (p->free ? p->free[j] * x[p->n] : 0.0);
-    for (int64_t i = 0; i < p->m; i++) {
-        double total = p->free ? p->free[p->n + i] * x[p->n] : 0.0;
-        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
-            total += p->values[e] * x[p->of[e]];
-        y[p->n + i] = total;
+    int64_t begin = p->starts[i], count = p->starts[i + 1] - begin, first = p->side_by_side[i];
+    const double *restrict values = p->values + begin;
+    if (first >= 0 && count == 3) { /* most are: a job's time on three types */
+        x += first;
+        return total + values[0] * x[0] + values[1] * x[1] + values[2] * x[2];
+    }
+    if (first >= 0) {
+        x += first;
+        for (int64_t e = 0; e < count; e++)
+            total += values[e] * x[e];
+    } else {
+        const int64_t *restrict of = p->of + begin;
+        for (int64_t e = 0; e < count; e++)
+            total += values[e] * x[of[e]];
+    }
+    return total;
+}
+
+/* y += row i of A times `by` */
+static inline void add_row(const Walk *p, int64_t i, double by, double *restrict y)
+{
+    int64_t begin = p->starts[i], count = p->starts[i + 1] - begin, first = p->side_by_side[i];
+    const double *restrict values = p->values + begin;
+    if (first >= 0 && count == 3) {
+        y += first;
+        y[0] += values[0] * by;
+        y[1] += values[1] * by;
+        y[2] += values[2] * by;
+        return;
+    }
+    if (first >= 0) {
+        y += first;
+        for (int64_t e = 0; e < count; e++)
+            y[e] += values[e] * by;
+    } else {
+        const int64_t *restrict of = p->of + begin;
+        for (int64_t e = 0; e < count; e++)
+            y[of[e]] += values[e] * by;
+    }
+}
+
+/* y = G x */
+static void of_x(const Walk *p, const double *restrict x, double *restrict y)
+{
+    const double *restrict bounds = p->bounds, *restrict free = p->free;
+    int64_t n = p->n;
+    if (free) {
+        double last = x[n];
+        for (int64_t j = 0; j < n; j++)
+            y[j] = bounds[j] * x[j] + free[j] * last;
+        for (int64_t i = 0; i < p->m; i++)
+            y[n + i] = row_times(p, i, x, free[n + i] * last);
+    } else {
+        for (int64_t j = 0; j < n; j++)
+            y[j] = bounds[j] * x[j] + 0.0;
+        for (int64_t i = 0; i < p->m; i++)
+            y[n + i] = row_times(p, i, x, 0.0);
     }
 }
 
 /* y = G' z */
-static void of_z(const Walk *p, const double *z, double *y)
+static void of_z(const Walk *p, const double *restrict z, double *restrict y)
 {
+    const double *restrict bounds = p->bounds;
     for (int64_t j = 0; j < p->n; j++)
-        y[j] = p->bounds[j] * z[j];
+        y[j] = bounds[j] * z[j];
     for (int64_t i = 0; i < p->m; i++)
-        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
-            y[p->of[e]] += p->values[e] * z[p->n + i];
+        add_row(p, i, z[p->n + i], y);
     if (p->free)
         y[p->n] = dot(p->rows, p->free, z);
 }
@@ -258,10 +316,7 @@ static int factor_rows(Walk *p)
             dense[p->of[e]] += p->values[e] * p->scale[p->of[e]];
         for (int64_t j = p->first[k]; j <= k; j++) {
             int64_t other = p->order[j];
-            double total = 0.0;
-            for (int64_t e = p->starts[other]; e < p->starts[other + 1]; e++)
-                total += p->values[e] * dense[p->of[e]];
-            mine[j] = total + weight(p, p->n + row, p->n + other);
+            mine[j] = row_times(p, other, dense, 0.0) + weight(p, p->n + row, p->n + other);
         }
         for (int64_t e = p->starts[row]; e < p->starts[row + 1]; e++)
             dense[p->of[e]] = 0.0;
@@ -285,16 +340,16 @@ static int factor_rows(Walk *p)
 /* L L' solution = sides */
 static void solve_rows(const Walk *p, const double *sides, double *solution)
 {
-    double *y = p->side;
+    double *restrict y = p->side;
     for (int64_t k = 0; k < p->m; k++) {
-        const double *mine = p->lower + p->at[k] - k;
+        const double *restrict mine = p->lower + p->at[k] - k;
         double total = sides[p->order[k]];
         for (int64_t i = p->first[k]; i < k; i++)
             total -= mine[i] * y[i];
         y[k] = total / mine[k];
     }
     for (int64_t k = p->m - 1; k >= 0; k--) {
-        const double *mine = p->lower + p->at[k] - k;
+        const double *restrict mine = p->lower + p->at[k] - k;
         y[k] /= mine[k];
         for (int64_t i = p->first[k]; i < k; i++)
             y[i] -= mine[i] * y[k];
@@ -331,10 +386,7 @@ static void solve_once(Walk *p, const double *a, const double *b, double *x, dou
     for (int64_t j = 0; j < p->n; j++)
         towards[j] = p->scale[j] * a[j] + b[j] / p->bounds[j];
     for (int64_t i = 0; i < p->m; i++) {
-        double total = -b[p->n + i];
-        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
-            total += p->values[e] * towards[p->of[e]];
-        of_rows[i] = total;
+        of_rows[i] = row_times(p, i, towards, -b[p->n + i]);
     }
     solve_rows(p, of_rows, of_rows);
     if (p->free) {
@@ -347,8 +399,7 @@ static void solve_once(Walk *p, const double *a, const double *b, double *x, dou
     }
     memcpy(x, a, sizeof *x * p->n);
     for (int64_t i = 0; i < p->m; i++)
-        for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
-            x[p->of[e]] -= p->values[e] * of_rows[i];
+        add_row(p, i, -of_rows[i], x);
     for (int64_t j = 0; j < p->n; j++) {
         z[j] = x[j] / p->bounds[j];
         x[j] = p->scale[j] * x[j] + (b[j] - (p->free ? p->free[j] * x[p->n] : 0.0)) / p->bounds[j];
@@ -706,7 +757,7 @@ int inner_walk(int64_t n, int64_t m, int64_t cones, const int64_t *starts, const
     int64_t entries = starts[m], columns = n + (free_column != NULL), rows = n + m, both = columns + rows;
     size_t numbers = entries + 16 * columns + 30 * rows + 27 * cones + 3 * both + (size_t)m * (m + 1) / 2;
     double *next = calloc(numbers, sizeof *next);
-    int64_t *whole_numbers = calloc(4 * m + n + 1, sizeof *whole_numbers);
+    int64_t *whole_numbers = calloc(5 * m + n + 1, sizeof *whole_numbers);
     if (!next || !whole_numbers) {
         free(next);
         free(whole_numbers);
@@ -732,7 +783,8 @@ int inner_walk(int64_t n, int64_t m, int64_t cones, const int64_t *starts, const
     double *by_row = TAKE(rows), *by_column = TAKE(columns);
 #undef TAKE
     p.order = whole_numbers, p.first = p.order + m, p.at = p.first + m;
-    int64_t *place = p.at + m, *earliest = place + m;
+    p.side_by_side = p.at + m;
+    int64_t *place = p.side_by_side + m, *earliest = place + m;
     prepare(&p, costs, limits, of_free, by_row, by_column, place, earliest);
     int ended = walk(&p, &room);
     *miss = p.nearest;

@@ -90,7 +90,9 @@ def walked(program: WholeProgram) -> Walked:
     given = np.concatenate(numbers, dtype=np.float64)
     whole_numbers = np.concatenate((program.rows.starts, program.rows.columns), dtype=np.int64)
     out, miss = np.zeros(n + is_free + 2 * m), ctypes.c_double(math.inf)
-    ends = (given.ctypes.data + 8 * np.cumsum([0] + [len(part) for part in numbers])).tolist()
+    ends = [given.ctypes.data]
+    for part in numbers:
+        ends.append(ends[-1] + 8 * len(part))
     starts, into = whole_numbers.ctypes.data, out.ctypes.data
     ended = walk(
         n,

@@ -389,6 +389,23 @@ def test_the_authors_try_a_pair_before_they_look_what_it_is_worth(beside, kept):
     assert np.array_equal(own["drawn"], turn) == kept, "who is parted is drawn again"
 
 
+def test_classes_of_one_job_each_are_dealt_out_to_their_jobs(monkeypatch):
+    """Beyond `MOST_APART` jobs classes are sorted: the first job, of the last class, gets its own time."""
+    monkeypatch.setattr(entries_module, "MOST_APART", 0)
+    rates = [[1.0, 1.0], [4.0, 1.0]]
+    pairs = PairRates(np.array([1, 0]), np.full((2, 2, 2), 0.1))
+    shares = answer("throughput", rates, capacity=[1, 1], pairs=pairs)
+    assert shares.fractions.tolist() == [pytest.approx([0, 1]), pytest.approx([1, 0])]
+
+
+def test_classes_that_are_alike_have_the_time_of_all_their_jobs(monkeypatch):
+    """Two classes of two jobs with the same rates on four GPUs, no pair worth anything: all time for all."""
+    monkeypatch.setattr(entries_module, "MOST_APART", 0)
+    pairs = PairRates(np.array([0, 1, 0, 1]), np.full((2, 2, 1), 0.1))
+    shares = answer("max_min", [[1.0]] * 4, capacity=[4], pairs=pairs, tie=TieRule.INTERIOR)
+    assert shares.fractions.ravel().tolist() == pytest.approx([1.0] * 4, abs=1e-4)
+
+
 @examples(25)
 @given(st.data())
 def test_jobs_that_are_alike_as_one_job_obtain_the_same(data):
@@ -410,11 +427,7 @@ def test_jobs_that_are_alike_as_one_job_obtain_the_same(data):
         for (one, other), x in zip(shares.members.tolist(), shares.fractions, strict=True):
             for job, mate in ((one, other), (other, one)):
                 if job >= 0:
-                    rates = (
-                        base[classes[job]]
-                        if mate < 0
-                        else pairs.of_rows(np.array([job]), np.array([mate]))[0]
-                    )
+                    rates = base[classes[job]] if mate < 0 else np.nan_to_num(pairs.beside(job, mate)[0])
                     own[job] += (x * rates).sum()
         equal = base[classes] @ (np.array(capacity) / sum(capacity))
         least.append((own / equal).min())

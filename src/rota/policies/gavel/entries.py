@@ -31,12 +31,13 @@ class Entries:
 
     division: Division
     classes: Ints
-    """Job of the division that each job is, or is one of."""
+    """Job of the division that each job is, or is one of; where they are told apart by more than their
+    places, these are in another order."""
 
     def shares(self, fractions: Floats) -> Shares:
         """The fractions of the division, [entry, type], dealt out to jobs."""
         members, counts = self.division.members, self.division.counts
-        if (counts == 1.0).all():
+        if len(counts) == len(self.classes) and (self.classes[1:] > self.classes[:-1]).all():
             return Shares(members, fractions)
         of_class = [np.flatnonzero(self.classes == code) for code in range(len(counts))]
         own = np.zeros((len(self.classes), fractions.shape[1]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.knowledge.needs import Table
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.snapshot import Cursor, Snapshot
 
 
@@ -52,10 +52,11 @@ class PairRates:
         known: Floats = np.where(np.isnan(rates).any(axis=1, keepdims=True), 0.0, rates)
         return known
 
-    def of_rows(self, ones: Ints, others: Ints) -> Floats:
-        """Work per second of `ones` beside `others`, [row, type]; 0 where nobody measured."""
-        rates: Floats = np.nan_to_num(self.rates[self.classes[ones], self.classes[others]], nan=0.0)
-        return rates
+    def run(self, ones: Ints, others: Ints) -> Bools:
+        """On which types both of some pairs of rows do anything beside each other, [pair, type]."""
+        a, b = self.classes[ones], self.classes[others]
+        run: Bools = (self.rates[a, b] > 0.0) & (self.rates[b, a] > 0.0)
+        return run
 
     def beside(self, row: int, other: int) -> tuple[list[float], list[float]]:
         """Work per second on each type of `row` and of `other` beside each other; NaN if nobody measured."""

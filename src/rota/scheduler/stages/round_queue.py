@@ -25,12 +25,12 @@ class RoundQueue:
         self.fraction, self.deficit_s = books.fraction, books.deficit_s
         self.has_pairs = len(self.later) > len(books.rows)
         self.gpus: list[float] = demand.gpus.tolist()
-        rates: list[list[float]] = demand.rates.T.tolist()
         self.able: list[list[int]] = []
         """Entries that run on each type."""
         if self.has_pairs:
-            self._look_at_pairs(demand, books.rows, rates)
+            self._look_at_pairs(demand)
         else:  # the entries are the jobs
+            rates: list[list[float]] = demand.rates.T.tolist()
             for column in rates:
                 self.able.append([i for i, rate in enumerate(column) if rate > 0.0])
         if not fill:  # without a fraction there is no priority either
@@ -48,24 +48,18 @@ class RoundQueue:
         self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
         """By the order of the types."""
 
-    def _look_at_pairs(self, demand: RoundDemand, rows: list[int], rates: list[list[float]]) -> None:
+    def _look_at_pairs(self, demand: RoundDemand) -> None:
         """A pair runs where both do, and were measured beside each other; it needs the GPUs of one."""
         assert demand.pairs is not None  # else there are none
-        place_of = {row: place for place, row in enumerate(rows)}
-        places = [place_of[row] for row in self.later]
-        gpus = self.gpus
-        self.gpus = [gpus[place] for place in places]
-        pairs = [i for i, other in enumerate(self.earlier) if other != ALONE]
-        later = np.array([self.later[i] for i in pairs])
-        earlier = np.array([self.earlier[i] for i in pairs])
-        both = (demand.pairs.of_rows(later, earlier) > 0.0) & (demand.pairs.of_rows(earlier, later) > 0.0)
-        for kind, column in enumerate(rates):
-            runs = [column[place] > 0.0 for place in places]
-            measured: list[bool] = both[:, kind].tolist()
-            for at, i in enumerate(pairs):
-                if not (measured[at] and column[place_of[self.earlier[i]]] > 0.0):
-                    runs[i] = False
-            self.able.append([i for i, does in enumerate(runs) if does])
+        later, earlier = np.array(self.later), np.array(self.earlier)
+        place = np.searchsorted(demand.rows, later)
+        self.gpus = demand.gpus[place].tolist()
+        runs = demand.rates[place] > 0.0
+        both = np.flatnonzero(earlier != ALONE)
+        runs[both] &= demand.rates[np.searchsorted(demand.rows, earlier[both])] > 0.0
+        runs[both] &= demand.pairs.run(later[both], earlier[both])
+        for column in runs.T:
+            self.able.append(np.flatnonzero(column).tolist())
 
     def is_of(self, books: Books, demand: RoundDemand) -> bool:
         """True if nothing that it was made of has been replaced."""
