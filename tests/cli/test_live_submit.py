@@ -119,20 +119,26 @@ def test_what_the_policy_says_to_a_deadline(
     assert done.out == f"submitted job 17\n{line}\n"
 
 
-def test_a_deadline_that_is_looked_at_later(desk: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chronus looks when its next slot begins: what the job waits for is said."""
+SLOTS = "GPUs are given out when the next inner slot begins"
+REFUSED = "its deadline cannot be promised; it runs on GPUs that no lease needs, when there are some"
+
+
+@pytest.mark.parametrize(
+    ("why", "said"), [(SLOTS, f"its deadline is not promised so far; {SLOTS}"), (REFUSED, REFUSED)]
+)
+def test_a_deadline_that_nobody_promises_at_once(
+    desk: Canned, monkeypatch: pytest.MonkeyPatch, why: str, said: str
+) -> None:
+    """Chronus looks when its next slot begins, and lets whom it refuses run beside: what is so is said."""
     monkeypatch.setattr("rota.cli.live.submit.ANSWER_S", 0.0)
     desk.replies["POST /v1/jobs"] = Answer(
         201, {"jobs": [job("17").model_dump(mode="json")], "answers": True}
     )
     desk.replies["GET /v1/jobs/17"] = Answer(200, {"job": job("17").model_dump(mode="json")})
-    slots = ReasonView(code="Policy", sentence="GPUs are given out when the next inner slot begins")
-    desk.replies["GET /v1/jobs/17/why"] = Why(job="17", state="PENDING", reasons=[slots])
+    reasons = [ReasonView(code="Policy", sentence=why)]
+    desk.replies["GET /v1/jobs/17/why"] = Why(job="17", state="PENDING", reasons=reasons)
     done = rota("submit", "--deadline", "+2h", "--", "a")
-    assert done.out.splitlines()[1] == (
-        "its deadline is not promised so far; "
-        "GPUs are given out when the next inner slot begins (rota show 17)"
-    )
+    assert done.out.splitlines()[1] == f"{said} (rota show 17)"
 
 
 def test_moments_from_now(desk: Canned) -> None:

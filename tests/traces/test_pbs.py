@@ -48,6 +48,11 @@ def test_a_log(read_text: Any) -> None:
     assert (trace.facts["epoch"], trace.facts["time_zone"]) == ("2024-03-01 09:00:00", "UTC")
 
 
+def test_names_in_quotes(read_text: Any) -> None:
+    trace = read_text(ended("11.srv", account='"vision"', jobname='"my quoted job"'))
+    assert (trace.jobs.job(0).tenant, trace.jobs.job(0).group) == ("vision/ann", "my quoted job")
+
+
 # records of one job, then: run time of the last attempt, earlier ones, outcome, seconds held
 @pytest.mark.parametrize(
     ("text", "duration_s", "failures", "outcome", "held_s"),

@@ -38,6 +38,7 @@ from rota.traces.table import TextTable, encode
 NAN = float("nan")
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([A-Za-z]);([^;]+);(.*)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
+_QUOTED = re.compile(r'^"(.*)"$')
 _KILLED = (256 + 9, 256 + 15)
 _STAMP = "%a %b %d %H:%M:%S %Y"
 
@@ -143,12 +144,15 @@ def _from_log(source: TraceSource) -> Iterator[_Job]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`key=value key=value`, where values may hold blanks."""
+    """`key=value key=value`, where values may hold blanks, and may stand in quotes."""
     if not text.strip():
         return {}
     places = [match for match in _PAIR.finditer(text) if match.start() == 0 or text[match.start() - 1] == " "]
     ends = [match.start() for match in places[1:]] + [len(text)]
-    return {match[1]: text[match.end() : end].strip() for match, end in zip(places, ends, strict=True)}
+    return {
+        match[1]: _QUOTED.sub(r"\1", text[match.end() : end].strip())
+        for match, end in zip(places, ends, strict=True)
+    }
 
 
 def _from_json(source: TraceSource) -> Iterator[_Job]:
@@ -288,9 +292,7 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
 
 def _tenant(job: _Job) -> str:
     said = job.said
-    widest = said.get("account", said.get("Account_Name", "")).strip('"') or said.get(
-        "group", said.get("egroup", "")
-    )
+    widest = said.get("account", said.get("Account_Name", "")) or said.get("group", said.get("egroup", ""))
     return "/".join(part for part in (widest, said.get("user", "")) if part) or "default"
 
 

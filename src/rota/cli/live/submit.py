@@ -95,7 +95,9 @@ def answered(client: Client, id: str, still: str = "") -> str:
         if job.state == "CANCELLED":
             return f"not by {moment(job.deadline_s)}{still}: {job.cause}"
         if time.monotonic() > until_s:
-            return f"its deadline is not promised so far; {_so_far(client, id)} (rota show {id})"
+            said = _so_far(client, id)
+            begin = "" if said.startswith("its deadline") else "its deadline is not promised so far; "
+            return f"{begin}{said} (rota show {id})"
         time.sleep(0.05)
 
 
