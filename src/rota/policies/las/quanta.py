@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -16,10 +17,10 @@ from rota.scheduler.stages.alarms import Alarms
 from rota.scheduler.stages.order import Item, SortedItems
 from rota.table.state import Phase
 
-_RUNNING = int(Phase.RUNNING)
-_NEARLY = 1e-6
+_RUNNING: Final = int(Phase.RUNNING)
+_NEARLY: Final = 1e-6
 """Quanta by which service may fall short of a whole one and still count as having reached it."""
-_ROUNDING = 1e-9
+_ROUNDING: Final = 1e-9
 """Part by which moments may be wrong that are not computed from now; what lies so close is looked at."""
 
 
