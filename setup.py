@@ -51,6 +51,9 @@ HOT = [
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
     "src/rota/scheduler/stages/remaining.py",
+    "src/rota/policies/pai/recurrence.py",
+    "src/rota/policies/pai/queues.py",
+    "src/rota/policies/pai/machines.py",
     "src/rota/policies/elasticflow/backward.py",
     "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
@@ -91,8 +94,8 @@ HOT = [
 WISH = os.environ.get("ROTA_COMPILE", "")
 
 
-DIRECT = ["-fno-semantic-interposition", "-fno-plt"]
-"""Calls from one function of the library to another, and into the interpreter, take no detour."""
+CALLS_AND_FLOATS = ["-fno-semantic-interposition", "-fno-plt", "-ffp-contract=off"]
+"""Calls within the library and into the interpreter take no detour, and floats are rounded as in Python."""
 
 
 def translated() -> list[Extension]:
@@ -103,7 +106,7 @@ def translated() -> list[Extension]:
     extensions = list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
     if os.name == "posix":
         for extension in extensions:
-            extension.extra_compile_args += DIRECT
+            extension.extra_compile_args += CALLS_AND_FLOATS
     return extensions
 
 

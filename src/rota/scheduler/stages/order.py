@@ -36,6 +36,11 @@ Front = tuple[Any, ...]
 """The first job of a size (its item), and the size in GPUs."""
 
 
+def item_of(key: Any, row: Row) -> Item:
+    """The item of a job: one object, however often it is handed on."""
+    return key, row
+
+
 class SortedItems:
     """A sorted list that is cheap to consume from its head."""
 
@@ -155,10 +160,10 @@ class JobOrder:
         phase: int = snapshot.by_row.phase_of[row]
         if phase == _PENDING:
             items = self._of_size(self._size_of[row])
-            item = (plain(self.key(snapshot, row)), row)
+            item = item_of(plain(self.key(snapshot, row)), row)
         elif phase == _RUNNING and self.tracks_running:
             items = self.running
-            item = (plain(self.running_key(snapshot, row)), row)
+            item = item_of(plain(self.running_key(snapshot, row)), row)
         else:
             return
         items.add(item)
