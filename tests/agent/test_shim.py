@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import mounts
 from attempts import lines, see
 from rota.agent import native, shim
 from rota.agent.identity import ProcessIdentity, Stat
@@ -43,14 +44,16 @@ class Attempt:
         }
         (self.path / "launch.json").write_text(json.dumps(form | other))
 
-    def start(self, **env: str) -> int:
-        """Run the shim until it has the lock; its exit code."""
+    def start(self, pipe: int | None = None, **env: str) -> int:
+        """Run the shim until it has the lock; its exit code.  It tells `pipe` how far it is."""
         if self.compiled is None:
             arguments = [sys.executable, "-I", "-S", PROGRAM, str(self.path)]
-            return subprocess.run(arguments, env=env, timeout=60, check=False).returncode
+            told = [] if pipe is None else [pipe]
+            arguments += map(str, told)
+            return subprocess.run(arguments, env=env, timeout=60, check=False, pass_fds=told).returncode
         form = json.loads((self.path / "launch.json").read_text())
         nothing = os.open(os.devnull, os.O_WRONLY)
-        child = native.start(self.compiled, self.path, form, env, nothing, nothing)
+        child = native.start(self.compiled, self.path, form, env, nothing, nothing if pipe is None else pipe)
         os.close(nothing)
         see(lambda: child.poll() is not None, "its first process to end")
         return child.poll() or 0
@@ -188,8 +191,18 @@ def test_output_and_error_in_one_file_keep_their_order(attempt: Attempt, tmp_pat
     assert out.read_text() == "1\ne1\n2\ne2\n3\ne3\n" == attempt.log()
 
 
-@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "missing"])
-def test_a_file_that_will_not_do_is_the_users_error(attempt: Attempt, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("link", "it is a link"),
+        ("fifo", "it is no ordinary file"),
+        ("folder", "Is a directory"),
+        ("missing", "No such file or directory"),
+    ],
+)
+def test_a_file_that_will_not_do_is_the_users_error(
+    attempt: Attempt, tmp_path: Path, kind: str, why: str
+) -> None:
     """Nothing runs, and no link is followed."""
     path, target = tmp_path / "out", tmp_path / "target"
     if kind == "link":
@@ -201,7 +214,7 @@ def test_a_file_that_will_not_do_is_the_users_error(attempt: Attempt, tmp_path: 
     else:
         path = tmp_path / "no" / "out"
     record = attempt.run(*sh(f"touch {tmp_path}/ran"), ranks=files(attempt, str(path)))
-    assert f"the output file '{path}' cannot be written on this machine: " in record["error"]
+    assert f"the output file '{path}' cannot be written on this machine: {why}" in record["error"]
     assert (record["ranks"][0]["code"], record["infrastructure"], record["first"]) == (126, False, 0)
     assert not target.exists()
     assert not (tmp_path / "ran").exists()
@@ -418,13 +431,8 @@ def test_a_log_that_cannot_be_opened_is_the_machines_fault(attempt: Attempt) -> 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)], check=False)
-    if done.returncode:
-        pytest.skip("no file system can be mounted here")
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with mounts.small_disk(tmp_path / "disk", "4m") as disk:
+        yield disk
 
 
 def fill(disk: Path, leave: int = 0) -> None:
@@ -444,6 +452,22 @@ def test_a_disk_that_fills_up_does_not_lose_the_record(small_disk: Path, compile
     attempt.ranks()
     fill(small_disk)
     (attempt.path / "gate").write_text("\n")
+    assert attempt.record()["ranks"][0]["code"] == 6
+
+
+@needs_root
+def test_a_record_waits_for_a_disk_that_can_only_be_read(attempt: Attempt) -> None:
+    """What has ended is not lost; and the agent is told that it has to wait."""
+    os.mkfifo(attempt.path / "gate")
+    attempt.launch(*sh("read x < $OUT/gate; exit 6"))
+    said, pipe = os.pipe()
+    assert attempt.start(pipe) == 0
+    os.close(pipe)
+    attempt.ranks()
+    with mounts.read_only(attempt.path), open(said, "rb", buffering=0) as told:
+        (attempt.path / "gate").write_text("\n")
+        assert [told.read(1) for _ in "LRW"] == [b"L", b"R", b"W"]
+        assert not (attempt.path / "exit.json").exists()
     assert attempt.record()["ranks"][0]["code"] == 6
 
 

@@ -114,6 +114,12 @@ def test_a_list_of_jobs_says_nothing_of_waiting() -> None:
     assert analysis.checked == ()
 
 
+def test_demand_counts_what_is_held_within_the_submissions() -> None:
+    """Between the two moments of submissions, 2 GPUs for 10 s and 1 for 40; what follows does not count."""
+    trace = replace(trace_of((0, 0, 10, 2), (0, 0, 9000, 1), (40, 40, 9000, 4)), observed=None)
+    assert value(study(trace), "demand") == pytest.approx((2 * 10 + 40) / 40)
+
+
 def test_run_times_that_nobody_knows_are_no_hours() -> None:
     """A workload whose durations a table gives: sizes are counted in jobs, and no GPU-hour is named."""
     trace = replace(
@@ -217,3 +223,19 @@ def test_totals_of_public_traces(file: str, jobs: int, gpu_hours: float, single:
 def test_mean_demand_of_the_philly_list() -> None:
     analysis = study(read(data("philly/philly_jobs_pollux.csv.gz")))
     assert round(value(analysis, "demand")) == 374
+
+
+@pytest.mark.parametrize(
+    ("gaps_s", "kind"),
+    [
+        ([10] * 20, "rather evenly"),
+        ([1, 30, 3, 12, 5, 25, 9], "about as they would independently of each other"),
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 900] * 3, "in bursts"),
+    ],
+)
+def test_how_jobs_come(gaps_s: list[float], kind: str) -> None:
+    """By how much the gaps vary: not at all, about as much as they are long, or more than twice that."""
+    at_s = np.cumsum([0, *gaps_s])
+    analysis = study(replace(trace_of(*((float(t), float(t), float(t) + 5, 1) for t in at_s)), observed=None))
+    (said,) = [one for one in analysis.findings if one.key == "burstiness"]
+    assert said.sentence.startswith(f"Jobs come {kind}: ")

@@ -43,6 +43,21 @@ def test_priorities() -> None:
     assert "has no effect" in rota("systems", "tiresias").out
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("las", "nothing"),
+        ("srtf", "duration"),
+        ("fifo", "(duration)"),
+        ("elan", "scaling (goodput)"),
+        ("prerun", "what the policy inside needs"),
+    ],
+)
+def test_needs_line(name: str, line: str) -> None:
+    """What a policy needs always, what only some variants do, and what another policy inside it does."""
+    assert {one.name: one.needs_line() for one in own()}[name] == line
+
+
 def test_unknown() -> None:
     done = rota("systems", "srft")
     assert (done.status, done.err) == (2, "rota: there is no policy 'srft'; did you mean 'srtf'?\n")

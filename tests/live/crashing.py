@@ -66,16 +66,40 @@ class Load:
         self.ids: list[str] = []
         self.before = {one["id"] for one in persistently(live, "GET", "/v1/jobs")}
         """Jobs that are none of ours."""
+        self.unanswered: dict[str, Any] | None = None
+        """A submission that may be on record, though nobody has said so."""
+        self.refusals: set[str] = set()
+        """Sentences with which submissions were put off."""
 
     def submit(self, kind: str = "", steps: int | None = None) -> str:
         """One more job, asked for again and again until somebody says yes; its id.
 
         With 0 steps it does not end before `let_go`.
         """
-        spec = self.spec(kind or self.chooser.choice(["plain", "cooperative"]), steps)
-        body = {"spec": spec, "key": f"{self.evidence}-{len(self.ids)}"}
+        body = self.unanswered or self._body(kind, steps)
+        self.unanswered = None
         self.ids.append(persistently(self.live, "POST", "/v1/jobs", body)["jobs"][0]["id"])
         return self.ids[-1]
+
+    def offer(self) -> bool:
+        """One more job if the controller takes it now; else the next one submitted is this with its key."""
+        self.unanswered = self.unanswered or self._body()
+        try:
+            answer = self.live.client.call("POST", "/v1/jobs", self.unanswered)
+        except Unreachable:
+            return False
+        except Refused as error:
+            if error.status != 503:
+                raise
+            self.refusals.add(str(error))
+            return False
+        self.unanswered = None
+        self.ids.append(answer["jobs"][0]["id"])
+        return True
+
+    def _body(self, kind: str = "", steps: int | None = None) -> dict[str, Any]:
+        spec = self.spec(kind or self.chooser.choice(["plain", "cooperative"]), steps)
+        return {"spec": spec, "key": f"{self.evidence}-{len(self.ids)}"}
 
     def spec(self, kind: str, steps: int | None = None) -> dict[str, Any]:
         """What the next job asks for."""

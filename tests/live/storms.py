@@ -29,6 +29,7 @@ from own_clock import set_ahead
 from postgres import Postgres
 from sqlalchemy import create_engine, select
 
+from mounts import read_only
 from rota.client import Client, Refused, Unreachable
 from rota.server.store import tables
 from rota.wire.protocol import PROTOCOL
@@ -37,6 +38,8 @@ OWN_CLOCK = Path(__file__).with_name("own_clock.py")
 LOST_AFTER_S = 5.0
 SLOTS = 2
 """Of each node."""
+MOST_WAITING = 12
+"""Nobody submits more while so many have not ended."""
 ASK_S = 20.0
 """A question has so long for its answer: whom it was put to may be frozen."""
 STEPS_S = (-86400.0, -3600.0, -30.0, -7.0, 7.0, 30.0, 3600.0, 86400.0)
@@ -58,6 +61,8 @@ class Scene:
     postgres: bool = False
     small_disk: str = ""
     """Size of the file system that all state lies on; none of its own if empty."""
+    mounts: bool = False
+    """Folders become read-only, which only root can have happen."""
     watchers: int = 0
     """So many look at the dashboard's stream, and hardly read."""
 
@@ -71,6 +76,7 @@ SCENES = {
     "strangers": Scene({"stranger": 12, "kill": 8}, nodes=2, over_tcp=True),
     "watchers": Scene({"kill": 12}, watchers=300),
     "disk": Scene({"fill_disk": 4, "kill": 10}, small_disk="48m"),
+    "read_only": Scene({"make_read_only": 14, "kill": 6}, nodes=2, mounts=True),
     "all": Scene(
         {"kill": 15, "restart_store": 2, "step_clock": 6, "cut": 8, "freeze": 6, "stranger": 4},
         nodes=3,
@@ -101,6 +107,8 @@ class Fleet(Tended):
         """Processes that are frozen, and until when."""
 
     def __enter__(self) -> Fleet:
+        (logs := self.home.parent / "logs").mkdir()
+        (self.home / "logs").symlink_to(logs)  # what they say can be written whatever becomes of `home`
         try:
             self.start_controller()
             if self.lines:
@@ -324,6 +332,22 @@ def trouble_fill_disk(storm: Storm) -> None:
     storm.done["disk full"] += 1
 
 
+def trouble_make_read_only(storm: Storm) -> None:
+    """Nobody can write an agent's folder, or anybody's, for a while; some are killed meanwhile."""
+    live, load = storm.live, storm.load
+    folder = storm.chooser.choice([live.home, *map(live.agent_home, live.nodes)])
+    end_s = time.monotonic() + storm.chooser.uniform(0.5, 6.0)
+    with read_only(folder):
+        while time.monotonic() < end_s:
+            if storm.chooser.random() < 0.2:
+                trouble_kill(storm)
+            live.respawn()
+            if load.unfinished() < MOST_WAITING:
+                load.offer()
+            time.sleep(storm.chooser.uniform(0.0, 0.5))
+    storm.done[f"read-only {folder.name}"] += 1
+
+
 TROUBLES: dict[str, Callable[[Storm], None]] = {
     name.removeprefix("trouble_"): act for name, act in list(globals().items()) if name.startswith("trouble_")
 }
@@ -405,12 +429,14 @@ class Watchers:
 
 
 def end_fine(storm: Storm) -> None:
-    """All lines are well, all clocks right, nobody is frozen."""
+    """All lines are well, all clocks right, nobody is frozen, and every submission has its answer."""
     storm.live.thaw(everybody=True)
     for line in storm.live.lines.values():
         line.mend()
     for who in ("controller", *storm.live.nodes):
         set_ahead(storm.live.clocks / who, 0.0)
+    if storm.load.unanswered is not None:
+        storm.load.submit()
 
 
 def judge(storm: Storm) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from crashing import drain
 from storms import SCENES, Fleet, Storm, StormLoad, Watchers, can_be_elsewhere, judge
-from test_live_trouble import small_disk
+
+from mounts import small_disk
 
 SETTINGS: dict[str, Any] = {"back_off": 0.1, "back_off_most": 0.5, "deadline": 3.0, "retries_alike": 0}
 POLICIES = ("las:quantum=0.8", "fifo:skip=yes", "tiresias:limits=1")
@@ -28,6 +29,8 @@ def test_a_storm(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> N
     scene, chooser = SCENES[name], random.Random(seed)
     if scene.own_clocks and not can_be_elsewhere():
         pytest.skip("only root gives an agent another machine's name")
+    if scene.mounts and not can_be_elsewhere():
+        pytest.skip("only root makes a folder read-only for everybody")
     store = request.getfixturevalue("postgres") if scene.postgres else None
     settings = {**SETTINGS, "policy": chooser.choice(POLICIES)}
     if store is not None:
@@ -44,3 +47,4 @@ def test_a_storm(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> N
         judge(storm)
     assert watchers.opened >= scene.watchers
     print(f"{name}: {dict(storm.done)}, {len(storm.load.ids)} jobs under {settings['policy']}")
+    print(*sorted(storm.load.refusals), sep="\n")

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import shutil
 import sqlite3
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +13,7 @@ from live_cluster import PATIENCE_S, LiveCluster
 from postgres import Postgres
 from shared import FAST, attempts, python, refused
 
+from mounts import read_only, small_disk
 from rota.client import Refused
 
 FINISHES = "\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
@@ -103,23 +99,6 @@ def test_postgresql_goes_away_and_comes_back(tmp_path: Path, postgres: Postgres)
         live.until(lambda: healthy(live), "no troubles")
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own, gone afterwards."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root mounts a small disk")
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {done.stderr.decode().strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def fill(path: Path) -> None:
     """Write until there is no room."""
     with open(path, "wb", buffering=0) as out:
@@ -159,6 +138,51 @@ def test_a_full_disk(tmp_path: Path) -> None:
         for job in live.client.call("GET", "/v1/jobs"):
             assert live.wait(job["id"])["state"] == "COMPLETED", job
         assert {running, waiting} <= {job["id"] for job in live.client.call("GET", "/v1/jobs")}
+
+
+def test_a_folder_of_an_agent_that_becomes_read_only(tmp_path: Path) -> None:
+    """Who ends meanwhile has ended once, nobody begins, all are told why; then it goes on by itself."""
+    with LiveCluster(tmp_path, devices="cpu:2", lost_after=6.0, **FAST) as live:
+        says_pid = "\nopen(sys.argv[2], 'w').write(str(os.getpid()))"
+        ends = live.submit(*python(says_pid + FINISHES, tmp_path / "go", tmp_path / "pid"))
+        sleeps = live.submit("sleep", "600", grace_s=1.0)
+        live.until(lambda: all(is_at_work(live, id) for id in (ends, sleeps)), "both at work")
+        with read_only(live.agent_home()):
+            trouble = f"{live.agent_home()} cannot be written: Read-only file system"
+            live.until(lambda: said_by(live), "the trouble of the node")
+            assert said_by(live) == [f"devices n1:0 and n1:1 are unhealthy: {trouble}"]
+            (tmp_path / "go").touch()
+            live.act(sleeps, "cancel")
+            later = live.submit("true")
+            said = f"were healthy: devices n1:0 and n1:1 report {trouble}"
+            live.until(lambda: live.why(later)["reasons"][0]["sentence"].endswith(said), "why it waits")
+            program = Path("/proc", (tmp_path / "pid").read_text())
+            live.until(lambda: not program.exists(), "its program gone")
+        for id, state in ((ends, "COMPLETED"), (sleeps, "CANCELLED"), (later, "COMPLETED")):
+            assert live.wait(id)["state"] == state
+            assert len(attempts(live, id)) == 1
+        live.until(lambda: healthy(live), "no troubles")
+
+
+def test_an_agent_that_finds_its_folder_read_only_says_so(tmp_path: Path) -> None:
+    with LiveCluster(tmp_path, devices="cpu:1", **FAST) as live:
+        live.kill_agent()
+        with read_only(live.agent_home()):
+            assert live.begin_agent("n1").wait(PATIENCE_S) == 1
+        said = (live.home / "logs" / "agent-n1.log").read_text()
+        assert f"{live.agent_home()} cannot be written: Read-only file system" in said
+        assert "Traceback" not in said
+
+
+def said_by(live: LiveCluster) -> list[str]:
+    """The cluster's troubles."""
+    told: list[str] = live.client.call("GET", "/v1/status")["troubles"]
+    return told
+
+
+def is_at_work(live: LiveCluster, id: str) -> bool:
+    """Whether its first attempt has begun."""
+    return [one["state"] for one in attempts(live, id)] == ["running"]
 
 
 def test_a_log_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from rota.model.units import format_duration, parse_duration, parse_memory_gib, 
         ("12:00:00", 43200),
         ("1-12:00:00", 129600),
         ("0:00:01.5", 1.5),
+        ("0", 0),  # of any unit
     ],
 )
 def test_durations_with_units(text: str, seconds: float) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from store_place import Place, contents, jobs_of, lite, node_info, place  # noqa: F401
 from test_store import whole_step
 
+from mounts import read_only
 from rota.errors import InputError
 from rota.server.store.failures import StoreError, failure
 from rota.server.store.rows import DecisionRow, JobState, NewJob, Step, TokenRow, UserRow
@@ -454,3 +455,23 @@ def test_step_after_a_failure_is_trimmed_as_ever(lite: Place) -> None:  # noqa: 
     plan.begin(None)
     store.commit(Step(decision=DecisionRow(9.0, "fifo", 0.0)))
     assert store.decisions()[-1].now_s == 9.0
+
+
+@pytest.mark.slow
+def test_a_database_whose_file_system_is_read_only_for_a_while(tmp_path: Path) -> None:
+    """It can be read, a sentence says what is wrong, and nothing that was opened meanwhile outlives that."""
+    plan = Plan()
+    store = Store.open(None, tmp_path / "home", faults=plan)
+    store.set_fact("name", "before")
+    with read_only(tmp_path / "home"):
+        plan.begin(at=0)
+        with pytest.raises(StoreError, match="disk I/O error"):  # of the file that was open
+            store.set_fact("name", "meanwhile")
+        plan.begin(at=None)
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"rota.db can only be read: its file system is read-only"):
+                store.set_fact("name", "meanwhile")
+            assert store.facts()["name"] == "before"
+    store.set_fact("name", "after")
+    assert store.facts()["name"] == "after"
+    store.close()

@@ -27,6 +27,10 @@ DAMAGED = ZIPPED[:20] + b"\xff\xff\xff\xff" + ZIPPED[24:]
         (ITP.encode() + b"b\xe9,1,2,3\n", "trace.csv, row 3: byte 0xe9 is not UTF-8; expected text in UTF-8"),
         (b"hello\nworld\n", "trace.csv: the format is not recognised (the file begins with 'hello')"),
         (
+            b"submit,gpu\n0,1\n",
+            "; a table of your own has the columns submit_s, gpus and duration_s, in seconds",
+        ),
+        (
             PLAIN.replace(",", ";").encode(),
             "row 1: the cells are joined by semicolons; expected as for plain, jo",
         ),
@@ -39,7 +43,18 @@ DAMAGED = ZIPPED[:20] + b"\xff\xff\xff\xff" + ZIPPED[24:]
             "row 1: the names of the columns are in capitals, or between other blanks; expec",
         ),
     ],
-    ids=["empty", "blank", "cut off", "damaged", "latin-1", "unknown", "semicolons", "tabs", "capitals"],
+    ids=[
+        "empty",
+        "blank",
+        "cut off",
+        "damaged",
+        "latin-1",
+        "unknown",
+        "own names",
+        "semicolons",
+        "tabs",
+        "capitals",
+    ],
 )
 def test_says_why_a_file_cannot_be_a_trace(tmp_path: Path, data: bytes, says: str) -> None:
     file = tmp_path / "trace.csv"

@@ -65,11 +65,12 @@ class ActionExecutor:
             else:
                 self._change(action, live, memo)
         except (OSError, ValueError, RotaError) as error:  # ValueError: a record that somebody has edited
-            memo.trouble = f"cannot {action.do} it: {error}"
+            said, memo.trouble = memo.trouble, f"cannot {action.do} it: {error}"
             if live is not None:
                 self._signal(action, live, memo)
             self.retry_s = time.monotonic() + RETRY_S
-            LOG.warning("job %d attempt %d: %s", action.key[0] + 1, action.key[1], memo.trouble)
+            if memo.trouble != said:
+                LOG.warning("job %d attempt %d: %s", action.key[0] + 1, action.key[1], memo.trouble)
             return
         if action.part is not None:
             memo.told = (self._orders.controller, action.part.version)
@@ -91,7 +92,9 @@ class ActionExecutor:
             if port is None and part.node_rank == 0:
                 port = free_port({live.port for live in self._supervisor.known() if not live.gone})
             cores, cuda = self._devices.cores(part.devices), self._devices.cuda(part.devices)
-            self._supervisor.start(part, cores=cores, cuda=cuda, port=port)
+            live = self._supervisor.start(part, cores=cores, cuda=cuda, port=port)
+            if live.status is PartStatus.LOST:
+                self._contact.check()
 
     def _change(self, action: Action, live: Live, memo: PartMemo) -> None:
         """Actions on a part that is here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -34,8 +34,12 @@ def entered(
     Raises OSError: FileNotFoundError if there is none, PermissionError for a link, or one of another owner.
     """
     if mode is not None:
-        with suppress(FileExistsError):  # looked at below
+        try:
             os.mkdir(name, mode, dir_fd=fd)
+        except FileExistsError:
+            pass  # looked at below
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, where or name) from None
     try:
         inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
     except NotADirectoryError:

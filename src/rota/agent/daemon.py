@@ -40,7 +40,7 @@ from rota.engine.orders import Orders
 from rota.engine.reconcile import Do, Here, Machine, PartPhase, Silence
 from rota.engine.silence import Contact
 from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Part, PartStatus, Report, Wanted, are_two
+from rota.wire.sync import DeviceInfo, Part, PartStatus, Report, Wanted, are_two
 
 LOG = logging.getLogger("rota.agent")
 SETTLED = frozenset({Do.START, Do.FORGET})
@@ -87,7 +87,7 @@ class Agent:
         self._transport, self._on_denied = transport, on_denied
         self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
         self._orders, self._board = Orders(), Board()
-        self._contact = Contact(settings.home / CONTACT, boot=boot_id())
+        self._contact = Contact(settings.home / CONTACT, boot=boot_id(), on_trouble=self._wake)
         self._memory_gib, budget_gib = machine_memory_gib(), settings.suspend_memory_gib
         self._mechanisms = Mechanisms(
             self._supervisor,
@@ -127,14 +127,14 @@ class Agent:
         )
         self._limits = LimitKeeper()
         self._stopping = self._ordered = self._closed = False
-        self._silence = Silence.HEARD
+        self._silence, self._trouble = Silence.HEARD, ""
         self._usage_s = self._health_s = time.monotonic()
         for live in self._supervisor.known():
             self._mechanisms.attach(live)
 
     def run(self) -> None:
         """Work until `stop` is called or the controller says so; the jobs run on afterwards."""
-        self._board.devices(self.devices.infos())
+        self._board.devices(self._device_infos())
         self._timers()  # what parts hold is known before the first order comes
         self._step()
         self._link.start()
@@ -196,7 +196,7 @@ class Agent:
         if now >= self._health_s:
             self._health_s = now + self._settings.health_s
             if self.devices.refresh():
-                self._board.devices(self.devices.infos())
+                self._board.devices(self._device_infos())
                 news = True
         lives = [live for live in self._supervisor.known() if not live.gone]
         if now >= self._usage_s and lives:
@@ -205,7 +205,7 @@ class Agent:
             news = True
         for live in lives:
             news = self._mechanisms.relay(live).look() or news
-        return news or self._contact.silence() is not self._silence
+        return news or self._contact.silence() is not self._silence or self._contact.trouble != self._trouble
 
     def _sample(self, lives: list[Live], now: float) -> None:
         """What each part uses."""
@@ -247,7 +247,7 @@ class Agent:
             if key not in lives
         ]
         machine = Machine(
-            {info.index: "" if info.healthy else info.why or "unhealthy" for info in self.devices.infos()},
+            {info.index: "" if info.healthy else info.why or "unhealthy" for info in self._device_infos()},
             whole=whole,
             silence=self._silence,
             movable=self.devices.kind == "cpu",
@@ -266,6 +266,9 @@ class Agent:
             self._executor.retry_s = time.monotonic() + RETRY_S
         for done in self._mechanisms.done():
             self._executor.memo(done.key).note(done)
+        if self._contact.trouble != self._trouble:  # told before what it has led to
+            self._trouble = self._contact.trouble
+            self._board.devices(self._device_infos())
         self._board.post(self._reports(orders, plan.waiting))
 
     def _here(self, live: Live, order: Part | None) -> Here:
@@ -309,6 +312,13 @@ class Agent:
             return PartPhase.STARTING
         suspending = operation is not None and operation.kind is Transition.SUSPEND
         return PartPhase.SUSPENDING if suspending else PartPhase.RUNNING
+
+    def _device_infos(self) -> list[DeviceInfo]:
+        """The machine's devices; none can be used for more while the agent cannot write its folder."""
+        infos, why = self.devices.infos(), self._contact.trouble
+        if not why:
+            return infos
+        return [info.model_copy(update={"healthy": False, "why": why}) for info in infos]
 
     # -- reports ---------------------------------------------------------------------------------
 

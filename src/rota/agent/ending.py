@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from rota.agent.folder import SHIM_LOG, Folder, tail
@@ -74,6 +76,13 @@ def lost_because(shim: ProcessIdentity | None, code: int | None, folder: Folder)
     log = folder.path / SHIM_LOG
     said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return f"its shim died before it began: {said[-1] if said else 'it said nothing'}"
+
+
+def unrecorded(folder: Folder, ranks: Iterable[ProcessIdentity]) -> str:
+    """That its programs have ended and its shim cannot write so; empty if that is not how it is."""
+    if os.access(folder.path, os.W_OK) or any(one.alive() for one in ranks):
+        return ""
+    return f"its programs have ended, which will be known once {folder.path} can be written"
 
 
 def verdict(now_s: float, sentence: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -120,7 +121,16 @@ class AgentFolder:
 
 def seize(folder: Folder) -> int | None:
     """The attempt's lock, or None if its shim has it."""
-    fd = os.open(folder.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = folder.path / LOCK
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a lock needs no more
+        except OSError:
+            raise error from None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -112,9 +112,14 @@ class locked:  # noqa: N801
         self._fd = -1
 
     def __enter__(self) -> locked:
-        self._home.mkdir(parents=True, exist_ok=True, mode=0o755)
         path = self._home / LOCK
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o755)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise WorldError(
+                f"{self._home} cannot be written: {error.strerror}; an agent keeps there what it has begun"
+            ) from None
         began_s, said = time.monotonic(), ""
         while not self._taken():
             holder, _, does = os.pread(self._fd, 40, 0).decode(errors="replace").strip().partition(" ")

@@ -41,6 +41,7 @@
 enum { TAKEN = 75, NO_ROOM = 74, LEAVING = 85, LOCK_TRIES = 10, PLAN_VERSION = 1 };
 static const off_t ROOM_BYTES = 1 << 16;
 static const double ORPHAN_S = 2.0, NEVER = INFINITY, FENCED_AT = 0.9, LATEST_S = 5.0;
+static const int REFUSED_US = 100000, REFUSED_MOST_US = 800000; /* until a record is tried again */
 static const char SILENT[] = "the controller was silent for too long, and the job fences itself";
 static const unsigned long long SMALLEST_DISK = 1 << 20;
 static const int DEAF[] = {SIGTERM, SIGINT, SIGHUP};
@@ -228,6 +229,21 @@ static bool fill(const Room *room, const char *data) {
     crash_point(unnamed);
     free(unnamed);
     return !rename(room->partial, room->path);
+}
+
+/* Write the record of an end however long its file system takes nothing (it is read-only, or away): what has
+   ended must not be taken for lost.  False only if the folder has gone. */
+static bool insist(Room *room, const char *data) {
+    for (int wait_us = REFUSED_US; !fill(room, data); wait_us *= wait_us < REFUSED_MOST_US ? 2 : 1) {
+        if (errno == ENOENT || errno == ENOTDIR) return false;
+        if (wait_us == REFUSED_US) tell("W");
+        usleep(wait_us);
+        int fd = open(room->partial, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* it may be mounted anew */
+        if (fd < 0) continue;
+        close(room->fd);
+        room->fd = fd;
+    }
+    return true;
 }
 
 /* Make a record and its name survive a power cut. */
@@ -571,7 +587,7 @@ static Sink *theirs(char *path) {
 
 /* It cannot begin, by its user's fault: as if it had ended with 126. */
 static void refuse(Rank *rank, const char *path, int why) {
-    const char *reason = why == ELOOP ? "it is a link" : why == EINVAL ? "it is no ordinary file" : strerror(why);
+    const char *reason = why == ELOOP ? "it is a link" : why == EINVAL || why == ENXIO ? "it is no ordinary file" : strerror(why);
     fault = text("the output file '%s' cannot be written on this machine: %s", path, reason);
     dprintf(rank->log, "rota: %s\n", fault);
     rank->has_ended = true, rank->status = 126 << 8, rank->ended_s = seconds(CLOCK_REALTIME);
@@ -851,7 +867,7 @@ int main(int count, char **words) {
     clear();
     drain();
     crash_point("all ended");
-    if (!fill(&ended, record(kills_before))) return 1;
+    if (!insist(&ended, record(kills_before))) return 1;
     crash_point("exit renamed");
     tell("E"); /* before the disk has it: to whom it may concern, what is told is on record elsewhere */
     return keep(&ended) ? 0 : 1;

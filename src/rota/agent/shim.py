@@ -3,10 +3,10 @@
     python -I -S shim.py FOLDER [FD]
 
 Takes the lock of FOLDER, starts the ranks that `launch.json` names, waits for all their processes, leaves
-`exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run, `E` once the
-record is there.  No command starts without the lock, nor twice in one folder.  Ranks die with the shim
-(parent-death signal), orphans come to it: `exit.json` appears when none is left, in room kept from the
-beginning, so a full disk cannot lose it.
+`exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run, `W` if the record
+has to wait for its file system, `E` once it is there.  No command starts without the lock, nor twice in one
+folder.  Ranks die with the shim (parent-death signal), orphans come to it: `exit.json` appears when none is
+left, in room kept from the beginning, so a full disk cannot lose it, and a read-only one but delays it.
 An attempt that fences itself is killed once the controller was silent for too long, as the agent's `contact`
 tells: also if the agent is dead or frozen.
 SIGTERM, SIGINT and SIGHUP to the shim do nothing.  Standard library only: it outlives upgrades.
@@ -40,6 +40,7 @@ LOCK_TRIES = 10  # an agent that looks whether the lock is taken holds it for a 
 ROOM = 1 << 16  # bytes kept for a record: some hundred ranks
 FENCED_AT, LATEST_S = 0.9, 5.0  # as in `rota.engine.silence`
 SILENT = "the controller was silent for too long, and the job fences itself"
+REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # until a record is tried again
 ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for what the ranks leave behind
 SMALLEST_DISK = 1 << 20  # bytes; below this a log could not even hold the error
 OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # memory runs out: rather a rank than the shim or the agent
@@ -82,7 +83,7 @@ def main(folder: str, pipe: int) -> int:
     tell(pipe, b"L")
     end = AttemptKeeper(folder, pipe, ranks).run()
     crash_point("all ended")
-    record.fill(end)
+    record.insist(end, pipe)
     crash_point("exit renamed")
     tell(pipe, b"E")  # before the disk has it: what the controller has on record needs it no more
     record.keep()
@@ -115,6 +116,33 @@ class ReservedFile:
         os.ftruncate(self.fd, os.pwrite(self.fd, data, 0))
         crash_point(f"{os.path.basename(self.path)} unnamed")
         os.rename(self.partial, self.path)
+
+    def insist(self, value: Json, pipe: int) -> None:
+        """Fill it however long its file system takes nothing (it is read-only, or away).
+
+        What has ended must not be taken for lost.  Raises OSError only if the folder has gone.
+        """
+        wait_s = REFUSED_S
+        while True:
+            try:
+                return self.fill(value)
+            except (FileNotFoundError, NotADirectoryError):
+                raise
+            except OSError:
+                if wait_s == REFUSED_S:
+                    tell(pipe, b"W")
+                time.sleep(wait_s)
+            wait_s = min(2 * wait_s, REFUSED_MOST_S)
+            self.open_again()
+
+    def open_again(self) -> None:
+        """It may be mounted anew."""
+        try:
+            fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        os.close(self.fd)
+        self.fd = fd
 
     def keep(self) -> None:
         """Make what it holds and its name survive a power cut."""
@@ -241,6 +269,7 @@ class AttemptKeeper:
                 sinks = [kept, self.theirs(path)] if path else [kept]
             except OSError as problem:
                 reasons = {errno.ELOOP: "it is a link", errno.EINVAL: "it is no ordinary file"}
+                reasons[errno.ENXIO] = reasons[errno.EINVAL]  # a pipe that nobody reads
                 why = reasons.get(problem.errno or 0, problem.strerror)
                 self.error = f"the output file {path!r} cannot be written on this machine: {why}"
                 os.write(log, f"rota: {self.error}\n".encode())

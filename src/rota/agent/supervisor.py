@@ -176,7 +176,8 @@ class Supervisor:
             try:
                 watch.forget()
             except OSError as error:
-                raise WorldError(f"job {live.part.job} cannot be forgotten here: {error}") from None
+                told = f"{live.folder.path}: {error.strerror}"
+                raise WorldError(f"job {live.part.job} cannot be forgotten here: {told}") from None
             self._watches.pop(live.key)
             self._changed.pop(live.key, None)
 

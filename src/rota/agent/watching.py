@@ -6,12 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.agent.ending import exit_of, lost_because, verdict
+from rota.agent.ending import exit_of, lost_because, unrecorded, verdict
 from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
@@ -64,8 +65,7 @@ class AttemptWatch:
             part = Part.model_validate(form["part"])
         except (ValueError, KeyError) as error:  # somebody has edited it
             part = Part(row=row, job=str(row + 1), attempt=attempt, version=0, wanted=Wanted.RUN)
-            live = Live(part, folder, PartStatus.STARTING, clock())
-            watch = cls(live, clock)
+            watch = cls(Live(part, folder, PartStatus.STARTING, clock()), clock)
             watch._fault = f"{folder.launch} cannot be read: {error}"
             return watch
         place = {**form, **(folder.read(PLACE) or {})}
@@ -263,10 +263,12 @@ class AttemptWatch:
             if self._pipe is None:  # else the shim will say it
                 self._look_again()
             return
+        if why := unrecorded(live.folder, live.ranks.values()):
+            self._look_again(AGAIN_S)
         if self.plan is not None:
-            self.become(PartStatus.LEAVING, live.why)
+            self.become(PartStatus.LEAVING, why or live.why)
         else:
-            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING)
+            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING, why)
 
     def _read_ranks(self) -> bool:
         """Whether the ranks have begun."""
@@ -316,7 +318,8 @@ class AttemptWatch:
             folder.write(EXIT, record)
             crash_point("verdict written")
         except OSError as error:
-            record["error"] += f" (and this cannot be recorded: {error})"
+            if str(error.strerror) not in record["error"]:
+                record["error"] += f" (and this cannot be recorded: {error})"
             self.live.end = exit_of(record, folder, None)
             remove(self.live.cgroup)
             self.become(PartStatus.LOST, record["error"])
@@ -381,7 +384,8 @@ class AttemptWatch:
         if self.live.suspended is Mechanism.SIGNAL:
             self.thaw()
         self.live.suspended = None
-        (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
+        with suppress(OSError):  # whoever attaches finds a plan to stop it as well, and rouses it anew
+            (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
 
     def _kill(self, shim: int, late_s: float) -> float:
         """SIGKILL to all, again and again: what was born meanwhile goes too."""
@@ -390,8 +394,7 @@ class AttemptWatch:
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1
         if late_s > STUCK_S:
-            stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim))
-            self.become(
-                PartStatus.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log"
-            )
+            stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim)) or "its shim"
+            why = unrecorded(self.live.folder, self.live.ranks.values())
+            self.become(PartStatus.LEAVING, why or f"SIGKILL has not ended {stuck}; see the kernel's log")
         return min(1.0, 0.05 * float(2 ** min(self._kills, 5)))

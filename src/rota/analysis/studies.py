@@ -140,7 +140,8 @@ def _facts(history: JobHistory, pools: Pools) -> tuple[tuple[str, str], ...]:
     low_s, high_s = history.span_s
     facts = [("Trace", f"{history.trace.source} ({history.trace.format})")]
     facts.append(("Jobs", f"{len(history.trace):,}"))
-    facts.append(("GPU-hours", f"{history.gpu_hours.sum():,.0f}"))
+    if history.ran.any():
+        facts.append(("GPU-hours", f"{history.gpu_hours.sum():,.0f}"))
     if history.starts:
         facts.append(
             ("GPUs", f"{pools.capacity:,.0f}" + ("" if history.cluster else " at the busiest moment"))

@@ -62,7 +62,7 @@ def _held(history: JobHistory, pools: Pools) -> Said:
 
 def _demand(history: JobHistory, held: Steps) -> Said:
     low_s, high_s = history.span_s
-    mean = float(history.gpu_hours.sum()) * HOUR_S / (high_s - low_s)
+    mean = held.integral(low_s, high_s) / (high_s - low_s)
     sentence = (
         f"Had no job waited, {mean:,.0f} GPUs would have been held on average over the "
         f"{format_duration(high_s - low_s)} of submissions, and {float(held.value.max()):,.0f} at the peak."

@@ -15,6 +15,8 @@ from rota.usage.held import SIZES
 STUDY = "workload"
 BURSTY_CV = 2.0
 """Gaps between submissions that vary more than this are bursts; 1 is Poisson."""
+EVEN_CV = 0.5
+"""Gaps that vary less come rather evenly."""
 UNEVEN = 0.2
 """GPU types whose held parts differ by more are loaded unevenly."""
 RECURRING = 5
@@ -98,6 +100,12 @@ def _durations(history: JobHistory) -> Said:
     return Said((Finding("durations", STUDY, sentence, p50, "s", numbers=numbers, figure=figure),))
 
 
+def _coming(variation: float) -> str:
+    if variation > BURSTY_CV:
+        return "in bursts"
+    return "rather evenly" if variation < EVEN_CV else "about as they would independently of each other"
+
+
 def _bursts(history: JobHistory) -> Said:
     """How unevenly jobs come, all together and tenant by tenant."""
     variation = _variation(history.submit_s)
@@ -112,7 +120,7 @@ def _bursts(history: JobHistory) -> Said:
     gaps_s = np.diff(np.sort(history.submit_s))
     together = float((gaps_s < 5.0).mean())
     said = f", and between {min(cvs):.1f} and {max(cvs):.1f} tenant by tenant" if len(cvs) > 1 else ""
-    kind = "in bursts" if variation > BURSTY_CV or (cvs and max(cvs) > BURSTY_CV) else "rather evenly"
+    kind = _coming(max([variation, *cvs]))
     sentence = (
         f"Jobs come {kind}: the coefficient of variation of the gaps between submissions is {variation:.1f}"
         f"{said} (1 if they came independently), and {percent(together)} come within 5 s of the one before."

@@ -54,6 +54,7 @@ from rota.api.setting import make_speed, measured_only, parse_knowledge
 from rota.errors import InputError
 from rota.knowledge.hosts_file import on_a_line, read_hosts
 from rota.knowledge.service import ServiceSamples
+from rota.knowledge.throughput_file import read_text
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
 from rota.model.record import Record
@@ -320,8 +321,8 @@ def _their_times(results: _Results, data: Path) -> pl.DataFrame:
 
 def _read_csv(file: Path) -> pl.DataFrame:
     try:
-        frame = pl.read_csv(file, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        frame = pl.read_csv(read_text(file, expected="CSV").encode(), infer_schema=False)
+    except pl.exceptions.PolarsError as error:
         raise InputError.at(f"cannot be read ({str(error).splitlines()[0]})", file=file) from None
     if not frame.height:
         raise InputError.at("holds no jobs", file=file, expected="one row per job")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rota.cli.system_index import Entry, Parameter
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.parameters import parameters_told
-from rota.scheduler.policy import System, system, systems
+from rota.scheduler.policy import Lever, System, system, systems
 
 HEAD = ("Paper", "Decides", "Needs", "Idea", "Departs", "Checked")
 """Keys of the head of a policy file, in order."""
@@ -29,8 +31,10 @@ def _entry(one: System) -> Entry:
         name=one.name,
         summary=one.summary,
         paper=one.paper,
-        needs=tuple(sorted(kind.value for kind in one.needs)),
-        levers=tuple(sorted(lever.value for lever in one.levers)),
+        needs=_values(one.needs),
+        needs_by_default=_values(one.needs_of(one.parameters())),
+        has_inner=one.needs >= frozenset(Knowledge),
+        levers=_values(one.levers),
         heeds_priority=one.heeds_priority,
         status=one.status.value,
         scale=one.scale,
@@ -39,6 +43,10 @@ def _entry(one: System) -> Entry:
         head=head_of(getattr(sys.modules.get(one.make.__module__), "__doc__", None) or ""),
         parameters=parameters_of(one.parameters),
     )
+
+
+def _values(kinds: Iterable[Knowledge] | Iterable[Lever]) -> tuple[str, ...]:
+    return tuple(sorted(kind.value for kind in kinds))
 
 
 def page_of(module: str) -> str:

@@ -23,7 +23,7 @@ from rota.bounds import SUMMARIES
 from rota.cli import job_pages, rooms, system_index
 from rota.cli.app import app
 from rota.cli.catalogue import entries
-from rota.cli.system_index import Entry
+from rota.cli.system_index import NEEDS_TOLD, Entry
 from rota.errors import InputError
 from rota.knowledge.needs import FORMS, Knowledge
 from rota.knowledge.registry import Source, Where, all_sources
@@ -130,12 +130,12 @@ def _with_links(text: str) -> str:
 
 
 def systems_table() -> str:
-    """The table of the README."""
+    """The table of the README, and how to read it."""
     rows = ["| policy | what it does | needs to know | status |", "|---|---|---|---|"]
     for one in own():
-        cells = one.summary, ", ".join(one.needs) or "nothing", one.status
+        cells = one.summary, one.needs_line(), one.status
         rows.append(f"| [`{one.name}`](docs/systems.md#{one.name}) | " + " | ".join(map(_cell, cells)) + " |")
-    return "\n".join(rows)
+    return "\n".join([*rows, "", NEEDS_TOLD])
 
 
 def with_table(text: str) -> str:

@@ -13,6 +13,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+NEEDS_TOLD = "In brackets: what only some variants of a policy need."
+"""How to read a column of `Entry.needs_line`."""
 INDEX = Path(__file__).with_name("systems.json")
 
 
@@ -34,6 +36,11 @@ class Entry:
     summary: str
     paper: str
     needs: tuple[str, ...]
+    """What some variant must be told."""
+    needs_by_default: tuple[str, ...]
+    """What it must be told as it is without parameters."""
+    has_inner: bool
+    """True if another policy decides inside, whose needs are its own."""
     levers: tuple[str, ...]
     heeds_priority: bool
     status: str
@@ -47,6 +54,14 @@ class Entry:
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return asdict(self)
+
+    def needs_line(self) -> str:
+        """What it must be told, in a table's cell; what only some variants need stands in brackets."""
+        if self.has_inner:
+            return "what the policy inside needs"
+        always = ", ".join(self.needs_by_default)
+        sometimes = ", ".join(kind for kind in self.needs if kind not in self.needs_by_default)
+        return " ".join(part for part in (always, f"({sometimes})" if sometimes else "") if part) or "nothing"
 
     def facts(self) -> dict[str, str]:
         """Lines to show: the head of the file, then the registry's own."""
@@ -84,5 +99,5 @@ def index() -> Index | None:
 
 
 def _entry(form: dict[str, Any]) -> Entry:
-    lists = {name: tuple(form[name]) for name in ("needs", "levers")}
+    lists = {name: tuple(form[name]) for name in ("needs", "needs_by_default", "levers")}
     return Entry(**{**form, **lists, "parameters": tuple(Parameter(**one) for one in form["parameters"])})

@@ -73,12 +73,15 @@ def _all() -> tuple[list[Entry], Mapping[str, str]]:
 def _list(policies: list[Entry], bounds: Mapping[str, str]) -> None:
     from rich.table import Table
 
+    from rota.cli.system_index import NEEDS_TOLD
+
     table = Table("policy", "what it does", "needs", "status", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for one in policies:
-        table.add_row(one.name, one.summary, ", ".join(one.needs) or "-", one.status)
+        table.add_row(one.name, one.summary, one.needs_line(), one.status)
     for name, summary in bounds.items():
         table.add_row(name, summary, "-", "bound")
     console().print(table)
+    typer.echo(NEEDS_TOLD)
     typer.echo("`rota systems NAME` shows paper, idea and parameters.")
 
 

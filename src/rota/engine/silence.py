@@ -48,9 +48,16 @@ class Contact:
         clock: Callable[[], float] = since_boot_s,
         boot: str = "",
         lost_after_s: float = 60.0,
+        on_trouble: Callable[[], None] = lambda: None,
     ) -> None:
-        """`path` is the file that survives this process; `clock` counts within the boot `boot`."""
+        """`path` is the file that survives this process; `clock` counts within the boot `boot`.
+
+        `on_trouble` is called, from any thread, when `trouble` has changed.
+        """
         self.lost_after_s, self.clock = lost_after_s, clock
+        self.trouble = ""
+        """Why the file cannot be written just now; nothing beside it can be, then."""
+        self._on_trouble = on_trouble
         self._path, self._boot = path, boot
         self._lock = threading.Lock()
         self._written_s = -float("inf")
@@ -61,9 +68,15 @@ class Contact:
         with self._lock:
             self.lost_after_s = lost_after_s
             self._last_s = asked_s if self._last_s is None else max(asked_s, self._last_s)
-            if abs(self._last_s - self._written_s) >= min(1.0, lost_after_s / 20):
+            if self.trouble or abs(self._last_s - self._written_s) >= min(1.0, lost_after_s / 20):
                 self._written_s = self._last_s
-                self._write(f"{self._last_s:.3f} {lost_after_s:.3f} {self._boot}")
+                self._keep()
+
+    def check(self) -> None:
+        """Something beside the file could not be written: whether it can."""
+        with self._lock:
+            if self._last_s is not None:
+                self._keep()
 
     def _kept_s(self) -> float | None:
         """What the agent before has kept in this boot; None if there was none.
@@ -79,8 +92,9 @@ class Contact:
             return self.clock()
         return min(last_s, self.clock()) if boot == self._boot else None
 
-    def _write(self, line: str) -> None:
+    def _keep(self) -> None:
         """Without the file the next agent counts from anew: worse, but no reason to end."""
+        line, trouble = f"{self._last_s:.3f} {self.lost_after_s:.3f} {self._boot}", ""
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -88,7 +102,11 @@ class Contact:
             finally:
                 os.close(fd)
         except OSError as error:
-            LOG.warning("the moment of the last contact cannot be kept: %s", error)
+            trouble = f"{self._path.parent} cannot be written: {error.strerror}"
+        if trouble != self.trouble:
+            self.trouble = trouble
+            LOG.warning("%s", trouble or f"{self._path.parent} can be written again")
+            self._on_trouble()
 
     @property
     def fenced_s(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import insort
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from rota.errors import InputError
 from rota.knowledge.given import Provides
 from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
 from rota.knowledge.registry import Setup, Where, provides
+from rota.knowledge.throughput_file import read_text
 from rota.model.columns import Floats
 from rota.table.state import State
 
@@ -34,8 +36,8 @@ class ServiceSamples(Provides):
         import polars as pl  # here: a controller, which reads no such file, starts the sooner
 
         try:
-            frame = pl.read_csv(os.fspath(path))
-        except (OSError, pl.exceptions.PolarsError) as error:
+            frame = pl.read_csv(read_text(Path(path), expected="CSV").encode())
+        except pl.exceptions.PolarsError as error:
             raise InputError.at(f"cannot be read ({str(error).splitlines()[0]})", file=path) from None
         if column is None and frame.width != 1:
             raise InputError.at(f"has {frame.width} columns", file=path, expected="one column of GPU-seconds")

@@ -16,6 +16,7 @@ import csv
 import gzip
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,14 @@ def read_throughputs(path: str | Path) -> ThroughputTable:
     return ThroughputTable.build(measured, str(path), pairs)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, expected: str = "JSON or CSV") -> str:
     """What stands in the file, unpacked where it is compressed."""
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) and error.strerror else "is not a text file"
-        raise InputError.at(f"cannot be read ({problem})", file=path, expected="JSON or CSV") from None
+        raise InputError.at(f"cannot be read ({problem})", file=path, expected=expected) from None
 
 
 def _from_json(path: str | Path, text: str) -> tuple[_Measured, MeasuredPairs]:

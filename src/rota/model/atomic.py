@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -27,7 +27,8 @@ def replacing(path: Path) -> Iterator[Path]:
             error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
         raise
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
+            partial.unlink()
 
 
 def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -48,7 +49,8 @@ def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:
         error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
         raise
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
+            partial.unlink()
     sync_folder(path.parent)
 
 

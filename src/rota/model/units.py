@@ -21,17 +21,21 @@ _MEMORY = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_BYTES)})")
 def parse_duration(text: str, field: str = "duration") -> float:
     """Seconds of `90s`, `2h`, `1h30m`, `1h 30m`, `0.5d` or `1-12:00:00`.
 
-    A bare number is refused: Slurm reads it as minutes, most other tools as seconds.
+    A bare number is refused, unless it is 0: Slurm reads it as minutes, most other tools as seconds.
     """
     text = text.strip()
+    if text == "0":
+        return 0.0
     if clock := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = clock.groups(default="0")
         return int(days) * 86400 + int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     if _PARTS.fullmatch(text):
         return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
-    hint = "a unit, since a bare number is minutes to some tools and seconds to others: "
+    unit = "a unit, since a bare number is minutes to some tools and seconds to others"
     raise InputError.at(
-        f"{text!r} is not a duration", field=field, expected=hint + "90s, 30m, 2h, 1h30m or 1-12:00:00"
+        f"{text!r} is not a duration",
+        field=field,
+        expected=f"{'nothing below 0' if text.startswith('-') else unit}: 90s, 30m, 2h, 1h30m or 1-12:00:00",
     )
 
 

@@ -202,7 +202,8 @@ def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) 
     if admin:
         return Caller(user=account, tenant=account, admin=True, account="" if uid == owner_uid else account)
     raise Forbidden(
-        f"no user of this cluster has the account {account!r} (uid {uid}); use a token, or ask an admin"
+        f"no user of this cluster has the account {account!r} (uid {uid}); use a token, or ask an admin for "
+        "`rota user add NAME --account LOGIN`"
     )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from rota import __version__
+from rota.model.reasons import listed, names_of
 from rota.server.metrics import Gauges
 from rota.server.scheduler import Scheduler
 from rota.server.store.failures import StoreError
@@ -89,12 +90,7 @@ class Overview:
             *self._silent(),
             *(f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"),
             *(f"node {node.name} is away: {STOPPED}" for node in nodes if node.state == "away"),
-            *(
-                f"device {node.name}:{device.index} is unhealthy: {device.why}"
-                for node in nodes
-                for device in node.info.devices
-                if not device.healthy
-            ),
+            *(said for node in nodes for said in _sick(node)),
             *self._tidier.troubles(),
         ]
 
@@ -120,6 +116,18 @@ class Overview:
             disk_free_bytes={node: disk.free_bytes for node, disk in disks.items()},
             kept_bytes={node: disk.files_bytes + disk.checkpoints_bytes for node, disk in disks.items()},
         )
+
+
+def _sick(node: NodeRow) -> list[str]:
+    """A sentence for the devices of a node that are unhealthy for the same reason."""
+    devices: dict[str, list[str]] = {}
+    for device in node.info.devices:
+        if not device.healthy:
+            devices.setdefault(device.why, []).append(f"{node.name}:{device.index}")
+    return [
+        f"{listed(names_of(names), 'device')} {'is' if len(names) == 1 else 'are'} unhealthy: {why}"
+        for why, names in devices.items()
+    ]
 
 
 def _gpus(nodes: Sequence[NodeRow]) -> int:

@@ -77,6 +77,9 @@ def format_named(name: str, field: str | None = "--format") -> TraceFormat:
     return _FORMATS[name]
 
 
+_OWN = "a table of your own has the columns submit_s, gpus and duration_s, in seconds"
+
+
 def find(source: TraceSource, name: str | None) -> TraceFormat:
     """The format called `name`, or the one that `source` is in."""
     if name is not None:
@@ -91,7 +94,9 @@ def find(source: TraceSource, name: str | None) -> TraceFormat:
     raise InputError.at(
         f"the format is not recognised (the file begins with {start!r})",
         file=source.file,
-        expected="one of " + ", ".join(sorted(_FORMATS)) + "; if it is one of these, name it with --format",
+        expected="one of "
+        + ", ".join(sorted(_FORMATS))
+        + f"; if it is one of these, name it with --format; {_OWN}",
     )
 
 

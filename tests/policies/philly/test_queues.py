@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from rota.policies.philly.gang import Cycle
+from rota.policies.philly.kinds import Kind
 from rota.policies.philly.locality import Locality
 from rota.policies.philly.queues import Line
 
@@ -36,7 +37,7 @@ def test_a_pause_is_told_only_while_it_lasts() -> None:
 def test_a_line_knows_who_pauses_at_its_head_while_rows_come_and_go() -> None:
     """Before the first that may be open everybody pauses, and whoever is open is not passed over."""
     rng = random.Random(1)
-    line, since_s, now = Line(CYCLE), dict[int, float](), 0.0
+    line, since_s, now = Line(CYCLE, Kind(-1, -1, [], 1)), dict[int, float](), 0.0
     for step in range(250):
         now += rng.choice([0.0, 1.0, rng.uniform(0, 200)])
         if since_s and rng.random() < 0.4:

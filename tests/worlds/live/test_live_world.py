@@ -803,6 +803,7 @@ def test_a_cancelled_job_on_a_lost_node_is_over() -> None:
     stage.wait(60)
     assert stage.state(row) == "CANCELLED"
     assert row not in stage.world.live
+    assert [row in news.jobs for news in stage.news if (row, 1) in news.attempts][-1], "it is stored as over"
 
 
 def test_a_gang_with_one_node_lost() -> None:

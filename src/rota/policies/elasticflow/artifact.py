@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from rota.model.cluster import Cluster
 from rota.model.grants import Can, Code, Constraint, Grant
 from rota.model.promises import Promise
-from rota.policies.elasticflow.asks import ShareAsk, asks_of
+from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of
 from rota.policies.elasticflow.backward import due_of
 from rota.policies.elasticflow.climbing import climbed
 from rota.policies.elasticflow.events import EventList
@@ -29,6 +28,7 @@ from rota.scheduler.stages.buddy import carry_out_whole
 from rota.scheduler.stages.sizes import sizes_now
 
 _LATER = Constraint(Code.POLICY, detail="its plan begins later, and others make more of what is free now")
+_ALL = int(Can.ALL)
 _REFUSED = "its deadline, or that of another job, cannot be kept with those that came together with it"
 
 
@@ -43,13 +43,17 @@ class ElasticFlowArtifact:
 
     def __init__(self, parameters: ElasticFlowParameters) -> None:
         self.parameters = parameters
+        self._known = KnownLevels()
+        self._cluster: Cluster | None = None
+        self._node_gpus: set[int] = set()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         about = sorted([*snapshot.waiting.tolist(), *snapshot.running.tolist()])
         if memory.get("asked_s") == snapshot.now and memory["about"] == about:
             return self._as_before(snapshot, memory)
         sizes = sizes_now(snapshot, memory, 0.0)
-        every = asks_of(snapshot, sizes, 0.0, 1.0, measured=True)
+        every = asks_of(snapshot, sizes, self._known, 0.0, 1.0, measured=True)
+        node_gpus = self._node_gpus_of(snapshot.cluster)
         fixed = sum(ask.held for ask in every if not ask.bears_stops)
         asks = [ask for ask in every if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]
         known = set(memory.get("rows", ()))
@@ -65,9 +69,9 @@ class ElasticFlowArtifact:
         else:
             events = EventList(memory, snapshot.now, asks, got)
             change_s = events.close(memory)
-            order = _by_nodes(snapshot, asks, got, events.began)
+            order = _by_nodes(max(node_gpus), asks, got, events.began)
         shares = {asks[place].row: got.gpus[place] for place in order}
-        grants, preempt = _place(snapshot, shares, is_alone=not fixed)
+        grants, preempt = _place(snapshot, shares, node_gpus, is_alone=not fixed)
         reasons = {row: _LATER for row, gpus in shares.items() if not gpus}
         reject = dict.fromkeys(refused, _REFUSED)
         promises = self._promises(memory, asks, got, known)
@@ -76,6 +80,12 @@ class ElasticFlowArtifact:
         memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s}
         wake = Wake(wake_s, Event.ANY)
         return Decision(memory, grants, preempt, reject=reject, reasons=reasons, promises=promises, wake=wake)
+
+    def _node_gpus_of(self, cluster: Cluster) -> set[int]:
+        """Numbers of GPUs that nodes have."""
+        if cluster is not self._cluster:
+            self._cluster, self._node_gpus = cluster, set(cluster.node_gpus.tolist())
+        return self._node_gpus
 
     def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Nothing has happened since the last decision: it stands."""
@@ -119,21 +129,20 @@ class ElasticFlowArtifact:
         return made
 
 
-def _by_nodes(snapshot: Snapshot, asks: Sequence[ShareAsk], got: Climbed, began: Sequence[int]) -> list[int]:
+def _by_nodes(node_gpus: int, asks: Sequence[ShareAsk], got: Climbed, began: Sequence[int]) -> list[int]:
     """Places in the order of `ef`: whole nodes first, then the largest; of those the first that `began`."""
-    node_gpus = int(snapshot.cluster.node_gpus.max())
     turn = {row: place for place, row in enumerate(began)}
     by_turn = sorted(got.order, key=lambda place: turn.get(asks[place].row, len(turn)))
     return sorted(by_turn, key=lambda place: -min(got.gpus[place], node_gpus))
 
 
-def _place(snapshot: Snapshot, shares: dict[int, int], *, is_alone: bool) -> tuple[list[Grant], list[int]]:
+def _place(
+    snapshot: Snapshot, shares: dict[int, int], node_gpus: set[int], *, is_alone: bool
+) -> tuple[list[Grant], list[int]]:
     """From the first GPU on, one after the other; by buddies where GPUs are not all alike."""
-    node_gpus = set(snapshot.cluster.node_gpus.tolist())
     is_simple = snapshot.plain and is_alone and len(node_gpus) == 1 and not snapshot.occupancy.down
     powers = all(gpus & (gpus - 1) == 0 for gpus in [*shares.values(), *node_gpus])
-    rows = np.array(list(shares), dtype=np.int64)
-    if not (is_simple and powers and bool((snapshot.jobs.can(rows) == int(Can.ALL)).all())):
+    if not (is_simple and powers and all(snapshot.jobs.can(row) == _ALL for row in shares)):
         return carry_out_whole(snapshot, shares)
     grants, first = [], 0
     for row, gpus in shares.items():

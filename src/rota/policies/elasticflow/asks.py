@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from rota.knowledge.needs import Knowledge
-from rota.knowledge.scaling import as_measured, curves_of, rates_on
-from rota.model.columns import Ints
+from rota.knowledge.needs import Knowledge, Table
+from rota.knowledge.scaling import as_measured, rates_on
+from rota.model.columns import Array, Ints
 from rota.model.job_columns import JobKind
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.sizes import Sizes
 from rota.solvers.future import NOTHING, Plan, SpeedLevels
 
+_MOST_KNOWN = 4096
 
-@dataclass(frozen=True)
-class ShareAsk:
+
+class ShareAsk(NamedTuple):
     """One live job."""
 
     row: int
@@ -36,7 +37,7 @@ class ShareAsk:
     """It would rather be late than refused: it says what it is worth later."""
     bears_stops: bool = True
     """Its GPUs can be changed without losing its work."""
-    due: float = field(default=math.inf)
+    due: float = math.inf
     """The deadline that it is planned for; infinite if none."""
     stays: int = 0
     """Slots from the present one on for which it keeps what it has, as it has just begun."""
@@ -50,7 +51,7 @@ class ShareAsk:
     def as_it_is(self) -> ShareAsk:
         """The same on the GPUs that it has and no others."""
         rate = self.levels.rates[self.levels.within(np.array([self.held]))[0]]
-        return replace(self, levels=SpeedLevels(np.array([0, self.held]), np.array([0.0, float(rate)])))
+        return self._replace(levels=SpeedLevels(np.array([0, self.held]), np.array([0.0, float(rate)])))
 
     @property
     def rank(self) -> tuple[float, float, int]:
@@ -58,9 +59,40 @@ class ShareAsk:
         return self.due, self.submit_s, self.row
 
 
+class KnownLevels:
+    """The speeds of jobs on numbers of GPUs, kept as long as the curves are what they were.
+
+    Jobs alike share theirs, from one decision to the next.
+    """
+
+    def __init__(self) -> None:
+        self._rates: Array | None = None
+        self._known: dict[tuple[int, float, tuple[int, ...], float], SpeedLevels] = {}
+
+    def of(
+        self, scaling: Table, rows: Ints, counts: Sequence[tuple[int, ...]], slot_s: float
+    ) -> list[SpeedLevels]:
+        """Work in a slot of each of `rows` on 0 and the numbers of GPUs that `counts` has for it."""
+        if self._rates is not scaling.shared["rates"] or len(self._known) > _MOST_KNOWN:
+            self._rates = scaling.shared["rates"]
+            self._known.clear()
+        codes, units = scaling.by_row["curve"][rows].tolist(), scaling.by_row["unit"][rows].tolist()
+        found = []
+        for place, own in enumerate(counts):
+            key = codes[place], units[place], own, slot_s
+            levels = self._known.get(key)
+            if levels is None:
+                gpus = np.array(own, dtype=np.int64)
+                levels = SpeedLevels.of(gpus, rates_on(scaling, rows[place : place + 1], gpus) * slot_s)
+                self._known[key] = levels
+            found.append(levels)
+        return found
+
+
 def asks_of(
     snapshot: Snapshot,
     sizes: Sizes,
+    known: KnownLevels,
     origin_s: float,
     slot_s: float,
     *,
@@ -77,27 +109,26 @@ def asks_of(
         scaling = as_measured(scaling)
     rows, counts, fixed = _counts(snapshot, sizes)
     left = np.maximum(remaining_s(snapshot, rows), 0.0) * rates_on(scaling, rows, jobs.gpus[rows])
-    curves = curves_of(scaling, rows, max((count[-1] for count in counts), default=0)) * slot_s
+    every_levels = known.of(scaling, rows, counts, slot_s)
+    deadline_s, now = jobs.deadline_s, snapshot.now
     asks = []
-    for place, row in enumerate(rows.tolist()):
+    for row, work, levels in zip(rows.tolist(), left.tolist(), every_levels, strict=True):
         grant = snapshot.grants.get(row)
-        own = np.array(counts[place], dtype=np.int64)
-        until_s = _may_change_s(snapshot, row, min_run_s) if grant is not None and min_run_s else snapshot.now
-        levels = _levels(tuple(own.tolist()), tuple(curves[place, own].tolist()))
+        until_s = _may_change_s(snapshot, row, min_run_s) if grant is not None and min_run_s else now
         moments = jobs.deadlines(row)
-        dues = [one.at_s for one in moments] or [jobs.deadline_s.item(row)]
+        dues = [one.at_s for one in moments] or [deadline_s.item(row)]
         asks.append(
             ShareAsk(
                 row,
                 levels,
                 # One that has outlived what was known of it is about to end: a slot on its least GPUs.
-                float(left[place]) or float(levels.rates[1]),
+                work or levels.rates.item(1),
                 tuple((at_s - origin_s) / slot_s for at_s in sorted(dues) if not math.isnan(at_s)),
                 table.submit_s.item(row),
                 len(grant.devices) if grant is not None else 0,
                 is_soft=bool(moments),
                 bears_stops=row not in fixed,
-                stays=math.ceil((until_s - origin_s) / slot_s - 1e-9) if until_s > snapshot.now else 0,
+                stays=math.ceil((until_s - origin_s) / slot_s - 1e-9) if until_s > now else 0,
             )
         )
     return asks
@@ -110,13 +141,7 @@ def _may_change_s(snapshot: Snapshot, row: int, min_run_s: float) -> float:
     return float(snapshot.jobs.since_s[row]) + min_run_s
 
 
-@lru_cache(maxsize=4096)
-def _levels(counts: tuple[int, ...], rates: tuple[float, ...]) -> SpeedLevels:
-    """Jobs alike share theirs, from one decision to the next."""
-    return SpeedLevels.of(np.array(counts, dtype=np.int64), np.array(rates))
-
-
-def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[Sequence[int]], set[int]]:
+def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...]], set[int]]:
     """Jobs with GPUs, ascending, the numbers of GPUs each may be given, and those that bear no stop.
 
     The numbers are powers of two, for which buddies can always make room; one that cannot use any takes what
@@ -124,8 +149,14 @@ def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[Sequence[int]]
     """
     among = set(sizes.rows.tolist())
     stays = {row for row, grant in snapshot.grants.items() if grant.devices and row not in among}
-    counts: dict[int, Sequence[int]] = {row: (len(snapshot.grants[row].devices),) for row in stays}
+    counts: dict[int, tuple[int, ...]] = {row: (len(snapshot.grants[row].devices),) for row in stays}
     for row, may in zip(sizes.rows.tolist(), sizes.counts, strict=True):
-        counts[row] = [count for count in may if count & (count - 1) == 0] or list(may)
-    rows = np.array(sorted(counts), dtype=np.int64)
-    return rows, [counts[row] for row in rows.tolist()], stays
+        counts[row] = _powers_of(may if isinstance(may, range) else tuple(may))
+    rows = sorted(counts)
+    return np.array(rows, dtype=np.int64), [counts[row] for row in rows], stays
+
+
+@lru_cache(maxsize=1024)
+def _powers_of(may: range | tuple[int, ...]) -> tuple[int, ...]:
+    """Those of `may` that are powers of two; all if none is."""
+    return tuple(count for count in may if count & (count - 1) == 0) or tuple(may)

@@ -1,16 +1,18 @@
 """All jobs planned together, and what is left handed out: in C where it could be built (`climb.c`).
 
 Where it could not, `hand_out.py` takes the same steps, twenty times slower, and ends at the same bits.
+
+Interpreted in any case: compiled, an array is let go as soon as its address has been taken.
 """
 
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import due_of
@@ -46,27 +48,30 @@ def _in_c(
         tops.append(len(own.gpus) - 1)
     due = [due_of(ask) for ask in asks]
     steps = sum(tops)  # each job is raised once a level at most
-    whole = np.array([*tables, *tops, *levels], dtype=np.int64)
-    real = np.array([*speeds, *[ask.work for ask in asks], *due], dtype=np.float64)
-    counts, moments = np.zeros(3 * count + steps + 1, dtype=np.int64), np.zeros(5 * count + steps)
-    failed = library.climb(
-        ctypes.c_int64(count),
+    whole = array("q", [*tables, *tops, *levels])
+    real = array("d", [*speeds, *[ask.work for ask in asks], *due])
+    counts, moments = (
+        array("q", bytes(8 * (3 * count + steps + 1))),
+        array("d", bytes(8 * (5 * count + steps))),
+    )
+    failed = _climb_of(library)(
+        count,
         *_parts(whole, (0, count, 2 * count)),
         *_parts(real, (0, len(speeds), len(speeds) + count)),
-        ctypes.c_int64(gpus),
-        ctypes.c_double(now),
-        ctypes.c_double(slot_s),
-        ctypes.c_int(gives),
+        gpus,
+        now,
+        slot_s,
+        gives,
         *_parts(counts, (0, count, 2 * count, 3 * count, 3 * count + steps)),
-        *_parts(moments, tuple(count * part for part in range(6))),
+        *_parts(moments, (0, count, 2 * count, 3 * count, 4 * count, 5 * count)),
     )
     if failed == _NO_MEMORY:
         raise MemoryError(f"the plans of {count} jobs found no memory")
     assert not failed, "the level was found to be enough"
-    has, first_has, order = (counts[count * part : count * (part + 1)].tolist() for part in range(3))
+    has, first_has, order = (counts[count * part : count * (part + 1)].tolist() for part in (0, 1, 2))
     told = [moments[count * part : count * (part + 1)].tolist() for part in range(5)]
-    taken = counts.item(-1)
-    raised = counts[3 * count :][:taken].tolist(), moments[5 * count :][:taken].tolist()
+    taken = counts[-1]
+    raised = counts[3 * count : 3 * count + taken], moments[5 * count : 5 * count + taken]
     in_time = all(done_s <= due_s for done_s, due_s in zip(told[3], due, strict=True))
     ends, changes, first_ends, first_dones, begins = told
     by_step = list(zip(*raised, strict=True))
@@ -75,7 +80,16 @@ def _in_c(
     )  # fmt: skip
 
 
-def _parts(array: Any, begins: Sequence[int]) -> list[ctypes.c_void_p]:
-    """Addresses of entries of `array`."""
-    at = array.ctypes.data
-    return [ctypes.c_void_p(at + array.itemsize * begin) for begin in begins]
+@cache
+def _climb_of(library: ctypes.CDLL) -> Any:
+    """Its function, which is told once what it takes: saying so at each call costs as much as the plans."""
+    climb, at = library.climb, ctypes.c_void_p
+    number, real = ctypes.c_int64, ctypes.c_double
+    climb.argtypes = [number, *[at] * 6, number, real, real, ctypes.c_int, *[at] * 11]
+    return climb
+
+
+def _parts(numbers: array[int] | array[float], begins: Sequence[int]) -> list[int]:
+    """Addresses of entries of `numbers`."""
+    at, _ = numbers.buffer_info()
+    return [at + numbers.itemsize * begin for begin in begins]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -218,4 +218,4 @@ def _aimed_later(ask: ShareAsk) -> ShareAsk | None:
 
 def aimed(ask: ShareAsk, place: int) -> ShareAsk:
     """`ask`, planned for one of its deadlines."""
-    return replace(ask, due=ask.dues[place] if place < len(ask.dues) else math.inf)
+    return ask._replace(due=ask.dues[place] if place < len(ask.dues) else math.inf)

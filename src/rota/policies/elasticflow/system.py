@@ -34,7 +34,7 @@ from rota.model.grants import Code, Constraint
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
 from rota.policies.elasticflow.artifact import ElasticFlowArtifact
-from rota.policies.elasticflow.asks import ShareAsk, asks_of
+from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of
 from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
 from rota.policies.elasticflow.promises import Planner, Promised, aimed
 from rota.policies.elasticflow.surplus import Surplus
@@ -77,6 +77,7 @@ class ElasticFlow:
 
     def __init__(self, parameters: ElasticFlowParameters | None = None) -> None:
         self.parameters = p = parameters or ElasticFlowParameters()
+        self._known = KnownLevels()
         self._artifact = ElasticFlowArtifact(p) if p.mode is ElasticFlowMode.ARTIFACT else None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -87,7 +88,7 @@ class ElasticFlow:
         origin_s = math.floor(snapshot.now / slot_s) * slot_s
         closed = set(on_closed(snapshot))
         min_run_s = self.parameters.min_run_s
-        every = asks_of(snapshot, sizes, origin_s, slot_s, min_run_s=min_run_s)
+        every = asks_of(snapshot, sizes, self._known, origin_s, slot_s, min_run_s=min_run_s)
         asks = [ask for ask in every if ask.row not in closed]
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rota.model.cells import ByLevel, spare_cells
-from rota.policies.hived.cells import OPPORTUNISTIC, Physical, Virtual
+from rota.policies.hived.cells import OPPORTUNISTIC, Physical, Virtual, ancestor
 from rota.policies.hived.packing import GangNodes
 from rota.policies.hived.pool import FreeCells
 
@@ -98,16 +98,44 @@ class Binder:
             return False
         for level in range(root.level + 1, self.pool.kind.top + 1):
             count = min(len(self._free[level]), spare[level])
+            if not self.pool.swaps:  # one is split, and any of them may be that one, or none
+                count = len(self._free[level]) if self._may_split(level, root.level) else 0
             parts = self._free[level][:count]
             for _ in range(level - root.level):
                 parts = [child for part in parts for child in part.children]
             for cell in self._usable(parts + self._free[root.level]):
                 if self._descend(root, cell):
-                    del self._free[level][:count]
-                    self._free[root.level] = parts + self._free[root.level]
-                    self.pool.drop(self._free[root.level], cell)
+                    if self.pool.swaps:
+                        del self._free[level][:count]
+                        self._free[root.level] = parts + self._free[root.level]
+                        self.pool.drop(self._free[root.level], cell)
+                    else:
+                        self._split(ancestor(cell, level), cell)
                     return True
         return False
+
+    def _may_split(self, level: int, to: int) -> bool:
+        """Whether one of `level` may be split for one of level `to` and all that is owed can still be had.
+
+        The published code splits the first of those that are not owed as a whole, also where they are needed
+        for their parts.
+        """
+        if not self._free[level]:
+            return False
+        kind, free, owed = self.pool.kind, [len(cells) for cells in self._free], list(self._owed)
+        free[level] -= 1
+        for below in range(to, level):
+            free[below] += kind.fanout(below + 1) - 1
+        owed[to] -= 1
+        return min(spare_cells(kind, free, owed)) >= 0
+
+    def _split(self, whole: Physical, cell: Physical) -> None:
+        """`cell` is taken out of `whole`, which was free, and the rest stays free."""
+        self.pool.drop(self._free[whole.level], whole)
+        while whole is not cell:
+            part = ancestor(cell, whole.level - 1)
+            self._free[part.level] += [child for child in whole.children if child is not part]
+            whole = part
 
     # -- inside of cells ---------------------------------------------------------------------------
 

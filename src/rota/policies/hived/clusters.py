@@ -263,11 +263,14 @@ class VirtualClusters:
     def start(self, plan: GangPlan) -> None:
         """Carry `plan` out: who has to stop does, who is demoted goes on."""
         for victim in plan.victims:
-            self.stop(victim)
+            self.leave_unchecked(victim)
         for other in plan.demoted:
             self._demote(other)
         self.hold_unchecked(plan.gang, plan.physical, plan.virtual)
-        self._settle(plan.gang)
+        # Not before: a cell that victims leave is the heir's, and nobody else's meanwhile.
+        self._settle(plan.gang, *plan.victims)
+        for victim in plan.victims:
+            victim.physical, victim.virtual = [], []
 
     def stop(self, gang: Gang) -> None:
         """`gang` gives back all that it holds."""
@@ -275,8 +278,8 @@ class VirtualClusters:
         self._settle(gang)
         gang.physical, gang.virtual = [], []
 
-    def _settle(self, gang: Gang) -> None:
-        for name in {leaf.kind.name for leaf in _flat(gang.physical)}:
+    def _settle(self, *gangs: Gang) -> None:
+        for name in dict.fromkeys(leaf.kind.name for gang in gangs for leaf in _flat(gang.physical)):
             self.doom[name].settle()
             self.pools[name].check()
 

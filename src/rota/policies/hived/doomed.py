@@ -25,12 +25,16 @@ class Doom:
         """Bind what is doomed now, and free what is not any more."""
         if not self.bound and not any(self.pool.bad):
             return
+        # Who runs on what is left of a doomed cell holds it as any other.
+        self.bound = [root for root in self.bound if not root.busy]
         for root in reversed(self.bound):
-            owed = self.pool.owed_to[root.vc][root.level]
-            assert root.physical is not None
-            if not root.physical.is_bad or owed < self.pool.healthy(root.level):
+            if root.physical is not None and not root.physical.is_bad:
                 self._free(root)
-        for level in range(1, self.pool.kind.top + 1):
+        # A bad cell, bound or free, changes how many healthy ones are left of lower levels alone.
+        for root in sorted(self.bound, key=lambda root: root.level)[::-1]:
+            if self.pool.owed_to[root.vc][root.level] < self.pool.healthy(root.level):
+                self._free(root)
+        for level in range(self.pool.kind.top, 0, -1):
             for vc, own in self.pool.owed_to.items():
                 while own[level] > self.pool.healthy(level):
                     self._doom(vc, level)

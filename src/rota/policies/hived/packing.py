@@ -81,23 +81,25 @@ class Packing(Generic[AnyCell]):
         if self.keeps_order:
             self.nodes = nodes
         picked: list[AnyCell] = []
+        why = ""
         for node in nodes:
             room = min(node.free_for(priority), gang.most_per_node)
             while room >= gang.pods[order[len(picked)]]:
-                if _is_bad(node):
-                    return ONLY_BAD
-                if not _is_suggested(node, suggested):
-                    return ONLY_OTHERS
+                if _is_bad(node) or not _is_suggested(node, suggested):
+                    why = ONLY_BAD if _is_bad(node) else ONLY_OTHERS
+                    break
                 room -= gang.pods[order[len(picked)]]
                 picked.append(node)
                 if len(picked) == len(order):
                     return picked
+            if why:
+                break
         if self.keeps_order or len(set(gang.pods)) == 1:  # of equal pods as many fit one way as another
-            return TOO_FEW
+            return why or TOO_FEW
         good = [node for node in nodes if not _is_bad(node) and _is_suggested(node, suggested)]
         rooms = [min(node.free_for(priority), gang.most_per_node) for node in good]
         places = places_of([gang.pods[pod] for pod in reversed(order)], rooms)
-        return TOO_FEW if places is None else [good[place] for place in reversed(places)]
+        return why or TOO_FEW if places is None else [good[place] for place in reversed(places)]
 
     def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
         """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""

@@ -2,65 +2,40 @@
 
 Memory    `attempts`        efforts of each waiting job (`stages.gang.Attempts`)
           `asleep_until_s`  openings before this moment were slept through: they could find nothing
-          `slept_s`         by mask of the nodes that will do: when openings were last slept through
+          `slept`           kinds of jobs whose openings were slept through, and when
           `labels`, `delay_s`  why jobs wait and waited (`stages.delays`)
 
 An attempt that opens while no GPU is free that would do, and none may be taken back, finds the nodes that an
-entirely full cluster offers; that is worked out when a GPU becomes free.
+entirely full cluster offers; that is worked out when a GPU becomes free.  Neither will a free GPU do that is
+of a later type than those a gang turns to, which needs more of them (`kinds`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Set
+from typing import TypedDict
 
-from rota.knowledge.needs import Knowledge
-from rota.model.grants import Grant, Role
-from rota.model.whole import whole_grant
+from rota.policies.philly.attempting import Attempting
 from rota.policies.philly.delays import Class
-from rota.policies.philly.gang import Attempts, LatestAttempt
-from rota.policies.philly.locality import Domains, Locality, gather, room_on
-from rota.policies.philly.parameters import PhillyParameters
-from rota.policies.philly.queues import AttemptQueues, Line
-from rota.policies.philly.quota import QuotaShares, reclaim
-from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.table.free import Free, mask_of
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.policies.philly.kinds import Key
+from rota.policies.philly.queues import Line
 
 
-class PhillyDecision:
-    """One call; `sleeps` is False where an attempt may find other nodes although no GPU is free."""
+class Slept(TypedDict):
+    """Kinds of jobs whose openings were slept through; JSON, for a policy's memory."""
 
-    def __init__(
-        self,
-        p: PhillyParameters,
-        snapshot: Snapshot,
-        fit: Fitter,
-        queues: AttemptQueues,
-        domains: Domains,
-        shares: QuotaShares,
-        slept_s: dict[int, float],
-        sleeps: bool,
-    ) -> None:
-        self.p = p
-        self.snapshot = snapshot
-        self.now = snapshot.now
-        self.queues = queues
-        self.cycle = queues.cycle
-        self.attempts = queues.attempts
-        self.gpus_of = snapshot.gpus_of
-        self.domains = domains
-        self.shares = shares
-        self.slept_s = slept_s
-        self.sleeps = sleeps
-        self.much = p.reclaim_util * snapshot.cluster.gpus
-        self.fit = fit
-        self.scratch = snapshot.scratch()
-        self.held: dict[int, tuple[int, ...]] = {}
-        self.fresh: set[int] = set()
-        self.grants: dict[int, Grant] = {}
-        self.victims: list[int] = []
-        self.ended: list[tuple[Class, Attempts]] = []
+    at_s: float
+    """The latest moment of which somebody was asked."""
+    kinds: list[list[int]]
+    """Their keys: who opened an attempt then found nothing."""
+
+
+class PhillyDecision(Attempting):
+    """One call: who is served, in which order, and until when all others sleep."""
+
+    slept: Slept
+    """Who was told to sleep; kept between decisions."""
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
         """Serve everybody; `gone` no longer wait, `come` have begun to."""
@@ -89,12 +64,25 @@ class PhillyDecision:
         The others are slept through, which is noted: the next decision may be of the same moment.
         """
         queues, now = self.queues, self.now
-        slept = {mask for mask, at_s in self.slept_s.items() if at_s == now}
-        asleep = set(queues.without(self._free_nodes()) if self._may_sleep() else ())
+        slept: set[Key] = set()
+        if self.slept["at_s"] == now:
+            slept = {(nodes, gpus) for nodes, gpus in self.slept["kinds"]}
+        asleep = self._asleep()
         opened = queues.opened(from_s, now, slept | asleep)
-        late = [row for row in come if queues.nodes_of[row] in slept - asleep]
-        self.slept_s.update(dict.fromkeys(asleep, now))
+        late = [row for row in come if queues.kind_of[row].key in slept - asleep]
+        self.slept["at_s"], self.slept["kinds"] = now, [list(key) for key in slept | asleep]
         return late + [row for row in opened if not self._is_seen(row)]
+
+    def _asleep(self) -> Set[Key]:
+        """Kinds whose attempts find nothing now, whatever else this decision does."""
+        if not self._may_sleep():
+            return set()
+        return set(self.queues.without(self.scratch.free, self._free_nodes(), not self._is_anybody_due()))
+
+    def _is_anybody_due(self) -> bool:
+        """True if there is who may take GPUs back as soon as others have borrowed enough."""
+        shares = self.shares
+        return len(shares.quota) > 1 and any(of[1] > 0 and shares.is_due(*of) for of in self.queues.classes)
 
     def _may_sleep(self) -> bool:
         """True if whoever finds no free GPU that will do finds nothing."""
@@ -103,38 +91,13 @@ class PhillyDecision:
     def next_opening_s(self) -> float:
         """The next opening of an attempt that may find something, if nothing happens before."""
         if not self.sleeps:
-            return self.queues.next_s(self.now)
-        free = self._free_nodes()
-        others = self._hopeful() if self.queues.has_none_of(free) else ()
-        return self.queues.next_s(self.now, free, others)
+            return self.queues.next_of_any_s(self.now)
+        return self.queues.next_s(self.now, self.scratch.free, self._free_nodes(), self._hopeful)
 
     def _hopeful(self) -> set[Class]:
         """Classes of which an attempt may find something where no GPU is free."""
         tight = self._is_tight()
         return {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
-
-    def _enter(self, row: int) -> None:
-        """`row` begins to wait."""
-        level = self._first_level(row)
-        relax_after = float(self.p.relax_after)
-        if self.p.patience_per_h:
-            expected_s = self.snapshot.know(Knowledge.DURATION).item(row)
-            relax_after += self.p.patience_per_h * expected_s / 3600.0
-        self.attempts[row] = self.cycle.first(level, relax_after, self.now)
-        self.queues.add(row, (self.shares.of(row), self.gpus_of[row]), self.fit.accepted(row))
-
-    def _first_level(self, row: int) -> Locality:
-        """The strictest level at which `row` would find its nodes if nobody else were there."""
-        fit, domains, gpus = self.fit, self.domains, self.gpus_of[row]
-        if self.sleeps or not fit.asks_of_hosts(row):
-            within = fit.nodes_for(self.scratch, row)
-            return min(domains.first_level(self.scratch.free, gpus, nodes) for nodes in within)
-        empty = Occupancy(self.snapshot.cluster, self.snapshot.jobs.table)
-        level = min(domains.first_level(empty.free, gpus, nodes) for nodes in fit.nodes_for(empty, row))
-        if level is not Locality.ANYWHERE:
-            return level
-        in_part = fit.nodes_in_part(empty, row)
-        return min(domains.level_in_part(fit.fed(empty, row, nodes), gpus, nodes) for nodes in in_part)
 
     # -- order -------------------------------------------------------------------------------------
 
@@ -189,10 +152,23 @@ class PhillyDecision:
         nodes = news & self._free_nodes()
         if not nodes:
             return chosen
-        for mask, line in self.queues.lines.get(name, {}).items():
-            if mask & nodes:
+        for line in self.queues.lines.get(name, {}).values():
+            if line.kind.first & nodes:
                 chosen = self._first_reaching(line, last, chosen, nodes)
+            elif line.astray:
+                chosen = self._first_astray(line, last, chosen, nodes)
         return chosen
+
+    def _first_astray(self, line: Line, last: int, end: int | None, nodes: int) -> int | None:
+        """As `_first_reaching` where `nodes` are no candidates of attempts that were slept through."""
+        for row in line.astray[bisect_right(line.astray, last) :]:
+            if end is not None and row >= end:
+                break
+            if not self._is_seen(row):
+                line.astray.remove(row)
+            elif self._reaches(row, nodes):
+                return row
+        return end
 
     def _first_reaching(self, line: Line, last: int, end: int | None, nodes: int) -> int | None:
         """The first row of `line` after `last` and before `end` that gets further by `nodes`, or `end`."""
@@ -220,172 +196,3 @@ class PhillyDecision:
             else:
                 return False
         return bool(latest.wants & nodes)
-
-    def _latest(self, row: int) -> LatestAttempt:
-        """The latest attempt of `row`."""
-        return self.queues.latest.of(row, self.now)
-
-    def _is_seen(self, row: int) -> bool:
-        return self.attempts[row]["opened_s"] == self._latest(row).opened_s
-
-    def _open(self, row: int, nodes: int, latest: LatestAttempt) -> None:
-        self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = latest.opened_s, nodes
-        latest.wants = nodes
-
-    # -- one attempt -------------------------------------------------------------------------------
-
-    def _try(self, row: int) -> None:
-        latest, of = self._latest(row), self.queues.class_of[row]
-        if row not in self.fresh:
-            if self.attempts[row]["opened_s"] != latest.opened_s:
-                self._open(row, self._offered_when_full(row), latest)
-            self._collect(row)
-            return
-        if of[1] and self.sleeps and not self.scratch.free.total and not self._may_reclaim(of):
-            self._open(row, self._offered_when_full(row), latest)
-            return
-        self._open(row, self._candidates(row), latest)
-        if not (self._collect(row) or self._makes_room(row)) and self._may_reclaim(of):
-            self._reclaim(row)
-
-    def _makes_room(self, row: int) -> bool:
-        """Start `row`, whose attempt could not complete at once, in another way: for those who know one."""
-        return False
-
-    def _offered_when_full(self, row: int) -> int:
-        """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
-        level, need = self._latest(row).level, self.queues.need_of.get(row)
-        if need is None:
-            jobs = self.snapshot.jobs.table
-            asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
-            need = self.queues.need_of[row] = (self.gpus_of[row], *asked)
-        offered = self.queues.offered.setdefault(need, {})
-        nodes = offered.get(level)
-        if nodes is None:
-            nodes = offered[level] = self._candidates_among(self.domains.full, row, level)
-        return nodes
-
-    def _candidates(self, row: int) -> int:
-        """Nodes of one type for the attempt: where the gang fits now, if anywhere."""
-        level = self._latest(row).level
-        return self._candidates_among(self.scratch.free, row, level)
-
-    def _candidates_among(self, free: Free, row: int, level: Locality) -> int:
-        gpus, best, open_to = self.gpus_of[row], 0, self._open_to(row)
-        for within in self.fit.nodes_for(self.scratch, row):
-            nodes = self.domains.candidates(free, gpus, level, within & open_to)
-            if nodes and room_on(free, nodes) >= gpus:
-                return nodes
-            best = best or nodes or self.domains.candidates(free, gpus, level, within)
-        if best or level is Locality.FEWEST_NODES or not self._is_fed_in_part(row):
-            return best
-        for within in self.fit.nodes_in_part(self.scratch, row):
-            best = best or self.domains.candidates(free, gpus, level, within & open_to)
-        return best
-
-    def _is_fed_in_part(self, row: int) -> bool:
-        """True if cores or memory may keep a gang from some of the GPUs of a node."""
-        return not self.sleeps and self.gpus_of[row] > 1 and self.fit.asks_of_hosts(row)
-
-    def _open_to(self, row: int) -> int:
-        """Nodes on which `row` disturbs nobody, if nodes are dedicated; else all."""
-        if not self.p.dedicated:
-            return -1
-        node_of = self.scratch.free.node_of
-        begun, victims = self.grants, self.victims
-        grants = [one for r, one in self.snapshot.grants.items() if r not in victims and r not in begun]
-        grants += begun.values()
-        if self.gpus_of[row] == 1:
-            grants = [grant for grant in grants if len(grant.devices) > 1]
-        return ~mask_of(list({node_of[device] for grant in grants for device in grant.devices}))
-
-    def _collect(self, row: int) -> bool:
-        """Hold what is free on the candidate nodes; True if the gang is complete and starts."""
-        if not self.gpus_of[row]:
-            return self._start(row, self.fit(self.scratch, row))
-        grant, devices = self._gathered(row, self.attempts[row]["nodes"], self.held.pop(row, ()))
-        if grant is not None:
-            return self._start(row, grant)
-        if devices:
-            self.scratch.free.remove_all(devices)
-            self.held[row] = devices
-        return False
-
-    def _gathered(self, row: int, nodes: int, held: tuple[int, ...]) -> tuple[Grant | None, tuple[int, ...]]:
-        """What `row` could hold on `nodes` besides `held`, left free; a grant if it needs no more."""
-        free, gpus, most = self.scratch.free, self.gpus_of[row], None
-        if self._is_fed_in_part(row):
-            most = self.fit.fed(self.scratch, row, nodes)
-            for device in held:
-                most[free.node_of[device]] = most.get(free.node_of[device], 0) - 1
-        devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row), most)))
-        free.put_all(devices)
-        share: float = self.snapshot.jobs.table.gpu_share.item(row)
-        grant = whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
-        return (grant if len(devices) == gpus and self.fit.admits(self.scratch, grant) else None), devices
-
-    def _start(self, row: int, grant: Grant | None) -> bool:
-        if grant is None:
-            return False
-        self.scratch.hold(grant)
-        self.shares.grant(row, len(grant.devices) * grant.share)
-        self.grants[row] = grant
-        self.ended.append(self.queues.drop(row))
-        return True
-
-    # -- taking back ---------------------------------------------------------------------------------
-
-    def _may_reclaim(self, of: Class) -> bool:
-        """True if a job of virtual cluster and size `of` has the right to GPUs that others borrowed."""
-        return of[1] > 0 and self.shares.is_due(of[0], of[1]) and self._is_tight()
-
-    def _may_anybody_reclaim(self) -> bool:
-        return self._is_tight() and any(self._may_reclaim(of) for of in self.queues.classes)
-
-    def _is_tight(self) -> bool:
-        """True if so many GPUs are in use that some may be taken from those who borrowed them."""
-        shares = self.shares
-        return shares.granted >= self.much - EPSILON and shares.somebody_borrows()
-
-    def _reclaim(self, row: int) -> None:
-        """Take GPUs back for `row`, whose attempt could not complete at once."""
-        shares, grants = self.shares, self.snapshot.grants
-        self.scratch.free.put_all(self.held.pop(row, ()))
-        since, before = self.snapshot.by_row.since_s, len(self.victims)
-        running = [
-            (since.item(r), r, len(g.devices) * g.share)
-            for r, g in grants.items()
-            if r not in self.victims and r not in self.grants
-        ]
-
-        def fits(victim: int) -> bool:
-            self.scratch.release(grants[victim])
-            self.victims.append(victim)
-            return self._gathered(row, self._candidates(row), ())[0] is not None
-
-        enough = reclaim(shares, running, fits) is not None
-        if enough:
-            self._open(row, self._candidates(row), self._latest(row))
-            self._collect(row)
-        gone, self.victims = self.victims[before:], self.victims[:before]
-        if enough:
-            self._part(gone, set(self.grants[row].devices))
-            return
-        for victim in gone:
-            self.scratch.hold(grants[victim])
-        self._collect(row)
-
-    def _part(self, gone: list[int], used: set[int]) -> None:
-        """Of the jobs `gone`, those of which no device is `used` keep all; the others wait again."""
-        for victim in gone:
-            grant = self.snapshot.grants[victim]
-            if used.isdisjoint(grant.devices):
-                self.scratch.hold(grant)
-                self.shares.grant(victim, len(grant.devices) * grant.share)
-            else:
-                self.victims.append(victim)
-                self._enter(victim)
-
-    def _free_nodes(self) -> int:
-        """Nodes with free GPUs."""
-        return self.domains.nodes ^ self.scratch.free.buckets[0]

@@ -162,10 +162,13 @@ class Calendar:
         self._phases: list[tuple[float, int]] = []
         """When in the cycle each row's attempts open, ascending."""
         self._near_s = _ROUNDING * cycle.period_s
+        self._next = (math.inf, -math.inf)
+        """From when to before when the latter is when the next attempt opens; nothing is known at first."""
 
     def add(self, row: int) -> None:
         """`row` has an entry in `attempts`."""
         self.latest.forget(row)
+        self._next = (math.inf, -math.inf)
         insort(self._phases, self._phase(row))
 
     @property
@@ -175,6 +178,7 @@ class Calendar:
     def drop(self, row: int) -> None:
         """The entry of `row` is about to go."""
         self.latest.forget(row)
+        self._next = (math.inf, -math.inf)
         del self._phases[bisect_left(self._phases, self._phase(row))]
 
     def opened(self, from_s: float, to_s: float) -> list[int]:
@@ -198,6 +202,15 @@ class Calendar:
 
     def next_s(self, now: float, wanted: Callable[[int], bool] | None = None) -> float:
         """When the next attempt of a `wanted` row (of any) opens, after now; infinite if there is none."""
+        if wanted is not None:
+            return self._found_next_s(now, wanted)
+        from_s, next_s = self._next
+        if not from_s <= now < next_s:
+            next_s = self._found_next_s(now, None)
+            self._next = now, next_s
+        return next_s
+
+    def _found_next_s(self, now: float, wanted: Callable[[int], bool] | None) -> float:
         phases, period, near, latest = self._phases, self.cycle.period_s, self._near_s, self.latest
         best, from_s = math.inf, now - near
         first = from_s % period

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from rota.model.cluster import Cluster
 from rota.model.grants import Reservation
 from rota.model.jobs import JobTable
-from rota.policies.philly.decision import PhillyDecision
+from rota.policies.philly.decision import PhillyDecision, Slept
 from rota.policies.philly.delays import DelayReasons, Delays, label_of
 from rota.policies.philly.gang import Attempts, Cycle
+from rota.policies.philly.kinds import Kinds
 from rota.policies.philly.locality import Domains
 from rota.policies.philly.moving import MovingDecision
 from rota.policies.philly.parameters import PhillyParameters
@@ -32,6 +35,8 @@ class _Place:
         caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())
         self.sleeps = not (p.dedicated or hosts or caps)
         """True if the candidate nodes of an attempt depend on nothing but free GPUs."""
+        self.kinds = Kinds(cluster, self.domains, self.sleeps and not p.migrate)
+        """Where jobs move, each decision may move one: nobody sleeps because others' GPUs are too few."""
 
 
 class PhillyRun:
@@ -48,17 +53,15 @@ class PhillyRun:
         now, attempts, place = snapshot.now, memory.setdefault("attempts", {}), self._place_of(snapshot)
         delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, place.clusters)
         fit = Fitter(snapshot, consolidate)
-        gone, come = self._changes(snapshot, attempts, shares, fit)
-        queues = self.queues
-        slept_s = memory.setdefault("slept_s", {})
+        gone, come = self._changes(snapshot, attempts, shares, fit, place.kinds)
+        queues, domains, kinds, sleeps = self.queues, place.domains, place.kinds, place.sleeps
         turn: PhillyDecision
         if self.p.migrate:
-            turn = moving = MovingDecision(
-                self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps
-            )
+            turn = moving = MovingDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps)
             moving.stays = self._staying(snapshot, memory)
         else:
-            turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
+            turn = PhillyDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps)
+        turn.slept = memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
@@ -91,7 +94,12 @@ class PhillyRun:
     # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
 
     def _changes(
-        self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: QuotaShares, fit: Fitter
+        self,
+        snapshot: Snapshot,
+        attempts: dict[int, Attempts],
+        shares: QuotaShares,
+        fit: Fitter,
+        kinds: Kinds,
     ) -> tuple[list[int], list[int]]:
         """Rows that have attempts but no longer wait, and rows that wait but have none."""
         changed = snapshot.changes(self._cursor)
@@ -100,7 +108,9 @@ class PhillyRun:
         else:
             self.queues = AttemptQueues(attempts, self.cycle)
             for row in attempts:
-                self.queues.add(row, (shares.of(row), snapshot.gpus_of[row]), fit.accepted(row))
+                gpus = snapshot.gpus_of[row]
+                kind = kinds.of(fit.accepted(row), gpus, attempts[row]["level"])
+                self.queues.add(row, (shares.of(row), gpus), kind)
             rows = sorted({*attempts, *snapshot.waiting.tolist()})
         gone = [row for row in rows if row in attempts and not snapshot.waits(row)]
         return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]

@@ -8,20 +8,26 @@ looking at the others.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, Calendar, Cycle, Latest
+from rota.policies.philly.kinds import Key, Kind
+from rota.table.free import Free
 
 
 class Line:
-    """Rows of one virtual cluster for which the same nodes will do, ascending."""
+    """Rows of one virtual cluster and kind, ascending."""
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, kind: Kind) -> None:
         self.cycle = cycle
+        self.kind = kind
         self.rows: list[int] = []
+        self.astray: list[int] = []
+        """Those of which an attempt has had other candidate nodes than `kind.first`, ascending."""
         self._since_s: list[float] = []
         """Since when each row waits."""
         self._paused = 0
@@ -38,8 +44,16 @@ class Line:
     def drop(self, row: int) -> None:
         place = bisect_right(self.rows, row) - 1
         del self.rows[place], self._since_s[place]
+        if row in self.astray:
+            self.astray.remove(row)
         if place < self._paused:
             self._paused -= 1
+
+    def goes_astray(self, row: int) -> None:
+        """An attempt of `row` has candidate nodes that are not among `kind.first`."""
+        place = bisect_left(self.astray, row)
+        if self.astray[place : place + 1] != [row]:
+            self.astray.insert(place, row)
 
     def first_open(self, now: float) -> int:
         """Place of the first row of which an attempt may be open: all before it are in a pause."""
@@ -73,12 +87,12 @@ class AttemptQueues:
         self.attempts = attempts
         self.cycle = cycle
         self.latest = Latest(attempts, cycle)
-        self._calendars: dict[int, Calendar] = {}
-        """When attempts open, by the nodes that will do."""
-        self.lines: dict[str, dict[int, Line]] = {}
-        """Rows of each virtual cluster, by the nodes that will do."""
-        self.nodes_of: dict[int, int] = {}
-        """Mask of the nodes that will do for each row, whoever is there."""
+        self._kinds: dict[Key, Kind] = {}
+        self._calendars: dict[Key, Calendar] = {}
+        """When attempts open, by kind."""
+        self.lines: dict[str, dict[Key, Line]] = {}
+        """Rows of each virtual cluster, by kind."""
+        self.kind_of: dict[int, Kind] = {}
         self.classes: Counter[Class] = Counter()
         """Jobs of each virtual cluster and size."""
         self._in_order: list[Class] | None = None
@@ -94,35 +108,39 @@ class AttemptQueues:
         self.offered: dict[tuple[float, ...], dict[int, int]] = {}
         """Candidate nodes in a full cluster, by needs and level."""
 
-    def add(self, row: int, of: Class, nodes: int) -> None:
-        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster for `nodes`."""
-        lines = self.lines.setdefault(of[0], {})
-        if nodes not in lines:
-            lines[nodes] = Line(self.cycle)
-        lines[nodes].add(row, self.attempts[row]["since_s"])
+    def add(self, row: int, of: Class, kind: Kind) -> None:
+        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
+        key, lines = kind.key, self.lines.setdefault(of[0], {})
+        line = lines.get(key)
+        if line is None:
+            line = lines[key] = Line(self.cycle, kind)
+        line.add(row, self.attempts[row]["since_s"])
         self.class_of[row] = of
-        self.nodes_of[row] = nodes
+        self.kind_of[row] = kind
+        if self.attempts[row]["nodes"] & ~kind.first:
+            line.goes_astray(row)
         if of not in self.classes:
             self._in_order = None
         self.classes[of] += 1
-        calendar = self._calendars.get(nodes)
+        calendar = self._calendars.get(key)
         if calendar is None:
-            calendar = self._calendars[nodes] = Calendar(self.attempts, self.cycle, self.latest)
+            self._kinds[key] = kind
+            calendar = self._calendars[key] = Calendar(self.attempts, self.cycle, self.latest)
         calendar.add(row)
         if not of[1]:
             self.without_gpus.add(row)
 
     def drop(self, row: int) -> tuple[Class, Attempts]:
         """`row` waits no longer; returns what its entry was."""
-        of, nodes = self.class_of.pop(row), self.nodes_of.pop(row)
-        calendar = self._calendars[nodes]
+        of, key = self.class_of.pop(row), self.kind_of.pop(row).key
+        calendar = self._calendars[key]
         calendar.drop(row)
         if calendar.is_empty:
-            del self._calendars[nodes]
+            del self._calendars[key], self._kinds[key]
         lines = self.lines[of[0]]
-        lines[nodes].drop(row)
-        if not lines[nodes].rows:
-            del lines[nodes]
+        lines[key].drop(row)
+        if not lines[key].rows:
+            del lines[key]
             if not lines:
                 del self.lines[of[0]]
         self.classes[of] -= 1
@@ -139,13 +157,19 @@ class AttemptQueues:
             self._in_order = sorted(self.classes)
         return self._in_order
 
-    def opened(self, from_s: float, to_s: float, but: Collection[int] = ()) -> list[int]:
+    def note_attempt(self, row: int, nodes: int) -> None:
+        """The latest attempt of `row` has the candidate nodes `nodes`."""
+        kind = self.kind_of[row]
+        if nodes & ~kind.first:
+            self.lines[self.class_of[row][0]][kind.key].goes_astray(row)
+
+    def opened(self, from_s: float, to_s: float, but: Collection[Key] = ()) -> list[int]:
         """Rows of which an attempt opened at one of these moments, both included; ascending.
 
-        Without those for which exactly the nodes of a mask of `but` will do.
+        Without those of the kinds `but`.
         """
         rows_by_line = [
-            calendar.opened(from_s, to_s) for mask, calendar in self._calendars.items() if mask not in but
+            calendar.opened(from_s, to_s) for key, calendar in self._calendars.items() if key not in but
         ]
         return (
             rows_by_line[0]
@@ -153,23 +177,35 @@ class AttemptQueues:
             else sorted([row for rows in rows_by_line for row in rows])
         )
 
-    def without(self, nodes: int) -> list[int]:
-        """Masks of the nodes that will do for some rows, and have none of `nodes`."""
-        return [mask for mask in self._calendars if not mask & nodes]
+    def without(self, free: Free, free_nodes: int, by_size: bool) -> list[Key]:
+        """Kinds whose attempts find nothing; if not `by_size`, those with no GPU free on any node."""
+        return [
+            key
+            for key, kind in self._kinds.items()
+            if (kind.finds_none(free, free_nodes) if by_size else not kind.nodes & free_nodes)
+        ]
 
-    def has_none_of(self, nodes: int) -> bool:
-        """True if there may be jobs for which none of `nodes` will do."""
-        return any(not mask & nodes for mask in self._calendars)
-
-    def next_s(self, now: float, nodes: int = -1, others: Collection[Class] = ()) -> float:
-        """When an attempt opens after now for which some of `nodes` will do, or of a class of `others`.
+    def next_s(
+        self, now: float, free: Free, free_nodes: int, hopeful: Callable[[], Collection[Class]]
+    ) -> float:
+        """When an attempt opens after now that finds something, or of a class of `hopeful()`.
 
         Infinite if there is none.
         """
-        best = math.inf
-        for mask, calendar in self._calendars.items():
-            if mask & nodes:
+        best, others = math.inf, None
+        for key, calendar in self._calendars.items():
+            if not self._kinds[key].finds_none(free, free_nodes):
                 best = min(best, calendar.next_s(now))
-            elif others:
-                best = min(best, calendar.next_s(now, lambda row: self.class_of[row] in others))
+                continue
+            if others is None:
+                others = hopeful()
+            if others:
+                best = min(best, calendar.next_s(now, partial(self._is_of, others)))
         return best
+
+    def next_of_any_s(self, now: float) -> float:
+        """When an attempt opens after now; infinite if there is none."""
+        return min([calendar.next_s(now) for calendar in self._calendars.values()], default=math.inf)
+
+    def _is_of(self, classes: Collection[Class], row: int) -> bool:
+        return self.class_of[row] in classes

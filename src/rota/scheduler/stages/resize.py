@@ -22,6 +22,8 @@ from rota.scheduler.stages.place import Place, consolidate
 from rota.scheduler.stages.trial import admit_placed
 from rota.table.free import Free, mask_of
 
+_POWERS_OF_TWO = int(AllowedCounts.POWERS_OF_TWO)
+
 
 def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> Sequence[int]:
     """Numbers of GPUs that `row` can use, ascending; at most `most`, but always its least."""
@@ -29,8 +31,8 @@ def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> Sequen
     if most is not None:
         largest = max(least, min(largest, most))
     counts = range(least, largest + 1, jobs.gpus_step.item(row))
-    if jobs.counts[row] == AllowedCounts.POWERS_OF_TWO and least < largest:
-        return list(_powers_among(counts)) or [least]
+    if least < largest and jobs.counts.item(row) == _POWERS_OF_TWO:
+        return _powers_among(counts) or (least,)
     return counts
 
 

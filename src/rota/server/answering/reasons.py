@@ -59,11 +59,15 @@ class Words:
             return ""
         named = set(constraint.detail.split(", "))
         said = [f"{node.name} {_closed(node)}" for node in self.nodes if node.name in named]
+        reports: dict[str, list[str]] = {}
+        for node in self.nodes:
+            for index, why in sorted(node.sick.items()):
+                if why and f"{node.name}:{index}" in named:
+                    reports.setdefault(why, []).append(f"{node.name}:{index}")
         said += [
-            f"{node.name}:{index} reports {why}"
-            for node in self.nodes
-            for index, why in sorted(node.sick.items())
-            if f"{node.name}:{index}" in named and why
+            f"{names[0] if len(names) == 1 else listed(', '.join(names), 'device')} "
+            f"{'reports' if len(names) == 1 else 'report'} {why}"
+            for why, names in reports.items()
         ]
         return ", ".join(said)
 

@@ -66,10 +66,12 @@ class Database:
         """How long the lock of a predecessor is waited for, at first."""
         self._closed = False
         self._file_lock: FileLock | None = None
+        self._folder: Path | None = None
         if self.dialect == "sqlite":
             if not parsed.database or parsed.database == ":memory:":
                 raise _bad_url(url, "a database in memory is lost with the controller")
             self.where = f"the database {parsed.database}"
+            self._folder = Path(parsed.database).parent
             self._file_lock = _lock_file(Path(parsed.database), self.where, lock_s)
             self._engines = self._sqlite(parsed)
         else:
@@ -131,11 +133,14 @@ class Database:
             except BaseException as error:
                 self._undo(error)
                 if isinstance(error, FAILURES):
-                    told = failure(error, self.where, self.busy_s)
+                    told = self._failure(error)
                     told.unsure = committing and getattr(error, "connection_invalidated", False)
                     raise told from error
                 raise
             crash_point("store-committed")
+
+    def _failure(self, error: BaseException) -> StoreError:
+        return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder))
 
     def _point(self, name: str) -> None:
         crash_point(f"store-{name}")
@@ -156,6 +161,8 @@ class Database:
                 if not getattr(error, "connection_invalidated", False):
                     raise
                 self._drop()
+        if self.dialect == "sqlite":  # readers that came while the file could only be read would keep it so
+            self._engines[1].dispose()
         self._writer = self._connected()
         self._writer.exec_driver_sql(begin)
         return self._writer
@@ -215,7 +222,7 @@ class Database:
                 finally:
                     connection.exec_driver_sql("ROLLBACK")
         except FAILURES as error:
-            raise failure(error, self.where, self.busy_s) from error
+            raise self._failure(error) from error
 
     def close(self) -> None:
         """Close every connection, then let the next controller in."""
@@ -258,6 +265,14 @@ def _lock_file(path: Path, where: str, wait_s: float) -> FileLock:
         lock.release()
         raise StoreError(f"{where} cannot be opened: {error.strerror}") from None
     return lock
+
+
+def _is_read_only(folder: Path | None) -> bool:
+    """Whether the file system of an SQLite database takes nothing now."""
+    try:
+        return folder is not None and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _bad_url(url: str | None, problem: str) -> InputError:

@@ -32,6 +32,10 @@ _SQLITE = {
     sqlite3.SQLITE_CORRUPT: "{where} is damaged ({said}); put a copy of it in its place",
     sqlite3.SQLITE_NOTADB: "{where} is no SQLite database; name another file",
 }
+_UNWRITTEN = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
+)
+"""How a file system that has become read-only shows, in a file that was open before or is opened now."""
 _POSTGRES = {
     "53100": "{where} cannot grow: its disk is full; free some space there",
     "53300": "{where} takes no more connections ({said})",
@@ -44,14 +48,22 @@ _POSTGRES = {
 }
 
 
-def failure(error: BaseException, where: str, busy_s: float) -> StoreError:
-    """The StoreError that tells of `error`, which is one of FAILURES."""
+READ_ONLY = "{where} can only be read: its file system is read-only; mount it so that it can be written"
+
+
+def failure(error: BaseException, where: str, busy_s: float, *, is_read_only: bool = False) -> StoreError:
+    """The StoreError that tells of `error`, which is one of FAILURES.
+
+    `is_read_only` says that the file system of an SQLite database takes nothing.
+    """
     cause = (error.orig or error) if isinstance(error, DBAPIError) else error
     said = (str(cause).strip() or type(cause).__name__).splitlines()[0]
     gone = isinstance(error, DBAPIError) and error.connection_invalidated
     sentence = (
         "{where} is out of reach ({said}); it is tried anew at the next call" if gone else _known(cause)
     )
+    if is_read_only and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _UNWRITTEN:
+        sentence = READ_ONLY
     return StoreError(sentence.format(where=where, busy_s=busy_s, said=said))
 
 

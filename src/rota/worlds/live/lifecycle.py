@@ -169,6 +169,7 @@ def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
     keep_work(live, job, attempt, completely=False)
     draw_end(live, job)
     attempt.end_s, attempt.how, attempt.cause = live.now, How.LOST, why
+    live.unsaved.job(job)  # of one that is over it may have been the last
     live.unsaved.attempt(attempt)
     for place in attempt.places:
         dismiss(live, place.name, job.row, job.id, attempt.number, alive=not place.is_over)

@@ -11,11 +11,11 @@ without the standstill at most, less the standstill, and is not done yet.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from rota.model.columns import Floats, Ints
 from rota.worlds.simulated.overheads import overhead_s, spared_s
 from rota.worlds.simulated.slots import SlotWorld
 
@@ -25,8 +25,8 @@ _NEARLY = 1e-9
 class PlannedWorld(SlotWorld):
     """Replays a trace in rounds that end with the next arrival, planned end or planned change."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _begin(self) -> None:
+        super()._begin()
         self._together: set[tuple[int, ...]] = set()
         """Devices that have worked together."""
 
@@ -41,43 +41,49 @@ class PlannedWorld(SlotWorld):
             if restarts:
                 self._together.clear()
             return
-        begin, progress = self.state.now, self.progress
-        rate = progress.rate[rows]
-        left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
-        need_s = self._needed_s(left, rate)
-        stands_s = self._standstill_s(rows, restarts)
-        planned = begin + np.ceil(need_s / self.round_s - _NEARLY) * self.round_s
-        ends = planned + stands_s
+        begin, progress, each = self.state.now, self.progress, rows.tolist()
+        base, rate = progress.base[rows].tolist(), progress.rate[rows].tolist()
+        left = [self._target(row) - done for row, done in zip(each, base, strict=True)]
+        need_s = [_needed_s(work, speed) for work, speed in zip(left, rate, strict=True)]
+        stands_s = self._standstill_s(each, restarts)
+        planned = [self._slot_end(begin, seconds) for seconds in need_s]
+        ends = [moment + stood_s for moment, stood_s in zip(planned, stands_s, strict=True)]
         self._end = end = self._seen_next(begin, planned, ends)
-        worked_s = np.maximum(np.minimum(end - begin, need_s) - stands_s, 0.0)
-        is_over = ends <= end
-        stops = np.where(is_over, ends, end)
-        self._work = progress.base[rows] + np.where(is_over, left, rate * worked_s)
-        self._worked = stops - begin
-        self._note_finishes(stops, is_over)
+        work, stops, finishes = list[float](), list[float](), list[tuple[float, int]]()
+        for place, row in enumerate(each):
+            if ends[place] <= end:
+                work.append(base[place] + left[place])
+                finishes.append((ends[place], row))
+            else:
+                worked_s = min(end - begin, need_s[place]) - stands_s[place]
+                work.append(base[place] + rate[place] * max(worked_s, 0.0))
+            stops.append(min(ends[place], end) - begin)
+        self._work, self._worked = np.array(work), np.array(stops)
+        self._finishes = sorted(self._with_company(finishes), reverse=True)
 
-    def _needed_s(self, left: Floats, rate: Floats) -> Floats:
-        """Whole seconds until so much work is done; infinite where nothing moves."""
-        seconds = np.divide(left, rate, out=np.full(len(left), math.inf), where=rate > 0.0)
-        needed: Floats = np.ceil(seconds - _NEARLY)
-        return needed
+    def _slot_end(self, begin: float, seconds: float) -> float:
+        """The end of the slot, counted from `begin`, in which so many seconds are over."""
+        if seconds == math.inf:
+            return math.inf
+        return begin + math.ceil(seconds / self.round_s - _NEARLY) * self.round_s
 
-    def _standstill_s(self, rows: Ints, restarts: bool) -> Floats:
+    def _standstill_s(self, rows: list[int], restarts: bool) -> list[float]:
         """Seconds for which each stands still after this decision."""
-        groups = [tuple(sorted(self.state.grants[row].devices)) for row in rows.tolist()]
-        gpus = np.array([len(group) for group in groups], dtype=np.int64)
-        new = np.array([group not in self._together for group in groups])
-        self._together.update(groups)
+        together, grants, cluster_gpus = self._together, self.state.grants, self.cluster.gpus
+        groups = [tuple(sorted(grants[row].devices)) for row in rows]
+        stands_s = [
+            spared_s(cluster_gpus) if group in together else _cost_s(len(group), cluster_gpus, restarts)
+            for group in groups
+        ]
+        together.update(groups)
         if restarts:
-            self._together.clear()
-        cluster_gpus = self.cluster.gpus
-        stands: Floats = np.where(new, overhead_s(gpus, cluster_gpus, restarts), spared_s(cluster_gpus))
-        return stands
+            together.clear()
+        return stands_s
 
-    def _seen_next(self, begin: float, planned: Floats, ends: Floats) -> float:
+    def _seen_next(self, begin: float, planned: Sequence[float], ends: Sequence[float]) -> float:
         """The next event; those within a slot are seen together at the end of it, the last one at once."""
-        moments = {*self._coming(begin), *ends[np.isfinite(ends)].tolist()}
-        if self._alarm < math.inf and self._alarm not in set(planned.tolist()):
+        moments = {*self._coming(begin), *[moment for moment in ends if moment < math.inf]}
+        if self._alarm < math.inf and self._alarm not in planned:
             moments.add(max(self._alarm, begin))
         first = min(moments, default=math.inf)
         if first - begin <= self.round_s and len(moments) > 1:
@@ -95,4 +101,14 @@ class PlannedWorld(SlotWorld):
         """When something is seen while nothing runs."""
         if not self.state.submitted:
             return self._submit[0] if self._submit else math.inf
-        return self._seen_next(begin, np.zeros(0), np.zeros(0))
+        return self._seen_next(begin, (), ())
+
+
+def _needed_s(left: float, rate: float) -> float:
+    """Whole seconds until so much work is done; infinite where nothing moves."""
+    return math.ceil(left / rate - _NEARLY) if rate > 0.0 else math.inf
+
+
+@lru_cache(maxsize=1024)
+def _cost_s(gpus: int, cluster_gpus: int, restarts: bool) -> float:
+    return overhead_s(np.array([gpus]), cluster_gpus, restarts).item(0)
