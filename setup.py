@@ -54,7 +54,6 @@ HOT = [
     "src/rota/scheduler/stages/round_queue.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
-    "src/rota/scheduler/stages/remaining.py",
     "src/rota/policies/pai/recurrence.py",
     "src/rota/policies/pai/queues.py",
     "src/rota/policies/pai/machines.py",
