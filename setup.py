@@ -48,6 +48,8 @@ HOT = [
     "src/rota/scheduler/stages/grounds.py",
     "src/rota/scheduler/stages/round_places.py",
     "src/rota/scheduler/stages/round_demand.py",
+    "src/rota/scheduler/stages/round_books.py",
+    "src/rota/scheduler/stages/round_queue.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
     "src/rota/policies/elasticflow/asks.py",
@@ -123,7 +125,7 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     )
 
 
-WALK = library("solvers.libinner_walk", "solvers/inner_walk.c")
+WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 IN_C = [SHIM, WALK, BREEDING, CLIMB]

@@ -48,6 +48,15 @@ CLUSTER = Cluster.build(
             ],
         ),
         ("fifo", "A 4x10 B 1x10", {}, []),
+        (
+            "edf",
+            "A 1x10@20 B 1x10@30 C 1x10@40",
+            {"deadline_s": [15.0, 30.0, 60.0]},
+            [
+                "2 jobs are due no later than submitted, first job A (5s before): a deadline is a "
+                "moment of the trace, not a length."
+            ],
+        ),
     ],
 )
 def test_remarks(policy: str, jobs: str, columns: dict[str, list[float]], remarks: list[str]) -> None:
@@ -65,3 +74,20 @@ def test_a_slow_engine_is_named(
     monkeypatch.setattr("rota.api.remarks.is_compiled", lambda: compiled)
     remarks = rota.simulate(trace_of("A 1x10"), cluster="1x1", policies=["fifo"]).remarks
     assert any("interpreted; compiled it takes about half" in remark for remark in remarks) is says
+
+
+@pytest.mark.parametrize(
+    ("policy", "comes_s", "says"),
+    [
+        ("elasticflow", 10.0, True),
+        ("elasticflow:min_run_s=60", 10.0, False),
+        ("elasticflow", 100.0, False),
+        ("edf", 10.0, False),
+    ],
+)
+def test_stops_that_a_live_cluster_refuses(policy: str, comes_s: float, says: bool) -> None:
+    """A is due late and has all GPUs when B comes, which is due at once."""
+    jobs = trace_of(f"A 4x200 B 4x50@{comes_s:g}", deadline_s=[5000.0, comes_s + 200.0])
+    remarks = rota.simulate(jobs, cluster="1x4", policies=policy).remarks
+    early = f"{policy} stopped, moved or resized jobs 1 time in their first 1m, which a live cluster does not"
+    assert any(remark.startswith(early) for remark in remarks) is says

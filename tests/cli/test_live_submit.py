@@ -130,7 +130,7 @@ def test_a_deadline_that_is_looked_at_later(desk: Canned, monkeypatch: pytest.Mo
     desk.replies["GET /v1/jobs/17/why"] = Why(job="17", state="PENDING", reasons=[slots])
     done = rota("submit", "--deadline", "+2h", "--", "a")
     assert done.out.splitlines()[1] == (
-        "its deadline has not been looked at yet; "
+        "its deadline is not promised so far; "
         "GPUs are given out when the next inner slot begins (rota show 17)"
     )
 

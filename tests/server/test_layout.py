@@ -184,18 +184,23 @@ def set_again(s: AskedSite, policy: str) -> PolicyView:
         ("elasticflow", 60.0, True),
         ("elasticflow:min_run_s=60", 60.0, False),
         ("elasticflow", 0.0, False),
+        ("partition:policy=elasticflow", 60.0, True),
+        ("prerun:policy=elasticflow[min_run_s=60]", 60.0, False),
         ("tiresias", 60.0, False),
     ],
 )
 def test_who_sets_a_policy_hears_of_plans_that_stop_jobs_too_early(
     policy: str, runs_s: float, warns: bool
 ) -> None:
+    """And whoever looks at the one in force, as `rota up` does."""
     said = PolicyView(policy=policy, since_s=0.0, by="root")
-    answers = SimpleNamespace(try_policy=lambda policy: None, new_policy=lambda policy: said)
+    answers = SimpleNamespace(
+        try_policy=lambda policy: None, new_policy=lambda policy: said.model_copy(), policy=said.model_copy
+    )
     commands = SimpleNamespace(give=lambda *given: {})
     policies = Policies(commands, answers, list, runs_s)  # type: ignore[arg-type]
-    warnings = policies.set_policy(ADMIN, policy).warnings
-    assert ["min_run_s=60 makes it reckon with that" in one for one in warnings] == [True] * warns
+    for view in (policies.set_policy(ADMIN, policy), policies.policy()):
+        assert ["min_run_s=60 of elasticflow makes" in one for one in view.warnings] == [True] * warns
 
 
 def test_a_rack_that_is_not_whole_is_told_with_its_nodes(tmp_path: Path) -> None:

@@ -134,6 +134,22 @@ def test_what_is_odd_about_it(read_text: Any) -> None:
     assert trace.odd[0].examples == ("row 3 (job 10.batch)",)
 
 
+def test_moments_that_make_no_sense_leave_the_job_out(read_text: Any) -> None:
+    """A database that was repaired after a crash has such rows: nobody edits a million others for them."""
+    stamps = "2024-03-01T09:00:00|2024-03-01T09:10:00|2024-03-01T"
+    trace = read_text(
+        "JobID|Submit|Start|End|State|AllocTRES\n"
+        f"1|{stamps}10:00:00|COMPLETED|gres/gpu=1\n"
+        f"2|{stamps}09:05:00|COMPLETED|gres/gpu=1\n"
+        "3|Unknown|Unknown|Unknown|PENDING|\n"
+    )
+    assert list(trace.jobs.ids) == ["1"]
+    assert {odd.what: (odd.count, odd.done) for odd in trace.odd} == {
+        "no submission recorded": (1, "dropped: nobody can say when it came"),
+        "ended before it started": (1, "dropped: how long it ran is not known"),
+    }
+
+
 # Timelimit  seconds
 @pytest.mark.parametrize(
     ("limit", "seconds"),

@@ -267,7 +267,7 @@ CASES = [
         "sacct",
         "T10:05:00",
         "T08:05:00",
-        "row 2, column 'End': '2024-03-01T08:05:00' is before Start; expected a later",
+        "no job is left: ended before it started (1); expected",
     ),
     (
         "sacct",

@@ -21,6 +21,7 @@ from rota.advice.part import MOST_JOBS, part_of
 from rota.advice.power import parse_power
 from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watch
 from rota.advice.verdict import judge
+from rota.api.asked import trace_as_asked
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
 from rota.api.setting import parse_knowledge
 from rota.errors import InputError
@@ -29,10 +30,7 @@ from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.model.units import parse_duration
 from rota.scheduler.policy import parse_policy
-from rota.traces import read
 from rota.traces.capacity import cluster_from
-from rota.traces.deadlines import parse_deadlines, with_deadlines
-from rota.traces.elastic import make_elastic, parse_sizes
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 
@@ -122,7 +120,7 @@ def advise(
     Raises InputError for anything that is not as expected.
     """
     weights = parse_goals(goal)
-    whole = _as_asked(trace, format, elastic, deadlines)
+    whole = trace_as_asked(trace, format, elastic=elastic, deadlines=deadlines)
     part = part_of(whole, window, most_jobs)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(str(fspath(cluster)), whole)
     want = wanted(weights, part.trace, None if power is None else parse_power(power, where))
@@ -162,18 +160,6 @@ def advise(
         trials=trials,
         verdict=judge(trials, want, sources[DURATION]),
     )
-
-
-def _as_asked(
-    trace: str | PathLike[str] | Trace, format: str | None, elastic: str | None, deadlines: str | None
-) -> Trace:
-    """The trace, with sizes and deadlines of our own where they are asked for."""
-    whole = trace if isinstance(trace, Trace) else read(str(fspath(trace)), format)
-    if elastic is not None:
-        whole = make_elastic(whole, parse_sizes(elastic))
-    if deadlines is not None:
-        whole = with_deadlines(whole, parse_deadlines(deadlines))
-    return whole
 
 
 def _costs_words(costs: str | Costs | None) -> str:

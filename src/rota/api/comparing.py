@@ -17,7 +17,8 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from rota.api.remarks import refused_remarks, run_remarks
+from rota.api.asked import shown, trace_as_asked
+from rota.api.remarks import due_before_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
 from rota.bounds import NAMES, PREFIX, compute, has_observed
@@ -30,10 +31,9 @@ from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
 from rota.reports.window import Window, parse_window
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
-from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
-from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
-from rota.traces.elastic import ElasticSizes, make_elastic, parse_sizes
+from rota.traces.deadlines import DrawnDeadlines
+from rota.traces.elastic import ElasticSizes
 from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import autoscale_of
@@ -134,12 +134,7 @@ def simulate(
     window = parse_window(measure) if isinstance(measure, str) else measure
     specs, bounds = _chosen(policies)
     named_baseline = _check_baseline(baseline, specs, bounds)
-    whole = trace if isinstance(trace, Trace) else read(_path(trace), format)
-    if elastic is not None:
-        whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
-    if deadlines is not None:
-        drawn = parse_deadlines(deadlines) if isinstance(deadlines, str) else deadlines
-        whole = with_deadlines(whole, drawn, seed)
+    whole = trace_as_asked(trace, format, elastic=elastic, deadlines=deadlines, seed=seed)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
     whole, elsewhere = on_cluster(whole, where)
@@ -176,15 +171,7 @@ def simulate(
     runs = [(spec, setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, _as_the_site(setting, whole)))
-    each = _seeds(seed, seeds)
-    only = len(runs) == len(each) == 1
-    tasks = [
-        Task(
-            spec if only else _copy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one))
-        )
-        for spec, of in runs
-        for one in each
-    ]
+    tasks = _tasks(runs, _seeds(seed, seeds), faults, history, where)
     records = run_all(
         tasks, history, where, workers=_check_workers(workers), progress=_named(progress, tasks, len(whole))
     )
@@ -200,6 +187,7 @@ def simulate(
         site_policy=str(own) if shows_observed else None,
         remarks=(
             *refused_remarks(history, where),
+            *due_before_remarks(history),
             *speed_remarks(speed),
             *run_remarks(records, history, where),
             *_remarks(whole, where, shows_observed),
@@ -208,6 +196,25 @@ def simulate(
             *_costs_remark(setting.costs),
         ),
     )
+
+
+def _tasks(
+    runs: Sequence[tuple[PolicySpec | Policy, Setting]],
+    seeds: Sequence[int],
+    faults: str | Sequence[Fault],
+    trace: Trace,
+    cluster: Cluster,
+) -> list[Task]:
+    """Every policy with every seed; faults that are drawn are drawn anew for each."""
+    is_only = len(runs) == len(seeds) == 1
+    return [
+        Task(
+            policy if is_only else _copy(policy),
+            replace(setting, seed=seed, faults=_faults(faults, trace, cluster, seed)),
+        )
+        for policy, setting in runs
+        for seed in seeds
+    ]
 
 
 def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
@@ -222,18 +229,12 @@ def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
         ) from None
 
 
-def _path(trace: object) -> str:
-    if not isinstance(trace, str | PathLike):
-        raise InputError.at(f"{_shown(trace)} is no trace", field="trace", expected="a file, or a Trace")
-    return str(fspath(trace))
-
-
 def _cluster(given: object, trace: Trace) -> Cluster:
     if isinstance(given, Cluster):
         return given
     if not isinstance(given, str | PathLike):
         expected = "a text such as '8x8:V100' (nodes x GPUs) or 'auto', a YAML file, or a Cluster"
-        raise InputError.at(f"{_shown(given)} is no cluster", field="cluster", expected=expected)
+        raise InputError.at(f"{shown(given)} is no cluster", field="cluster", expected=expected)
     return cluster_from(str(fspath(given)), trace)
 
 
@@ -244,13 +245,7 @@ def _check_policy(policy: object) -> None:
         )
     if not isinstance(policy, str | PolicySpec) and not hasattr(policy, "decide"):
         expected = "names such as 'tiresias' (`rota systems` lists them), or instances of policies"
-        raise InputError.at(f"{_shown(policy)} is no policy", field="policies", expected=expected)
-
-
-def _shown(value: object) -> str:
-    """`value` as a message can name it, however large it is."""
-    text = repr(value)
-    return text if len(text) <= 40 and "\n" not in text else f"an object of type {type(value).__name__}"
+        raise InputError.at(f"{shown(policy)} is no policy", field="policies", expected=expected)
 
 
 def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:

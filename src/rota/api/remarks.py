@@ -11,8 +11,11 @@ from rota.model.cluster import Cluster
 from rota.model.feasible import feasible_rows, need_of, never_fits
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.model.units import plural
+from rota.model.units import format_duration, plural
 from rota.reports.occupancy import available_gpu_s, cluster_gpus, paid_nodes, whole_run
+from rota.scheduler.early_plans import plans_too_early
+from rota.scheduler.guard.live_rules import MinimumRun
+from rota.scheduler.world import How
 from rota.table.compiled import is_compiled
 
 MOST_KINDS = 3
@@ -33,10 +36,24 @@ def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
         yield f"Refused, since this cluster could never run it: job {trace.jobs.ids[kind[0]]}: {why}{more}."
 
 
+def due_before_remarks(trace: Trace) -> Iterator[str]:
+    """Jobs that are due before they come: mostly deadlines that were meant to be counted from there."""
+    jobs = trace.jobs
+    late = np.flatnonzero(jobs.deadline_s <= jobs.submit_s)
+    if len(late):
+        row, verb = int(late[0]), "is" if len(late) == 1 else "are"
+        before = format_duration(jobs.submit_s.item(row) - jobs.deadline_s.item(row))
+        yield (
+            f"{plural(len(late), 'job')} {verb} due no later than submitted, first job {jobs.ids[row]} "
+            f"({before} before): a deadline is a moment of the trace, not a length."
+        )
+
+
 def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
     """What the runs of `trace` on `cluster` leave to say."""
     yield from policy_refusal_remarks(records, trace, cluster)
     yield from stuck_remarks(records)
+    yield from early_stops_remarks(records)
     yield from nodes_remarks(records)
     yield from slow_engine_remarks(records)
 
@@ -68,6 +85,22 @@ def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
             f"{record.policy}: {plural(stuck.height, 'job')} {verb} left for ever, first job "
             f"{first['job_id']}{': ' if first['why'] else ''}{first['why'] or ''}."
         )
+
+
+def early_stops_remarks(records: Sequence[Record]) -> Iterator[str]:
+    """Which policies promise deadlines on the strength of stops that a live cluster refuses, and did so."""
+    runs_s = MinimumRun().min_run_s
+    for record in records:
+        if not record.ranked or not plans_too_early(record.policy, runs_s):
+            continue
+        is_stop = pl.col("end").is_in([str(how) for how in (How.PREEMPTED, How.MIGRATED, How.RESIZED)])
+        stops = record.intervals.filter(is_stop & (pl.col("end_s") - pl.col("start_s") < runs_s)).height
+        if stops:
+            yield (
+                f"{record.policy} stopped, moved or resized jobs {plural(stops, 'time')} in their first "
+                f"{format_duration(runs_s)}, which a live cluster does not (min_run): promises that are kept "
+                f"here may break there; min_run_s={runs_s:g} of elasticflow plans without."
+            )
 
 
 def nodes_remarks(records: Sequence[Record]) -> Iterator[str]:

@@ -205,6 +205,8 @@ def _ensure_agent(where: Path, devices: str, node: str, checkpoints: str, memory
 def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> None:
     with connect() as client:
         said = client.call("GET", "/v1/status")
+        for warning in client.call("GET", "/v1/policy").get("warnings", ()):
+            typer.echo(f"rota: {warning}", err=True)
     if policy and _is_other(policy, said["policy"]):
         stays = f"policy {said['policy']} stays, as `rota policy set` or the first start left it"
         typer.echo(f"rota: {stays}; `rota policy set {policy}` changes it", err=True)

@@ -171,6 +171,19 @@ class Snapshot:
         """As `jobs.rate`, for single rows in hot paths."""
         return self._state.progress.rate_of(row)
 
+    def work_done(self, row: int) -> float:
+        """As `jobs.work_done`, likewise."""
+        return self._state.progress.done(row, self._state.now)
+
+    def ran_s(self, row: int) -> float:
+        """As `jobs.ran_s`, likewise."""
+        return self._state.ran_s(row)
+
+    def worked_s(self, row: int) -> float:
+        """As `jobs.worked_s`, likewise."""
+        worked: float = self._state.progress.worked.item(row)
+        return worked
+
     def scratch(self) -> Occupancy:
         """A copy of the occupancy that the policy may change; valid as long as the snapshot."""
         return self.occupancy.scratch()

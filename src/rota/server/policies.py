@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rota.errors import InputError
 from rota.knowledge.registry import Where, kinds
 from rota.model.tenants import Between
-from rota.model.units import format_duration
-from rota.scheduler.policy import parse_policy
+from rota.scheduler.early_plans import plans_too_early
 from rota.server.answers import Answers
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
@@ -30,7 +28,9 @@ class Policies:
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
-        return self._answers.policy()
+        view = self._answers.policy()
+        view.warnings = [*view.warnings, *plans_too_early(view.policy, self._min_run_s)]
+        return view
 
     def decisions(self, limit: int) -> list[DecisionView]:
         """How long the newest decisions took, and what came of them."""
@@ -42,7 +42,7 @@ class Policies:
         self._commands.give(who, "policy", {"policy": policy}, "policy")
         new = self._answers.new_policy(policy)
         cells = self._promised() if between(policy) == Between.CELLS.value else []
-        new.warnings = [*new.warnings, *cells, *_plans_too_early(policy, self._min_run_s)]
+        new.warnings = [*new.warnings, *cells, *plans_too_early(policy, self._min_run_s)]
         return new
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
@@ -60,18 +60,3 @@ class Policies:
         """Refuse one that nobody knows, or that fails at the present moment."""
         check_policy(policy, kinds(Where.LIVE))
         self._answers.try_policy(policy)
-
-
-def _plans_too_early(policy: str, min_run_s: float) -> list[str]:
-    """That a policy plans to stop jobs before the cluster lets it; nothing if it does not."""
-    try:
-        parameters = getattr(parse_policy(policy).make(), "parameters", None)
-    except InputError:  # one that only the policy's process can load
-        return []
-    if getattr(parameters, "min_run_s", min_run_s) >= min_run_s:
-        return []
-    runs = format_duration(min_run_s).replace(" ", "")
-    return [
-        f"plans of {policy} may count on GPUs of jobs that have run for less than {runs} (min_run), which "
-        f"keep them until then: min_run_s={min_run_s:g} makes it reckon with that"
-    ]

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
-from rota.solvers.interior import inner_optimum
+from rota.solvers.interior import InnerSolution, inner_optimum
 from rota.solvers.interior_system import InnerProgram, SparseRows, with_column
 from rota.solvers.lp import INFINITY, LinearProgram, Solution, SolveStatus
 
@@ -41,7 +41,9 @@ ALONE = -1
 
 def alone(jobs: int) -> Ints:
     """The entries of so many jobs that share with nobody."""
-    return np.column_stack((np.arange(jobs), np.full(jobs, ALONE)))
+    members = np.full((jobs, 2), ALONE)
+    members[:, 0] = np.arange(jobs)
+    return members
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class Division:
 def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
     """The division among jobs that share with nobody; `rates` is [job, type]."""
     jobs = len(gpus)
-    both = np.stack((rates, np.zeros_like(rates)), axis=1)
+    both = np.zeros((jobs, 2, rates.shape[1]))
+    both[:, 0] = rates
     return Division(alone(jobs), gpus, both, capacity, np.ones(jobs))
 
 
@@ -247,32 +250,122 @@ def _add_rows(made: LinearProgram, rows: SparseRows, low: Floats, high: Floats) 
 
 
 def _inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
-    """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides.
+    """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides."""
+    return (_pairs_inside if division.has_pairs else _alone_inside)(division, objective, demands)
 
-    Jobs that are alike end alike, so each kind stands in the program once.
-    """
-    if division.has_pairs:
-        return _solved_inside(division, objective, demands, None)[0]
-    features = [division.gpus[:, None], division.rates[:, 0], objective.costs.reshape(len(division.gpus), -1)]
+
+def _pairs_inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
+    parts, limits = [division.held, division.time], [division.capacity, division.counts]
     if demands is not None:
-        mine = np.full((len(division.counts), 2), np.nan)
-        jobs = slice(None) if demands.jobs is None else demands.jobs
-        mine[jobs, 0] = demands.least
-        if demands.slope is not None:
-            mine[jobs, 1] = demands.slope
-        features += [mine, demands.gains[:, 0]]
-    kinds, first = kinds_of(np.concatenate(features, axis=1))
-    if len(first) == len(kinds):
-        return _solved_inside(division, objective, demands, None)[0]
-    answer, is_t = _solved_inside(*_one_of_each(division, objective, demands, kinds, first))
-    if answer.status is not SolveStatus.OPTIMAL:
-        return answer
-    types = len(division.capacity)
-    x = answer.columns[: len(first) * types].reshape(-1, types)[kinds].ravel()
-    slack, prices = (None if of is None else of[kinds] for of in (answer.slack, answer.prices))
-    return Answer(
-        answer.status, answer.value, np.append(x, answer.columns[-1:] if is_t else []), slack, prices
+        parts.append(division.by_job(-demands.gains, demands.jobs))
+        limits.append(-demands.least)
+    starts = np.cumsum([0] + [len(part.columns) for part in parts])
+    rows = SparseRows(
+        np.concatenate([[0], *(part.starts[1:] + at for part, at in zip(parts, starts, strict=False))]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.values for part in parts]),
     )
+    free = _free(len(division.capacity) + len(division.counts), demands)
+    program = InnerProgram(objective.costs, rows, np.concatenate(limits), free, objective.of_t)
+    return _answer(inner_optimum(program), len(division.capacity) + len(division.counts), demands)
+
+
+def _alone_inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
+    """The same where nobody shares: jobs that are alike end alike, so each kind stands in it once."""
+    jobs, types = len(division.counts), len(division.capacity)
+    kinds, first = kinds_of(_features(division, objective, demands))
+    limits = [division.capacity, division.counts[first]]
+    if demands is not None:
+        demands = _of_kinds(demands, first)
+        limits.append(-demands.least)
+    copies = of_rows = None
+    if len(first) < jobs:
+        copies = np.bincount(kinds).astype(np.float64)
+        of_rows = [np.ones(types), copies]
+        if demands is not None:
+            of_rows.append(copies if demands.jobs is None else copies[demands.jobs])
+    program = InnerProgram(
+        objective.costs.reshape(jobs, types)[first].ravel(),
+        _rows_alone(division.gpus[first], types, demands),
+        np.concatenate(limits),
+        _free(types + len(first), demands),
+        objective.of_t,
+        None if copies is None else copies.repeat(types),
+        None if of_rows is None else np.concatenate(of_rows),
+    )
+    answer = _answer(inner_optimum(program), types + len(first), demands)
+    if len(first) == jobs or answer.status is not SolveStatus.OPTIMAL:
+        return answer
+    width = len(first) * types
+    x = answer.columns[:width].reshape(-1, types)[kinds].ravel()
+    slack, prices = (None if of is None else of[kinds] for of in (answer.slack, answer.prices))
+    return Answer(answer.status, answer.value, np.concatenate((x, answer.columns[width:])), slack, prices)
+
+
+def _features(division: Division, objective: Objective, demands: DemandRows | None) -> Floats:
+    """Whatever the program says of each job, [job, feature]."""
+    jobs, types = len(division.counts), len(division.capacity)
+    features = np.full((jobs, 4 + 3 * types), np.nan)
+    features[:, 0], features[:, 1] = division.gpus, division.counts
+    features[:, 4 : 4 + types] = division.rates[:, 0]
+    features[:, 4 + types : 4 + 2 * types] = objective.costs.reshape(jobs, types)
+    if demands is not None:
+        about = slice(None) if demands.jobs is None else demands.jobs
+        features[about, 2] = demands.least
+        if demands.slope is not None:
+            features[about, 3] = demands.slope
+        features[:, 4 + 2 * types :] = demands.gains[:, 0]
+    return features
+
+
+def _of_kinds(demands: DemandRows, first: Ints) -> DemandRows:
+    """The demands of the first job of each kind."""
+    gains, least, slope, jobs = demands
+    if jobs is None:
+        return DemandRows(gains[first], least[first], None if slope is None else slope[first])
+    place = np.flatnonzero(np.isin(first, jobs))
+    at = np.searchsorted(jobs, first[place])
+    return DemandRows(gains[first[place]], least[at], None if slope is None else slope[at], place)
+
+
+def _rows_alone(gpus: Floats, types: int, demands: DemandRows | None) -> SparseRows:
+    """The rows of jobs that share with nobody: GPUs in use of each type, time of each job, demands."""
+    jobs = len(gpus)
+    values = [np.tile(gpus, types), np.ones(jobs * types)]
+    places = None if demands is None else demands.jobs
+    if demands is not None:
+        values.append(-demands.gains[:, 0].ravel())
+    starts, columns = _places_alone(jobs, types, demands is not None and places is None)
+    if places is not None:
+        more = np.arange(1, len(places) + 1) * types + starts[-1]
+        starts = np.concatenate((starts, more))
+        columns = np.concatenate((columns, (places[:, None] * types + np.arange(types)).ravel()))
+    return SparseRows(starts, columns, np.concatenate(values))
+
+
+@lru_cache(maxsize=256)
+def _places_alone(jobs: int, types: int, twice: bool) -> tuple[Ints, Ints]:
+    """Where those rows start and their columns; jobs by themselves once, or `twice`."""
+    every = np.arange(jobs * types)
+    times = 2 if twice else 1
+    starts = np.arange(types + 1) * jobs, jobs * types + np.arange(1, times * jobs + 1) * types
+    columns = np.concatenate((every.reshape(jobs, types).T.ravel(), *[every] * times))
+    return np.concatenate(starts), columns
+
+
+def _free(before: int, demands: DemandRows | None) -> Floats | None:
+    """The column t, which is 0 in the first rows; None if no demand has a slope."""
+    if demands is None or demands.slope is None:
+        return None
+    return np.concatenate((np.zeros(before), demands.slope))
+
+
+def _answer(solution: InnerSolution, before: int, demands: DemandRows | None) -> Answer:
+    """With what is said of the demands, which stand after `before` other rows, if they are those of all."""
+    slack = prices = None
+    if demands is not None and demands.jobs is None and solution.status is SolveStatus.OPTIMAL:
+        slack, prices = solution.slack[before:], solution.prices[before:]
+    return Answer(solution.status, solution.value, solution.columns, slack, prices)
 
 
 def kinds_of(features: Floats) -> tuple[Ints, Ints]:
@@ -280,70 +373,10 @@ def kinds_of(features: Floats) -> tuple[Ints, Ints]:
     rows = np.ascontiguousarray(features)
     number: dict[bytes, int] = {}
     width = rows.shape[1] * rows.itemsize
-    data = rows.tobytes()
-    kinds = np.array(
-        [number.setdefault(data[at : at + width], len(number)) for at in range(0, len(data), width)],
-        dtype=np.int64,
-    )
-    first = np.full(len(number), len(kinds))
-    np.minimum.at(first, kinds, np.arange(len(kinds)))
-    return kinds, first
-
-
-def _one_of_each(
-    division: Division, objective: Objective, demands: DemandRows | None, kinds: Ints, first: Ints
-) -> tuple[Division, Objective, DemandRows | None, Floats]:
-    """The program with one job of each kind, and how many there are of it."""
-    copies = np.bincount(kinds).astype(np.float64)
-    small = single(division.gpus[first], division.rates[first, 0], division.capacity)
-    of_first = objective.costs.reshape(len(kinds), -1)[first].ravel()
-    if demands is not None:
-        least, slope, jobs = demands.least, demands.slope, demands.jobs
-        place = first
-        if jobs is not None:
-            has = np.isin(first, jobs)
-            place, jobs = np.searchsorted(jobs, first[has]), np.flatnonzero(has)
-        demands = DemandRows(
-            demands.gains[first], least[place], None if slope is None else slope[place], jobs
-        )
-    return small, Objective(of_first, objective.of_t), demands, copies
-
-
-def _solved_inside(
-    division: Division, objective: Objective, demands: DemandRows | None, copies: Floats | None
-) -> tuple[Answer, bool]:
-    """Where the method ends, and whether there is a t; `copies` says how many jobs each stands for."""
-    parts, limits = [division.held, division.time], [division.capacity, division.counts]
-    jobs = np.arange(len(division.counts))
-    free = None
-    of_rows = None if copies is None else [np.ones(len(division.capacity)), copies]
-    if demands is not None:
-        parts.append(division.by_job(-demands.gains, demands.jobs))
-        limits.append(-demands.least)
-        jobs = jobs if demands.jobs is None else demands.jobs
-        if demands.slope is not None:
-            free = np.concatenate((np.zeros(len(division.capacity) + len(division.counts)), demands.slope))
-        if of_rows is not None and copies is not None:
-            of_rows.append(copies[jobs])
-    starts = np.cumsum([0] + [len(part.columns) for part in parts])
-    rows = SparseRows(
-        np.concatenate([[0], *(part.starts[1:] + at for part, at in zip(parts, starts, strict=False))]),
-        np.concatenate([part.columns for part in parts]),
-        np.concatenate([part.values for part in parts]),
-    )
-    solution = inner_optimum(
-        InnerProgram(
-            objective.costs,
-            rows,
-            np.concatenate(limits),
-            free,
-            objective.of_t,
-            None if copies is None else np.repeat(copies, len(division.capacity)),
-            None if of_rows is None else np.concatenate(of_rows),
-        )
-    )
-    answer = Answer(solution.status, solution.value, solution.columns)
-    if demands is not None and demands.jobs is None and solution.status is SolveStatus.OPTIMAL:
-        first = len(division.capacity) + len(division.counts)
-        answer = answer._replace(slack=solution.slack[first:], prices=solution.prices[first:])
-    return answer, free is not None
+    data, kinds, first = rows.tobytes(), list[int](), list[int]()
+    for job in range(len(rows)):
+        kind = number.setdefault(data[job * width : (job + 1) * width], len(number))
+        if kind == len(first):
+            first.append(job)
+        kinds.append(kind)
+    return np.array(kinds, dtype=np.int64), np.array(first, dtype=np.int64)

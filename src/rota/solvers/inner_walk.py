@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Floats
 from rota.solvers import native
 from rota.solvers.interior_system import InnerProgram, SparseRows
 
@@ -81,53 +82,43 @@ def can_walk(rows: SparseRows, most: int = MOST_ENTRIES) -> bool:
 
 def walked(program: WholeProgram) -> Walked:
     """Where the walk of a program that `can_walk` ends."""
-    library = native.library(SOURCE)
-    assert library is not None
-    n, m = len(program.costs), len(program.rows.starts) - 1
-    columns, slack, prices = np.zeros(n + (program.free is not None)), np.zeros(m), np.zeros(m)
-    miss = ctypes.c_double(math.inf)
-    kept = [  # until the call is over
-        np.ascontiguousarray(program.rows.starts, dtype=np.int64),
-        np.ascontiguousarray(program.rows.columns, dtype=np.int64),
-        *map(
-            _doubles,
-            (
-                program.rows.values,
-                program.bounds,
-                program.costs,
-                program.limits,
-                program.free,
-                program.copies,
-            ),
-        ),
-    ]
-    starts, of, values, bounds, costs, limits, free, copies = map(_address, kept)
-    ended = library.inner_walk(
-        ctypes.c_int64(n),
-        ctypes.c_int64(m),
-        ctypes.c_int64(program.cones),
+    walk = _function()
+    n, m, is_free = len(program.costs), len(program.rows.starts) - 1, program.free is not None
+    numbers = [program.rows.values, program.bounds, program.costs, program.limits]
+    numbers += [part for part in (program.free, program.copies) if part is not None]
+    # One piece of memory for all that goes in, and one for what comes out: an address takes a microsecond.
+    given = np.concatenate(numbers, dtype=np.float64)
+    whole_numbers = np.concatenate((program.rows.starts, program.rows.columns), dtype=np.int64)
+    out, miss = np.zeros(n + is_free + 2 * m), ctypes.c_double(math.inf)
+    ends = (given.ctypes.data + 8 * np.cumsum([0] + [len(part) for part in numbers])).tolist()
+    starts, into = whole_numbers.ctypes.data, out.ctypes.data
+    ended = walk(
+        n,
+        m,
+        program.cones,
         starts,
-        of,
-        values,
-        bounds,
-        costs,
-        limits,
-        free,
-        ctypes.c_double(program.of_free),
-        copies,
-        _address(columns),
-        _address(slack),
-        _address(prices),
+        starts + 8 * (m + 1),
+        *ends[:4],
+        ends[4] if is_free else None,
+        program.of_free,
+        None if program.copies is None else ends[4 + is_free],
+        into,
+        into + 8 * (n + is_free),
+        into + 8 * (n + is_free + m),
         ctypes.byref(miss),
     )
     if ended > NEAREST:
         raise MemoryError(f"a program with {m} rows and {n} columns found no memory")
-    return Walked(ended, miss.value, columns, slack, prices)
+    end = n + is_free
+    return Walked(ended, miss.value, out[:end], out[end : end + m], out[end + m :])
 
 
-def _doubles(values: Floats | None) -> Floats | None:
-    return None if values is None else np.ascontiguousarray(values, dtype=np.float64)
-
-
-def _address(values: Floats | Ints | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if values is None else values.ctypes.data)
+@cache
+def _function() -> Any:
+    """`inner_walk` of the library, which is there."""
+    library = native.library(SOURCE)
+    assert library is not None
+    walk = library.inner_walk
+    number, address = ctypes.c_int64, ctypes.c_void_p
+    walk.argtypes = [*[number] * 3, *[address] * 7, ctypes.c_double, *[address] * 5]
+    return walk

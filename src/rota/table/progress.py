@@ -91,6 +91,10 @@ class Progress:
         done += self._base[rows]
         return done
 
+    def of(self, rows: Ints) -> tuple[list[float], list[float], list[float]]:
+        """Work of each of `rows` before `since`, what it does in a second from there, and that moment."""
+        return self._base[rows].tolist(), self._rate[rows].tolist(), self._since[rows].tolist()
+
     def base_of(self, row: int) -> float:
         """Work that `row` has done before `since`."""
         base: float = self._base_cells[row]

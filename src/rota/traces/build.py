@@ -52,6 +52,12 @@ class Oddities:
         self.note(what, f"dropped: {why}", rows & ~self.dropped)
         self.dropped |= rows
 
+    def check_left(self) -> None:
+        """Raise InputError, with what is odd, if all rows are left out."""
+        if self.dropped.all():
+            reasons = "; ".join(f"{rows.what} ({rows.count})" for rows in self.noted)
+            raise InputError.at(f"no job is left: {reasons}", file=self.table.file, expected="jobs that ran")
+
 
 def numbered(table: TextTable) -> list[str]:
     """Ids for a format that has none: the place in the file from 0, as most simulators number them."""
@@ -98,9 +104,7 @@ def finish(
     Oddities that any format can have (zero duration, zero GPUs, duplicates, order) are noted here.
     """
     _note_common(odd, np.asarray(jobs["submit_s"]), np.asarray(jobs["gpus"]), truth)
-    if odd.dropped.all():
-        reasons = "; ".join(f"{rows.what} ({rows.count})" for rows in odd.noted)
-        raise InputError.at(f"no job is left: {reasons}", file=odd.table.file, expected="jobs that ran")
+    odd.check_left()
     trace = Trace(
         jobs=JobTable.build(odd.ids, **jobs),
         truth=truth,

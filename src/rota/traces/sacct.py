@@ -35,7 +35,7 @@ import polars as pl
 from rota.model.columns import Array, Floats, Ints
 from rota.model.failures import NO_SIGNATURE
 from rota.model.jobs import Outcome, RecordedRun, Truth
-from rota.model.trace import Trace
+from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
@@ -112,10 +112,10 @@ def read(source: TraceSource) -> Trace:
     table, noted, usage = jobs_of(rows)
     if not (table.has("ReqTRES") or table.has("AllocTRES")):
         table.require("AllocTRES")
+    table = _of_sense(table, noted)
+    submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
-    submit_s, start_s, end_s = (table.stamps(name, blank=name != "Submit") for name in _STAMPS)
-    table.reject(end_s < start_s, "End", "{!r} is before Start", "a later time")
     attempts = SacctAttempts.of(table, submit_s, start_s, end_s, _elapsed(table, start_s, end_s))
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
@@ -143,6 +143,17 @@ def read(source: TraceSource) -> Trace:
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
         zone="local time of the site, zone not recorded",
     )
+
+
+def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
+    """`table` without the rows whose moments make no sense, as a database after a crash has some; counted."""
+    submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
+    odd = Oddities(table, table.text(table.first_of(*ID)).to_list(), repeats=True)
+    odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
+    odd.drop("ended before it started", "how long it ran is not known", end_s < start_s)
+    noted += odd.noted
+    odd.check_left()
+    return table.take(~odd.dropped)
 
 
 def _state_words(table: TextTable) -> TextTable:

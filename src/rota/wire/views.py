@@ -248,8 +248,8 @@ class PolicyView(BaseModel):
     shadow_would: list[str] = []
     """What the shadow would do at the last moment that the real one would not, as sentences."""
     warnings: list[str] = []
-    """Of a policy that was just set, as sentences: what of the waiting jobs has no effect under it, and which
-    cells of tenants it cannot give."""
+    """As sentences: that its plans stop jobs earlier than the cluster does.  Of one that was just set also
+    what of the waiting jobs has no effect under it, and which cells of tenants it cannot give."""
 
 
 class DecisionView(BaseModel):

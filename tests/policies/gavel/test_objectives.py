@@ -52,9 +52,9 @@ def asked(objective, rates, *, gpus=None, capacity=(1, 1), pairs=None, tenants=(
         seen,
         demand.capacity,
         pairs,
-        among,
         {} if own is None else own,
     )
+    problem.__dict__["entries"] = among
     for name, values in known.items():
         problem.__dict__[name] = values if name == "tenants" else np.array(values, dtype=float)
     return problem

@@ -44,7 +44,14 @@ def policy(
 
 @live
 def _policy(client: Client, as_json: bool) -> None:
-    _show(client.call("GET", "/v1/policy"), as_json)
+    answer = client.call("GET", "/v1/policy")
+    _warn(answer)
+    _show(answer, as_json)
+
+
+def _warn(answer: Any) -> None:
+    for warning in answer.get("warnings", ()):
+        warn(warning)
 
 
 @app.command("set")
@@ -61,8 +68,7 @@ def swap(client: Client, name: PolicyArgument, as_json: JsonFlag = False) -> Non
     second would.  Who swapped it and when is on record (`rota events`).  Admins only.
     """
     answer = client.call("PUT", "/v1/policy", {"policy": name})
-    for warning in answer.get("warnings", ()):
-        warn(warning)
+    _warn(answer)
     _show(answer, as_json)
 
 

@@ -95,12 +95,12 @@ def answered(client: Client, id: str, still: str = "") -> str:
         if job.state == "CANCELLED":
             return f"not by {moment(job.deadline_s)}{still}: {job.cause}"
         if time.monotonic() > until_s:
-            return f"its deadline has not been looked at yet; {_so_far(client, id)} (rota show {id})"
+            return f"its deadline is not promised so far; {_so_far(client, id)} (rota show {id})"
         time.sleep(0.05)
 
 
 def _so_far(client: Client, id: str) -> str:
-    """What keeps a job waiting until its deadline is looked at."""
+    """What becomes of a job whose deadline is not promised: not looked at yet, or refused and run without."""
     from rota.client import route
     from rota.wire.views import Why
 

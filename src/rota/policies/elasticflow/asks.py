@@ -77,7 +77,7 @@ class KnownLevels:
             self._rates = scaling.shared["rates"]
             self._known.clear()
         codes, units = scaling.by_row["curve"][rows].tolist(), scaling.by_row["unit"][rows].tolist()
-        found = []
+        levels_of_each = []
         for place, own in enumerate(counts):
             key = codes[place], units[place], own, slot_s
             levels = self._known.get(key)
@@ -85,8 +85,8 @@ class KnownLevels:
                 gpus = np.array(own, dtype=np.int64)
                 levels = SpeedLevels.of(gpus, rates_on(scaling, rows[place : place + 1], gpus) * slot_s)
                 self._known[key] = levels
-            found.append(levels)
-        return found
+            levels_of_each.append(levels)
+        return levels_of_each
 
 
 def asks_of(

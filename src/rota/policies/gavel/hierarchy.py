@@ -6,17 +6,20 @@ another one falling.  Those are frozen, their weight goes to their siblings, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rota.errors import PolicyError
-from rota.model.columns import Bools, Floats, Ints
+from rota.model.columns import Bools, Floats
 from rota.policies.gavel.parameters import Inside
 from rota.policies.gavel.problem import GavelProblem
 from rota.policies.gavel.programs import optimal, scaled
 from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best
+from rota.solvers.interior_system import SparseRows
 
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
@@ -35,32 +38,46 @@ class _Water:
     """Shares, [entry, 2, type]: work per second over that of equal time on all types."""
     gpus: Floats
     weights: Floats
-    tenants: Ints
+    tenants: Sequence[int]
     """Code of the tenant at the top."""
-    of_tenants: Floats
+    of_tenants: Sequence[float]
     """Weight of each tenant."""
     inside: Inside
 
     def slope(self, frozen: Bools) -> Floats:
         """How fast the share of each rises: its weight among those of its tenant that rise, over its GPUs."""
-        rise = np.zeros(len(frozen))
-        for code, weight in enumerate(self.of_tenants):
-            mine = np.flatnonzero((self.tenants == code) & ~frozen)
-            if not len(mine):
-                continue
+        rise, stays = [0.0] * len(frozen), frozen.tolist()
+        for jobs, weight in zip(self.by_tenant, self.of_tenants, strict=True):
+            mine = [(job, own, count) for job, own, count in jobs if not stays[job]]
             if self.inside is Inside.FIFO:
-                rise[mine[0]] = weight
+                for job, _, _ in mine[:1]:
+                    rise[job] = weight
             else:
-                total = (self.weights[mine] * self.division.counts[mine]).sum()
-                rise[mine] = weight * self.weights[mine] / total
-        return rise / self.gpus
+                total = sum(own * count for _, own, count in mine)
+                for job, own, _ in mine:
+                    rise[job] = weight * own / total
+        return np.array(rise) / self.gpus
+
+    @cached_property
+    def by_tenant(self) -> list[list[tuple[int, float, float]]]:
+        """The jobs of each tenant, each with its weight and of how many it stands."""
+        jobs: list[list[tuple[int, float, float]]] = [[] for _ in self.of_tenants]
+        weights, counts = self.weights.tolist(), self.division.counts.tolist()
+        for job, code in enumerate(self.tenants):
+            jobs[code].append((job, weights[job], counts[job]))
+        return jobs
 
     def obtained(self, columns: Floats) -> Floats:
         """Share of each with these fractions, which rounding may have left a little below what was meant."""
-        rows = self.division.by_job(self.gains)
+        rows = self.rows
         values = rows.values * columns[rows.columns]
         total: Floats = np.add.reduceat(values, rows.starts[:-1]) / self.division.counts
         return total
+
+    @cached_property
+    def rows(self) -> SparseRows:
+        """The shares, [job, fraction]."""
+        return self.division.by_job(self.gains)
 
     def least(self, shares: Floats) -> Floats:
         """What the rows of the program must reach so that nobody falls below its share."""
@@ -105,15 +122,17 @@ def hierarchy(problem: GavelProblem) -> Shares:
 
 
 def _water(problem: GavelProblem) -> _Water:
-    names = list(dict.fromkeys(problem.tenants))
+    codes: dict[str, int] = {}
+    of_job = [codes.setdefault(name, len(codes)) for name in problem.tenants]
+    if problem.pairs is not None:
+        of_job = np.rint(problem.mean(np.array(of_job, dtype=np.float64))).astype(np.int64).tolist()
     tenants = problem.snapshot.cluster.tenants
-    of_job = np.array([names.index(name) for name in problem.tenants], dtype=np.float64)
     return _Water(
         problem.division,
         scaled(problem.division, 1.0 / problem.mean(problem.equal_share)),
         problem.mean(problem.gpus),
         problem.mean(problem.weights),
-        np.rint(problem.mean(of_job)).astype(np.int64),
-        np.array([tenants.get(name).weight for name in names]),
+        of_job,
+        [tenants.get(name).weight for name in codes],
         problem.parameters.inside,
     )

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from rota.model.columns import Floats
-from rota.policies.gavel.entries import kept
 from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 from rota.scheduler.stages.round_demand import PairRates
@@ -41,7 +40,7 @@ def beside_the_first(problem: GavelProblem, fractions: Floats) -> Shares:
         worth = [worth_of(problem, host, job)[kind[host]] for host in alike]
         if not worth or max(worth) <= WORTHWHILE:
             break
-        host = alike[int(np.argmax(worth))]
+        host = alike[worth.index(max(worth))]
         hosts.remove(host)
         pairs[min(host, job), max(host, job)] = int(kind[host])
     fractions = fractions.copy()
@@ -71,7 +70,7 @@ def at_random(problem: GavelProblem) -> Shares:
     own[sorted(paired)] = 0.0
     of_pairs = equal_time([pair[0] for pair in pairs]).reshape(-1, own.shape[1])
     for place, pair in enumerate(pairs):
-        of_pairs[place, worth_of(problem, *pair) == 0.0] = 0.0
+        of_pairs[place] *= np.array(worth_of(problem, *pair)) != 0.0
     return _with_pairs(own, pairs, of_pairs)
 
 
@@ -84,7 +83,7 @@ def _drawn_pairs(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
     pairs = [
         (place_of[a], place_of[b])
         for a, b in problem.own.get("pairs", [])
-        if a in place_of and b in place_of and worth_of(problem, place_of[a], place_of[b]).max() >= 1.0
+        if a in place_of and b in place_of and max(worth_of(problem, place_of[a], place_of[b])) >= 1.0
     ]
     taken = {place for pair in pairs for place in pair}
     free = [place for place in range(len(problem.rows)) if place not in taken]
@@ -94,7 +93,7 @@ def _drawn_pairs(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
         one = free.pop()
         for mate in free:
             alike = problem.gpus[mate] == problem.gpus[one]
-            if alike and worth_of(problem, one, mate).max() >= 1.0:
+            if alike and max(worth_of(problem, one, mate)) >= 1.0:
                 free.remove(mate)
                 pairs.append((min(one, mate), max(one, mate)))
                 break
@@ -134,7 +133,7 @@ def _pairs_of_the_authors(problem: GavelProblem, *, crowded: bool) -> list[Pair]
 
 def _is_kept_by_the_authors(problem: GavelProblem, one: int, other: int) -> bool:
     worth = worth_of(problem, one, other)
-    return bool((worth > 0.0).all() and worth.sum() >= 1.0)
+    return min(worth) > 0.0 and sum(worth) >= 1.0
 
 
 @contextmanager
@@ -149,14 +148,16 @@ def generator_of(problem: GavelProblem) -> Iterator[random.Random]:
     problem.own["drawn"] = np.array(drawing.getstate()[1], dtype=np.int64)
 
 
-def worth_of(problem: GavelProblem, one: int, other: int) -> Floats:
+def worth_of(problem: GavelProblem, one: int, other: int) -> list[float]:
     """What two jobs keep of their rates together, [type]; 0 where they cannot run together."""
     pairs: PairRates | None = problem.pairs
     assert pairs is not None  # a policy that asks for pairs is told of them
-    classes = pairs.classes[problem.rows[[one, other]]]
-    rates = pairs.both(classes[:1], classes[1:])
-    worth: Floats = kept(rates, problem.rates[[one, other]][None])[0]
-    return worth
+    beside = zip(*pairs.beside(problem.rows.item(one), problem.rows.item(other)), strict=True)
+    alone_rates = zip(problem.rates[one].tolist(), problem.rates[other].tolist(), strict=True)
+    return [
+        a / own_a + b / own_b if a > 0.0 and b > 0.0 and own_a > 0.0 and own_b > 0.0 else 0.0
+        for (a, b), (own_a, own_b) in zip(beside, alone_rates, strict=True)
+    ]
 
 
 def _with_pairs(own: Floats, pairs: list[Pair], of_pairs: Floats) -> Shares:

@@ -11,13 +11,13 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats, Ints
-from rota.policies.gavel.entries import Entries
-from rota.policies.gavel.parameters import GavelMode, GavelParameters
+from rota.policies.gavel.entries import Entries, entries
+from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.finish_time import equal_parts
 from rota.scheduler.stages.round_books import Shares
-from rota.scheduler.stages.round_demand import PairRates
+from rota.scheduler.stages.round_demand import PairRates, RoundDemand
 from rota.solvers.division import Division, alone
 
 _LEAST_WEIGHT = 1e-7
@@ -39,14 +39,29 @@ class GavelProblem:
     capacity: Floats
     pairs: PairRates | None
     """What jobs do beside each other; None if nobody shares."""
-    entries: Entries
-    """The same jobs as a division of time, with the rates that the objective sees."""
     own: Memory
     """What the objective remembers from one computation to the next; it writes here."""
 
     @property
     def is_artifact(self) -> bool:
         return self.parameters.mode is GavelMode.ARTIFACT
+
+    @cached_property
+    def entries(self) -> Entries:
+        """The same jobs as a division of time, with the rates that the objective sees."""
+        demand = RoundDemand(self.rows, self.gpus, self.rates, self.capacity, self.pairs)
+        apart_by = np.zeros((0, 0)) if self.pairs is None else self._apart_by()
+        return entries(demand, self.seen, apart_by, all_pairs=self.is_artifact)
+
+    def _apart_by(self) -> Floats:
+        """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
+        jobs = self.snapshot.jobs
+        columns = [jobs.weight[self.rows]]
+        if self.parameters.objective is GavelObjective.HIERARCHY:
+            columns.append(jobs.tenant[self.rows])
+            if self.parameters.inside is Inside.FIFO:
+                columns.append(self.rows)
+        return np.column_stack(columns)
 
     @property
     def division(self) -> Division:
@@ -112,8 +127,12 @@ class GavelProblem:
     @cached_property
     def tenants(self) -> list[str]:
         """The tenant at the top of each job's path."""
-        table = self.snapshot.jobs.table
-        return [table.name_of("tenant", row).partition("/")[0] for row in self.rows.tolist()]
+        table, top = self.snapshot.jobs.table, dict[int, str]()
+        codes: list[int] = table.tenant[self.rows].tolist()
+        for row, code in zip(self.rows.tolist(), codes, strict=True):
+            if code not in top:
+                top[code] = table.name_of("tenant", row).partition("/")[0]
+        return [top[code] for code in codes]
 
     @cached_property
     def equal_share(self) -> Floats:
@@ -128,6 +147,8 @@ class GavelProblem:
 
     def by_class(self, values: Floats) -> Floats:
         """Sum of `values` over the jobs that each job of the division stands for."""
+        if self.pairs is None:  # each stands for itself
+            return values
         total: Floats = np.bincount(
             self.entries.classes, weights=values, minlength=len(self.division.counts)
         ).astype(np.float64)
@@ -135,7 +156,7 @@ class GavelProblem:
 
     def mean(self, values: Floats) -> Floats:
         """Mean of `values` over the jobs that each job of the division stands for."""
-        return self.by_class(values) / self.division.counts
+        return values if self.pairs is None else self.by_class(values) / self.division.counts
 
     def by_job(self, fractions: Floats) -> Shares:
         """The fractions of a division without pairs, [job, type], as shares."""

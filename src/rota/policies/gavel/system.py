@@ -39,13 +39,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
-from rota.model.columns import Floats
 from rota.model.tenants import Between
 from rota.policies.gavel.allox import allox
-from rota.policies.gavel.entries import entries
 from rota.policies.gavel.hierarchy import hierarchy
 from rota.policies.gavel.packing import at_random
-from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside
+from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters
 from rota.policies.gavel.problem import GavelProblem, Objective, seen_rates
 from rota.policies.gavel.programs import cost, finish_time, makespan, max_min, throughput
 from rota.policies.gavel.walks import fifo, isolated, proportional, shortest
@@ -108,30 +106,15 @@ class Gavel:
     def _fractions(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> Shares:
         """The objective's answer for the jobs that can run at all; the others get nothing."""
         able = np.flatnonzero(demand.rates.any(axis=1))
+        if len(able) == len(demand.rows):
+            return self.objective(self._problem(snapshot, demand, own))
         every = Shares(alone(len(demand.rows)), np.zeros_like(demand.rates))
         if not len(able):
             return every
         part = RoundDemand(
             demand.rows[able], demand.gpus[able], demand.rates[able], demand.capacity, demand.pairs
         )
-        seen = seen_rates(part.rates, self.parameters)
-        is_artifact = self.parameters.mode is GavelMode.ARTIFACT
-        among = entries(part, seen, self._apart_by(snapshot, part), all_pairs=is_artifact)
-        problem = GavelProblem(
-            snapshot,
-            self.parameters,
-            part.rows,
-            part.gpus,
-            part.rates,
-            seen,
-            part.capacity,
-            part.pairs,
-            among,
-            own,
-        )
-        shares = self.objective(problem)
-        if len(able) == len(demand.rows):
-            return shares
+        shares = self.objective(self._problem(snapshot, part, own))
         pairs = shares.members[:, 1] >= 0
         every.fractions[able] = shares.fractions[~pairs]
         return Shares(
@@ -139,15 +122,18 @@ class Gavel:
             np.concatenate((every.fractions, shares.fractions[pairs])),
         )
 
-    def _apart_by(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
-        """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
-        jobs = snapshot.jobs
-        columns = [jobs.weight[demand.rows]]
-        if self.parameters.objective is GavelObjective.HIERARCHY:
-            columns.append(jobs.tenant[demand.rows])
-            if self.parameters.inside is Inside.FIFO:
-                columns.append(demand.rows)
-        return np.column_stack(columns)
+    def _problem(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> GavelProblem:
+        return GavelProblem(
+            snapshot,
+            self.parameters,
+            demand.rows,
+            demand.gpus,
+            demand.rates,
+            seen_rates(demand.rates, self.parameters),
+            demand.capacity,
+            demand.pairs,
+            own,
+        )
 
 
 def turns(parameters: GavelParameters) -> Turns:

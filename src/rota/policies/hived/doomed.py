@@ -31,9 +31,10 @@ class Doom:
             if root.physical is not None and not root.physical.is_bad:
                 self._free(root)
         # A bad cell, bound or free, changes how many healthy ones are left of lower levels alone.
-        for root in sorted(self.bound, key=lambda root: root.level)[::-1]:
-            if self.pool.owed_to[root.vc][root.level] < self.pool.healthy(root.level):
-                self._free(root)
+        for level in range(self.pool.kind.top, 0, -1):
+            for root in [root for root in reversed(self.bound) if root.level == level]:
+                if self.pool.owed_to[root.vc][level] < self.pool.healthy(level):
+                    self._free(root)
         for level in range(self.pool.kind.top, 0, -1):
             for vc, own in self.pool.owed_to.items():
                 while own[level] > self.pool.healthy(level):

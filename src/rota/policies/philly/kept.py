@@ -57,8 +57,8 @@ class PhillyRun:
         queues, domains, kinds, sleeps = self.queues, place.domains, place.kinds, place.sleeps
         turn: PhillyDecision
         if self.p.migrate:
-            turn = moving = MovingDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps)
-            moving.stays = self._staying(snapshot, memory)
+            stays = self._staying(snapshot, memory)
+            turn = MovingDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps, stays)
         else:
             turn = PhillyDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps)
         turn.slept = memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))

@@ -8,14 +8,34 @@ from __future__ import annotations
 
 from rota.model.grants import Can, Grant
 from rota.policies.philly.decision import PhillyDecision
-from rota.policies.philly.locality import Locality
+from rota.policies.philly.kinds import Kinds
+from rota.policies.philly.locality import Domains, Locality
+from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.queues import AttemptQueues
+from rota.policies.philly.quota import QuotaShares
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
 from rota.table.free import mask_of, nodes_in
 
 
 class MovingDecision(PhillyDecision):
     """One call in which running jobs may be moved, but for those that are to stay until some moment."""
 
-    stays: dict[int, float]
+    def __init__(
+        self,
+        p: PhillyParameters,
+        snapshot: Snapshot,
+        fit: Fitter,
+        queues: AttemptQueues,
+        domains: Domains,
+        kinds: Kinds,
+        shares: QuotaShares,
+        sleeps: bool,
+        stays: dict[int, float],
+    ) -> None:
+        """`stays` says until when a row may not be moved; all others may."""
+        super().__init__(p, snapshot, fit, queues, domains, kinds, shares, sleeps)
+        self.stays = stays
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
         """As without; what those who are brought together leave behind is offered to everybody once more."""

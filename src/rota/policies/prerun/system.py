@@ -66,6 +66,7 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     work_conserving=False,
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
+    promises=lambda p: p.inner.promises,
     between=lambda p: p.inner.between,
 )
 class PreRun(SetApart):

@@ -1,14 +1,18 @@
-"""The books of rounds: which fraction of its time on each type everybody was promised, and has received."""
+"""The books of rounds: which fraction of its time on each type everybody was promised, and has received.
+
+Plain lists: there are a few dozen entries in most clusters, of which a round changes a few.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from rota.model.columns import Bools, Floats, Ints
+from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Memory
 from rota.solvers.division import ALONE
 
@@ -32,72 +36,109 @@ class Shares:
         return Shares(members, np.concatenate((self.fractions, nothing)))
 
 
-def _no_rows() -> Ints:
-    return np.zeros(0, dtype=np.int64)
+_REMEMBERED = (
+    "rows",
+    "later",
+    "earlier",
+    "fraction",
+    "received_s",
+    "deficit_s",
+    "is_new",
+    "total_s",
+    "ran",
+    "ran_beside",
+    "ran_type",
+    "ran_mark",
+    "beside_mark",
+    "began_s",
+    "rates",
+    "is_stale",
+    "reset_s",
+    "solved_s",
+    "round",
+    "own",
+)
 
 
-@dataclass
 class Books:
-    """What the rounds remember; columns run over entries, ordered by their later member, alone first."""
+    """What the rounds remember.
 
-    rows: Ints
-    """The live jobs."""
-    later: Ints
-    """The member that was submitted last."""
-    earlier: Ints
-    """The other one, or `ALONE`."""
-    fraction: Floats
-    received_s: Floats
-    deficit_s: Floats
-    is_new: Bools
-    """True if it came after the last recomputation."""
-    total_s: Floats
-    """Time received of each type, by entries that have ended as well."""
-    ran: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    """Rows that ran together in the last round, the later one and the earlier one, ..."""
-    ran_type: Ints = field(default_factory=_no_rows)
-    ran_mark: Floats = field(default_factory=lambda: np.zeros((0, 2)))
-    """... and what they had run, or worked, when it began,"""
-    began_s: float = 0.0
-    """at this moment."""
-    rates: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    """Work per second of the live jobs on each type, by which fractions were computed."""
-    is_stale: bool = True
-    reset_s: float = 0.0
-    """Moment of the last recomputation."""
-    solved_s: float = -math.inf
-    """The same, but never if it was at time 0."""
-    round: int = 0
-    own: Memory = field(default_factory=dict)
-    """What `Fractions` remembers."""
+    Columns run over entries, ordered by their later member, alone first; those by type are lists of columns.
+    """
+
+    def __init__(self, types: int) -> None:
+        self.rows: list[int] = []
+        """The live jobs."""
+        self.later: list[int] = []
+        """The member that was submitted last."""
+        self.earlier: list[int] = []
+        """The other one, or `ALONE`."""
+        self.fraction: list[list[float]] = [[] for _ in range(types)]
+        self.received_s: list[list[float]] = [[] for _ in range(types)]
+        self.deficit_s: list[list[float]] = [[] for _ in range(types)]
+        self.is_new: list[bool] = []
+        """True if it came after the last recomputation."""
+        self.total_s: list[float] = [0.0] * types
+        """Time received of each type, by entries that have ended as well."""
+        self.ran: list[int] = []
+        """Rows that ran in the last round, of two that shared the later one, ..."""
+        self.ran_beside: list[int] = []
+        """... the one beside each, or `ALONE`, ..."""
+        self.ran_type: list[int] = []
+        self.ran_mark: list[float] = []
+        """... and what they had run, or worked, when it began,"""
+        self.beside_mark: list[float] = []
+        self.began_s = 0.0
+        """at this moment."""
+        self.rates: Floats = np.zeros((0, 0))
+        """Work per second of the live jobs on each type, by which fractions were computed."""
+        self.is_stale = True
+        self.reset_s = 0.0
+        """Moment of the last recomputation."""
+        self.solved_s = -math.inf
+        """The same, but never if it was at time 0."""
+        self.round = 0
+        self.own: Memory = {}
+        """What `Fractions` remembers."""
+        self._places: list[int] | None = None
+        """Entry of each that ran, -1 for one that is none any more; None if that is to be looked up."""
 
     @classmethod
     def of(cls, memory: Memory, types: int) -> Books:
+        """The books that `memory` holds; new ones where there are none for so many types."""
+        books = cls(types)
         if memory and len(memory["total_s"]) == types:  # a node of another type may have joined
-            return cls(**memory)
-        none = np.zeros((0, types))
-        rows = _no_rows()
-        books = cls(rows, rows, rows, none, none, none, np.zeros(0, dtype=bool), np.zeros(types))
-        if memory:
+            for name in _REMEMBERED:
+                setattr(books, name, memory[name])
+        elif memory:
             books.round = memory["round"]
         return books
 
-    def follow(self, rows: Ints, credit_s: float, sizes: Floats | None = None) -> None:
+    def memory(self) -> Memory:
+        """All of it, to be remembered."""
+        return {name: getattr(self, name) for name in _REMEMBERED}
+
+    @property
+    def types(self) -> int:
+        return len(self.total_s)
+
+    # -- who there is ------------------------------------------------------------------------------
+
+    def follow(self, rows: list[int], credit_s: float, sizes: Sequence[float] | None = None) -> None:
         """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received.
 
         With `sizes` of all of them every pair of one size is an entry from the moment its members are there.
         """
-        if rows is self.rows or np.array_equal(rows, self.rows):
+        if rows is self.rows or rows == self.rows:
             return
-        stays = _are_in(self.later, rows) & (_are_in(self.earlier, rows) | (self.earlier == ALONE))
-        new = rows[~_are_in(rows, self.rows)]
-        later = np.concatenate((self.later[stays], new))
-        earlier = np.concatenate((self.earlier[stays], np.full(len(new), ALONE)))
-        if sizes is not None:
-            pairs = rows[of_one_size(sizes)]
-            pairs = pairs[_are_in(pairs[:, 1], new)]  # rows ascend: who is new stands second
-            later, earlier = np.concatenate((later, pairs[:, 1])), np.concatenate((earlier, pairs[:, 0]))
-        self._enter(later, earlier, credit_s)
+        live, before = set(rows), set(self.rows)
+        if not before <= live:
+            self._keep(live)
+        new = [(row, ALONE) for row in rows if row not in before]
+        if new and sizes is not None:
+            new += self._pairs_of_new(rows, before, sizes)
+        if new:
+            self._add(new, credit_s)
         self.rows = rows
         self.is_stale = True
 
@@ -109,42 +150,80 @@ class Books:
             self.is_stale = True
         self.rates = rates
 
-    def _enter(self, later: Ints, earlier: Ints, credit_s: float, owed_s: float = 0.0) -> None:
-        """The entries are these now; those known before keep what they have, others get `credit_s`.
+    def _pairs_of_new(
+        self, rows: list[int], before: set[int], sizes: Sequence[float]
+    ) -> list[tuple[int, int]]:
+        """Later and earlier member of each pair of one size whose later member is new."""
+        pairs = list[tuple[int, int]]()
+        for place, row in enumerate(rows):
+            if row not in before:
+                size = sizes[place]
+                pairs += [(row, rows[other]) for other in range(place) if sizes[other] == size]
+        return pairs
 
-        New pairs are owed `owed_s`.
-        """
-        order = np.lexsort((earlier, later))
-        later, earlier = later[order], earlier[order]
-        known, place = _places(self.later, self.earlier, later, earlier)
-        types = len(self.total_s)
+    def _keep(self, live: set[int]) -> None:
+        """The entries all of whose members are `live`."""
+        later, earlier = self.later, self.earlier
+        kept = [
+            i for i in range(len(later)) if later[i] in live and (earlier[i] == ALONE or earlier[i] in live)
+        ]
+        self._pick(kept)
 
-        def spread(column: Any, fresh: Any) -> Any:
-            full = np.full((len(later), *column.shape[1:]), fresh, dtype=column.dtype)
-            full[known] = column[place[known]]
-            return full
+    def _pick(self, places: list[int]) -> None:
+        """The entries at these places, in this order."""
+        self.later = [self.later[i] for i in places]
+        self.earlier = [self.earlier[i] for i in places]
+        self.is_new = [self.is_new[i] for i in places]
+        self.fraction = [[column[i] for i in places] for column in self.fraction]
+        self.received_s = [[column[i] for i in places] for column in self.received_s]
+        self.deficit_s = [[column[i] for i in places] for column in self.deficit_s]
+        self._places = None
 
-        self.fraction = spread(self.fraction.reshape(-1, types), 0.0)
-        self.received_s = spread(self.received_s.reshape(-1, types), credit_s)
-        self.deficit_s = spread(self.deficit_s.reshape(-1, types), 0.0)
-        self.deficit_s[~known & (earlier != ALONE)] = owed_s
-        self.is_new = spread(self.is_new, True)
-        self.later, self.earlier = later, earlier
+    def _add(self, members: list[tuple[int, int]], credit_s: float) -> None:
+        """Entries of these members, the later one first, are new; they have received `credit_s`."""
+        count = len(members)
+        self.later = self.later + [later for later, _ in members]
+        self.earlier = self.earlier + [earlier for _, earlier in members]
+        self.is_new = self.is_new + [True] * count
+        self.fraction = [column + [0.0] * count for column in self.fraction]
+        self.received_s = [column + [credit_s] * count for column in self.received_s]
+        self.deficit_s = [column + [0.0] * count for column in self.deficit_s]
+        keys = _keys(self.later, self.earlier)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        if order != list(range(len(keys))):
+            self._pick(order)
+        self._places = None
 
-    def where_ran(self) -> tuple[Bools, Ints]:
-        """Which of those that ran are still entries, and at which place."""
-        return _places(self.later, self.earlier, self.ran[:, 0], self.ran[:, 1])
+    # -- what they have received -------------------------------------------------------------------
 
-    def credit(self, time_s: Floats, known: Bools, place: Ints, *, all_known: bool) -> None:
-        """`time_s` was received by those that ran, whether they still live (`where_ran`) or not."""
-        kinds = self.ran_type
-        total_s = self.total_s.tolist()
-        for kind, seconds in zip(kinds.tolist(), time_s.tolist(), strict=True):
+    def note_run(self, ran: list[int], beside: list[int], kinds: list[int]) -> None:
+        """These run in this round, on these types."""
+        self.ran, self.ran_beside, self.ran_type = ran, beside, kinds
+        self._places = None
+
+    def credit(self, time_s: list[float]) -> None:
+        """`time_s` was received by those that ran, whether they still live or not."""
+        places = self._places
+        if places is None:
+            places = self._places = self._where_ran()
+        total_s, received_s, kinds = self.total_s, self.received_s, self.ran_type
+        for at, seconds in enumerate(time_s):
+            kind = kinds[at]
             total_s[kind] += seconds
-        self.total_s = np.array(total_s)
-        if not all_known:
-            place, kinds, time_s = place[known], kinds[known], time_s[known]
-        self.received_s[place, kinds] += time_s  # each ran once
+            place = places[at]
+            if place >= 0:
+                received_s[kind][place] += seconds  # each ran once
+
+    def _where_ran(self) -> list[int]:
+        """Which entry each of those that ran is; -1 for one that is none any more."""
+        later, earlier, places = self.later, self.earlier, list[int]()
+        count = len(later)
+        for row, other in zip(self.ran, self.ran_beside, strict=True):
+            at = bisect_left(later, row)
+            while at < count and later[at] == row and earlier[at] < other:
+                at += 1
+            places.append(at if at < count and later[at] == row and earlier[at] == other else -1)
+        return places
 
     def reset(
         self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False, owed_s: float = 0.0
@@ -154,43 +233,76 @@ class Books:
         New pairs are owed `owed_s`.
         """
         if keeps:
-            self._go_on(shares, now, credit_s)
+            total_s, new = self.total_s, sum(self.is_new)
+            self.total_s = [total + credit_s * new for total in total_s]
+            self._take(shares, now, credit_s, 0.0)
             return
-        owed = self.fraction * (now - self.reset_s) - (self.received_s - credit_s)
-        self.deficit_s = self.deficit_s + np.where(self.is_new[:, None], 0.0, owed)
-        self.deficit_s[self.is_new & (self.earlier != ALONE)] += owed_s
+        self._settle(now, credit_s, owed_s)
         self._take(shares, now, credit_s, owed_s)
-        self.received_s = np.full_like(self.received_s, credit_s)
-        self.total_s = self.received_s.sum(axis=0)
+        count = len(self.later)
+        self.received_s = [[credit_s] * count for _ in self.total_s]
+        sums: list[float] = np.full((count, self.types), credit_s).sum(axis=0).tolist()
+        self.total_s = sums
 
-    def _go_on(self, shares: Shares, now: float, credit_s: float) -> None:
-        """New fractions, and nothing is forgotten; who is new brings his credit."""
-        self.total_s = self.total_s + credit_s * int(self.is_new.sum())
-        self._take(shares, now, credit_s)
+    def _settle(self, now: float, credit_s: float, owed_s: float) -> None:
+        """What the fractions so far promised beyond what was received is owed."""
+        span_s, is_new, earlier = now - self.reset_s, self.is_new, self.earlier
+        deficit_s = list[list[float]]()
+        for kind in range(self.types):
+            asked, received = self.fraction[kind], self.received_s[kind]
+            owed = list[float]()
+            for i, before in enumerate(self.deficit_s[kind]):
+                if is_new[i]:
+                    owed.append(before + owed_s if earlier[i] != ALONE else before)
+                else:
+                    owed.append(before + (asked[i] * span_s - (received[i] - credit_s)))
+            deficit_s.append(owed)
+        self.deficit_s = deficit_s
 
-    def _take(self, shares: Shares, now: float, credit_s: float, owed_s: float = 0.0) -> None:
-        """The entries and fractions of `shares` hold from now on."""
-        members = np.where(shares.members == ALONE, ALONE, self.rows[shares.members])
-        later, earlier = members.max(axis=1), members.min(axis=1)
-        order = np.lexsort((earlier, later))
-        self._enter(later, earlier, credit_s, owed_s)
-        self.fraction = shares.fractions[order]
-        self.is_new = np.zeros(len(self.later), dtype=bool)
+    def _take(self, shares: Shares, now: float, credit_s: float, owed_s: float) -> None:
+        """The entries and fractions of `shares` hold from now on; new pairs are owed `owed_s`."""
+        members: list[list[int]] = shares.members.tolist()
+        rows, later, earlier = self.rows, list[int](), list[int]()
+        for one, other in members:
+            first, second = rows[one], ALONE if other == ALONE else rows[other]
+            later.append(max(first, second))
+            earlier.append(min(first, second))
+        columns: list[list[float]] = shares.fractions.T.tolist()
+        keys = _keys(later, earlier)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        if order != list(range(len(keys))):
+            later, earlier = [later[i] for i in order], [earlier[i] for i in order]
+            columns = [[column[i] for i in order] for column in columns]
+        if later != self.later or earlier != self.earlier:
+            self._carry_over(later, earlier, credit_s, owed_s)
+        self.fraction = columns
+        self.is_new = [False] * len(later)
         self.is_stale = False
         self.reset_s = now
         self.solved_s = now if now > 0.0 else -math.inf
 
-    def priority(self) -> Floats:
-        """Fraction asked over fraction received, [entry, type]."""
-        if self.total_s.all() and self.received_s.all():  # as long as rounds have a length
-            asked: Floats = self.fraction / (self.received_s / self.total_s)
-            return asked
-        received = np.divide(
-            self.received_s, self.total_s, out=np.zeros_like(self.received_s), where=self.total_s > 0
-        )
-        return np.where(
-            received > 0.0, self.fraction / np.where(received > 0.0, received, 1.0), self.fraction * 1e9
-        )
+    def _carry_over(self, later: list[int], earlier: list[int], credit_s: float, owed_s: float) -> None:
+        """The entries are these now; those known before keep what they have, others get `credit_s`.
+
+        New pairs are owed `owed_s`.
+        """
+        known = {key: place for place, key in enumerate(_keys(self.later, self.earlier))}
+        places = [known.get(key, -1) for key in _keys(later, earlier)]
+        fresh = [owed_s if other != ALONE else 0.0 for other in earlier]
+        self.received_s = [[column[i] if i >= 0 else credit_s for i in places] for column in self.received_s]
+        self.deficit_s = [
+            [column[i] if i >= 0 else fresh[at] for at, i in enumerate(places)] for column in self.deficit_s
+        ]
+        self.later, self.earlier, self._places = later, earlier, None
+
+    def priority(self, kind: int, entries: Sequence[int]) -> list[float]:
+        """Fraction asked over fraction received of some entries on a type; 0 in the places of the others."""
+        total, asked, received = self.total_s[kind], self.fraction[kind], self.received_s[kind]
+        priority = [0.0] * len(asked)
+        for i in entries:
+            part = received[i] / total if total > 0.0 else 0.0
+            priority[i] = asked[i] / part if part > 0.0 else asked[i] * 1e9
+        return priority
 
 
 def of_one_size(sizes: Floats) -> Ints:
@@ -199,18 +311,6 @@ def of_one_size(sizes: Floats) -> Ints:
     return np.column_stack((one, other))
 
 
-def _are_in(values: Ints, rows: Ints) -> Bools:
-    """Which of `values` are among `rows`, which ascend."""
-    if not len(rows):
-        return np.zeros(len(values), dtype=bool)
-    are_in: Bools = rows[np.minimum(np.searchsorted(rows, values), len(rows) - 1)] == values
-    return are_in
-
-
-def _places(later: Ints, earlier: Ints, of_later: Ints, of_earlier: Ints) -> tuple[Bools, Ints]:
-    """Which of some entries are among others (ordered as the books are), and at which place."""
-    if not len(later):
-        return np.zeros(len(of_later), dtype=bool), np.zeros(len(of_later), dtype=np.int64)
-    keys, wanted = later << 32 | earlier + 1, of_later << 32 | of_earlier + 1
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return keys[place] == wanted, place
+def _keys(later: Sequence[int], earlier: Sequence[int]) -> list[int]:
+    """A number for each entry; they ascend in the order of the books."""
+    return [one << 32 | other + 1 for one, other in zip(later, earlier, strict=True)]

@@ -57,6 +57,16 @@ class PairRates:
         rates: Floats = np.nan_to_num(self.rates[self.classes[ones], self.classes[others]], nan=0.0)
         return rates
 
+    def beside(self, row: int, other: int) -> tuple[list[float], list[float]]:
+        """Work per second on each type of `row` and of `other` beside each other; NaN if nobody measured."""
+        one, two = self.classes.item(row), self.classes.item(other)
+        return self.rates[one, two].tolist(), self.rates[two, one].tolist()
+
+    def of_one(self, row: int, other: int, kind: int) -> float:
+        """Work per second of `row` beside `other` on a type; 0 where nobody measured."""
+        rate: float = self.rates[self.classes[row], self.classes[other], kind].item()
+        return rate if rate > 0.0 else 0.0
+
 
 def healthy_gpus(snapshot: Snapshot) -> Floats:
     """GPUs of each type that can be used."""
@@ -78,6 +88,8 @@ class DemandingJobs:
         self._cursor = Cursor()
         self._all: set[int] = set()
         self._rows: Ints | None = None
+        self.listed: list[int] = []
+        """The rows last told, as a list."""
         self._capacity: tuple[Cluster, frozenset[int], Floats] | None = None
 
     def rows(self, snapshot: Snapshot) -> Ints:
@@ -94,6 +106,7 @@ class DemandingJobs:
             rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
             asks = snapshot.jobs.gpus[rows] > 0
             self._all, self._rows, self.has_idle = set(rows.tolist()), rows[asks], not asks.all()
+            self.listed = self._rows.tolist()
         return self._rows
 
     def capacity(self, snapshot: Snapshot) -> Floats:

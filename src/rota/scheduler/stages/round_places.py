@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,15 @@ class Pick(NamedTuple):
     @property
     def members(self) -> tuple[int, ...]:
         return (self.later,) if self.earlier == ALONE else (self.earlier, self.later)
+
+
+_make: Callable[[Any, tuple[Any, ...]], Any] = tuple.__new__
+
+
+def make_pick(later: int, earlier: int, kind: int) -> Pick:
+    """A pick; no function of a named tuple is called."""
+    pick: Pick = _make(Pick, (later, earlier, kind))
+    return pick
 
 
 def place_picks(

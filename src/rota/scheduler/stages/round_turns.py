@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from rota.model.columns import Floats, Ints
 from rota.model.reasons import Code, Constraint, names_of
 from rota.model.units import format_duration
 from rota.scheduler.snapshot import Snapshot
@@ -47,8 +44,9 @@ class RoundTurns:
         if snapshot.gpus_of[row] == 0:
             return None
         left_s = max(self.end_s - snapshot.now, 0.0)
-        mine = np.flatnonzero((self.books.later == row) | (self.books.earlier == row))
-        if not len(mine) or self.books.is_new[mine].all():
+        books = self.books
+        mine = [i for i, later in enumerate(books.later) if row in (later, books.earlier[i])]
+        if all(books.is_new[i] for i in mine):
             return Constraint(Code.ROUND, provided=left_s)
         has_turn = self._has_turn(snapshot, row)
         words = [self._fractions(snapshot, mine)]
@@ -61,14 +59,16 @@ class RoundTurns:
         """True if it runs in this round: as was decided, or later as it came, for a cluster may refuse."""
         if snapshot.now > self.books.began_s:
             return row in snapshot.grants
-        return bool((self.books.ran == row).any())
+        return row in self.books.ran or row in self.books.ran_beside
 
-    def _fractions(self, snapshot: Snapshot, mine: Ints) -> str:
+    def _fractions(self, snapshot: Snapshot, mine: Sequence[int]) -> str:
         """`is to have 75% of its time on V100 and 25% on K80, and has had 60% and 10% in the last 10m`."""
-        books = self.books
-        asked, received_s = books.fraction[mine].sum(axis=0), books.received_s[mine] - self.round_s / 2
+        books, credit_s = self.books, self.round_s / 2
+        asked = [sum(column[i] for i in mine) for column in books.fraction]
         span_s = snapshot.now - books.reset_s
-        had = np.maximum(received_s, 0.0).sum(axis=0) + self._this_round_s(snapshot, mine)
+        had = self._this_round_s(snapshot, mine)
+        for kind, column in enumerate(books.received_s):
+            had[kind] += sum(max(column[i] - credit_s, 0.0) for i in mine)
         kinds = [kind for kind in range(len(asked)) if asked[kind] > 0.0 or had[kind] > 0.0]
         if not kinds:
             return "has no fraction of the time and runs on what the others leave"
@@ -81,34 +81,38 @@ class RoundTurns:
         parts = " and ".join(f"{100 * min(had[kind] / span_s, 1.0):.0f}%" for kind in kinds)
         return f"is to have {shares} of the time, and has had {parts} in the last {format_duration(span_s)}"
 
-    def _this_round_s(self, snapshot: Snapshot, mine: Ints) -> Floats:
+    def _this_round_s(self, snapshot: Snapshot, mine: Sequence[int]) -> list[float]:
         """Seconds of the present round on each type, which the books do not have yet."""
-        books, so_far = self.books, np.zeros(len(self.books.total_s))
-        for later, earlier in zip(books.later[mine].tolist(), books.earlier[mine].tolist(), strict=True):
-            if not self._has_turn(snapshot, later):
-                continue
-            ran = np.flatnonzero((books.ran[:, 0] == later) & (books.ran[:, 1] == earlier))
-            for kind in books.ran_type[ran].tolist():
+        books, so_far = self.books, [0.0] * self.books.types
+        entries = {
+            (books.later[i], books.earlier[i]) for i in mine if self._has_turn(snapshot, books.later[i])
+        }
+        for row, beside, kind in zip(books.ran, books.ran_beside, books.ran_type, strict=True):
+            if (row, beside) in entries:
                 so_far[kind] += max(snapshot.now - books.began_s, 0.0)
         return so_far
 
-    def _before(self, snapshot: Snapshot, mine: Ints) -> str:
+    def _before(self, snapshot: Snapshot, mine: Sequence[int]) -> str:
         """Those that run in this round on the types on which the job has a fraction, or on any."""
-        wanted = np.flatnonzero((self.books.fraction[mine] > 0.0).any(axis=0))
-        ran, kinds = self.books.ran, self.books.ran_type
-        there = ran[np.isin(kinds, wanted)] if len(wanted) else ran
-        rows = np.unique(there[there != ALONE]).tolist()
+        books = self.books
+        wanted = {k for k, column in enumerate(books.fraction) if any(column[i] > 0.0 for i in mine)}
+        there = set[int]()
+        for row, beside, kind in zip(books.ran, books.ran_beside, books.ran_type, strict=True):
+            if kind in wanted or not wanted:
+                there |= {row, beside}
+        rows = sorted(there - {ALONE})
         ids = snapshot.jobs.table.ids
         return names_of([ids[row] for row in rows])
 
     def _urgency(self) -> dict[int, float]:
         """The highest priority that each job has on any type."""
         books, urgency = self.books, dict[int, float]()
-        highest = books.priority().max(axis=1, initial=0.0).tolist()
-        for later, earlier, value in zip(books.later.tolist(), books.earlier.tolist(), highest, strict=True):
-            for row in (later, earlier):
-                if row != ALONE:
-                    urgency[row] = max(urgency.get(row, 0.0), value)
+        every = range(len(books.later))
+        for kind in range(books.types):
+            for i, value in enumerate(books.priority(kind, every)):
+                for row in (books.later[i], books.earlier[i]):
+                    if row != ALONE:
+                        urgency[row] = max(urgency.get(row, 0.0), value)
         return urgency
 
 
@@ -119,9 +123,9 @@ def targets_of(books: Books) -> Targets:
     def by_row() -> dict[int, float]:
         parts: dict[int, float] = {}
         for members in (later, earlier):
-            for row, part in zip(members.tolist(), fraction.sum(axis=1).tolist(), strict=True):
+            for i, row in enumerate(members):
                 if row != ALONE:
-                    parts[row] = parts.get(row, 0.0) + part
+                    parts[row] = parts.get(row, 0.0) + sum(column[i] for column in fraction)
         return parts
 
     return Targets(by_row)

@@ -11,13 +11,13 @@ fraction, or short of it, is carried on as its deficit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
-from rota.model.columns import Bools, Floats, Ints
+from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -25,10 +25,10 @@ from rota.scheduler.stages.place import consolidate, lowest
 from rota.scheduler.stages.round_books import Books, Shares, of_one_size
 from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
+from rota.scheduler.stages.round_queue import RoundQueue
 from rota.scheduler.stages.round_turns import RoundTurns, targets_of
 from rota.scheduler.targets import PART_OF_TIME
 from rota.solvers.division import ALONE, alone
-from rota.table.occupancy import EPSILON
 
 ROUND = Event.ROUND
 _ROUND_OR_IDLE = ROUND | Event.IDLE
@@ -79,24 +79,25 @@ class Rounds:
         self._shuffler: tuple[int, int, random.Random] | None = None
         self._live = DemandingJobs()
         self._demand: RoundDemand | None = None
-        self._queue: _Queue | None = None
+        self._queue: RoundQueue | None = None
         self._jobs: JobTable | None = None
         self._seen: tuple[bytes, bytes] | None = None
         """GPUs and rates that `_demand` was made of; the GPUs stand in `_jobs`."""
+        self._memory: Memory | None = None
+        """What was handed back last, and ..."""
+        self._books: Books | None = None
+        """... what it was made of."""
         self._picks: list[Pick] = []
-        self._rests: Ints | None = None
+        self._rests: list[int] | None = None
         """`books.ran` if all of `_picks` run, and the last decision left everybody where he was."""
-        self._ran: list[Pick] = []
-        """Who ran in the last round, as `books.ran` has it."""
-        self._places: _Places | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        books = Books.of(memory, len(snapshot.cluster.type_names))
+        books = self._books_of(memory, len(snapshot.cluster.type_names))
         rows = self._live.rows(snapshot)
         demand = self._demanded(snapshot, rows)
         self._count(snapshot, books, demand)
         sizes = demand.gpus if self.turns.all_pairs and demand.pairs is not None else None
-        books.follow(rows, self.turns.round_s / 2, sizes)
+        books.follow(self._live.listed, self.turns.round_s / 2, None if sizes is None else sizes.tolist())
         if self.turns.learn:
             books.learn(demand.rates)
         if books.is_stale and snapshot.now >= self._again_s(books):
@@ -119,11 +120,18 @@ class Rounds:
             self._mark(snapshot, books, picks, decision)
             rests = decision.names_nobody and len(books.ran) == len(picks)
             self._picks, self._rests = picks, books.ran if rests else None
-        decision.memory = vars(books)
+        decision.memory = self._memory = books.memory()
         decision.wake = self._wake(snapshot, books)
         decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
         decision.targets, decision.target = targets_of(books), PART_OF_TIME
         return decision
+
+    def _books_of(self, memory: Memory, types: int) -> Books:
+        """The books that `memory` holds: those at hand if they were the last that it was made of."""
+        books = self._books
+        if books is None or memory is not self._memory or books.types != types:
+            books = self._books = Books.of(memory, types)
+        return books
 
     def _shares(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Shares:
         """The fractions, as those of entries."""
@@ -144,66 +152,76 @@ class Rounds:
 
     def _count(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> None:
         """Credit what was received since the last call."""
-        if len(books.ran):
-            places = self._places
-            if places is None or not places.is_of(books):
-                places = self._places = _Places(books)
-            received = self._received_s(snapshot, books, demand, alone=places.alone)
-            books.credit(received, places.known, places.place, all_known=places.all_known)
-            if self.turns.by_work and not received.all():
+        if books.ran:
+            received_s = self._received_s(snapshot, books, demand)
+            books.credit(received_s)
+            if self.turns.by_work and not all(received_s):
                 books.is_stale = True  # a round in which a job does nothing has failed, and is news
 
-    def _received_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand, *, alone: bool) -> Floats:
-        """Seconds received in the last round by those who ran in it, all `alone` or not; of two the longer
-        time."""
-        ran, mark = (books.ran[:, 0], books.ran_mark[:, 0]) if alone else (books.ran, books.ran_mark)
-        if self.turns.by_work:
-            worked: Floats = snapshot.jobs.worked_s(ran.ravel()).reshape(ran.shape)
-            if not alone:
-                worked[ran == ALONE] = 0.0
-            if not np.isnan(worked).any():
-                return worked if alone else worked.max(axis=1)
-        spent = self._clock(snapshot, ran) - mark
+    def _received_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> list[float]:
+        """Seconds received in the last round by those who ran in it; of two that shared the longer time."""
         if not self.turns.by_work:
-            return spent if alone else spent.max(axis=1)
-        if alone:
-            spent /= snapshot.know(Knowledge.THROUGHPUT)[ran, books.ran_type]
+            return [max(time for _, time in self._spent(snapshot, books, at)) for at in range(len(books.ran))]
+        worked_s = list[float]()
+        for row, other in zip(books.ran, books.ran_beside, strict=True):
+            worked = snapshot.worked_s(row)
+            if other != ALONE:
+                beside = snapshot.worked_s(other)
+                worked = beside if beside > worked or beside != beside else worked
+            if worked != worked:
+                return self._by_rates_s(snapshot, books, demand)
+            worked_s.append(worked)
+        return worked_s
+
+    def _by_rates_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> list[float]:
+        """The same where no world says it: by the work that was done, and the rates."""
+        known, received_s = snapshot.know(Knowledge.THROUGHPUT), list[float]()
+        for at, kind in enumerate(books.ran_type):
+            longest, other = 0.0, books.ran_beside[at]
+            for row, done in self._spent(snapshot, books, at):
+                beside = books.ran[at] if row == other else other
+                if beside == ALONE or demand.pairs is None:
+                    rate: float = known[row, kind].item()
+                else:
+                    rate = demand.pairs.of_one(row, beside, kind)
+                longest = max(longest, done / rate if rate > 0.0 else 0.0)
             # By way of the moment of the stop: the authors' ties are broken by the rounding of this sum.
-            stopped_s: Floats = books.began_s + spent
-            return stopped_s - books.began_s
-        rates = np.ones_like(spent)
-        rates[:, 0] = snapshot.know(Knowledge.THROUGHPUT)[books.ran[:, 0], books.ran_type]
-        both = np.flatnonzero(books.ran[:, 1] != ALONE)
-        if demand.pairs is not None:
-            one, other, kind = books.ran[both, 0], books.ran[both, 1], books.ran_type[both]
-            at = np.arange(len(both))
-            rates[both, 0] = demand.pairs.of_rows(one, other)[at, kind]
-            rates[both, 1] = demand.pairs.of_rows(other, one)[at, kind]
-        took: Floats = books.began_s + (spent / rates).max(axis=1) - books.began_s
-        return took
+            received_s.append(books.began_s + longest - books.began_s)
+        return received_s
 
-    def _clock(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """Seconds run, or work done, so far; 0 for `ALONE`."""
-        read = snapshot.jobs.work_done if self.turns.by_work else snapshot.jobs.ran_s
-        so_far: Floats = read(rows.ravel()).reshape(rows.shape)
-        so_far[rows == ALONE] = 0.0
-        return so_far
+    def _spent(self, snapshot: Snapshot, books: Books, at: int) -> list[tuple[int, float]]:
+        """What each of those who ran as one has run, or worked, in the last round."""
+        row, other = books.ran[at], books.ran_beside[at]
+        spent = [(row, self._clock(snapshot, row) - books.ran_mark[at])]
+        if other != ALONE:
+            spent.append((other, self._clock(snapshot, other) - books.beside_mark[at]))
+        return spent
 
-    def _mark(self, snapshot: Snapshot, books: Books, picks: list[Pick], decision: Decision) -> None:
+    def _clock(self, snapshot: Snapshot, row: int) -> float:
+        """Seconds run, or work done, so far."""
+        return snapshot.work_done(row) if self.turns.by_work else snapshot.ran_s(row)
+
+    def _mark(self, snapshot: Snapshot, books: Books, picks: Sequence[Pick], decision: Decision) -> None:
         """Remember who runs in this round, and how far each is."""
         stopped, held = set(decision.preempt), snapshot.grants
         begun = {grant[0] for grant in decision.grants}
-        ran = sorted([p for p in picks if p[0] in begun or (p[0] in held and p[0] not in stopped)])
-        if ran != self._ran or len(ran) != len(books.ran):
-            flat = [field for pick in ran for field in pick]
-            columns = np.array(flat, dtype=np.int64).reshape(-1, 3)
-            books.ran, books.ran_type = columns[:, :2].copy(), columns[:, 2].copy()
-            self._ran = ran
+        runs = dict[int, Pick]()
+        for pick in picks:
+            row = pick[0]
+            if row in begun or (row in held and row not in stopped):
+                runs[row] = pick
+        ran = sorted(runs)
+        beside, kinds = [runs[row][1] for row in ran], [runs[row][2] for row in ran]
+        if ran != books.ran or beside != books.ran_beside or kinds != books.ran_type:
+            books.note_run(ran, beside, kinds)
         self._mark_again(snapshot, books)
 
     def _mark_again(self, snapshot: Snapshot, books: Books) -> None:
         """The same run again."""
-        books.ran_mark = self._clock(snapshot, books.ran)
+        books.ran_mark = [self._clock(snapshot, row) for row in books.ran]
+        books.beside_mark = [
+            0.0 if other == ALONE else self._clock(snapshot, other) for other in books.ran_beside
+        ]
         books.began_s = snapshot.now
 
     # -- who runs where ----------------------------------------------------------------------------
@@ -212,36 +230,11 @@ class Rounds:
         """The entries that run in this round."""
         queue = self._queue
         if queue is None or not queue.is_of(books, demand):
-            queue = self._queue = _Queue(books, demand, fill=self.turns.fill)
+            queue = self._queue = RoundQueue(books, demand, fill=self.turns.fill)
+        left: list[float] = demand.capacity.tolist()
         if self.turns.one_queue:
-            return _walk_together(queue, -books.priority().T, demand.capacity.tolist())
-        types, left = self._types(snapshot, books.round), demand.capacity.tolist()
-        anyhow = queue.anyhow(types, left, reserve=self.turns.reserve)
-        if anyhow is not None:
-            return anyhow
-        orders: list[list[int]] = np.lexsort((queue.less, queue.owed, -books.priority().T)).tolist()
-        gpus, later, earlier, is_new = queue.gpus, queue.later, queue.earlier, queue.is_new
-        reserve = self.turns.reserve
-        taken: set[int] = set()
-        picks: list[Pick] = []
-        jobs = len(demand.rows)
-        for kind in types:
-            able, room, made = queue.able[kind], left[kind] + EPSILON, queue.picks[kind]
-            for i in orders[kind]:
-                if room <= 2.0 * EPSILON or len(taken) == jobs:
-                    break
-                if not able[i] or gpus[i] > room or later[i] in taken or earlier[i] in taken:
-                    continue
-                taken.add(later[i])
-                if earlier[i] != ALONE:
-                    taken.add(earlier[i])
-                room -= gpus[i]
-                if not (reserve and is_new[i]):
-                    pick = made[i]
-                    if pick is None:
-                        pick = made[i] = Pick(later[i], earlier[i], kind)
-                    picks.append(pick)
-        return picks
+            return queue.walk_together(books, left)
+        return queue.walk(books, self._types(snapshot, books.round), left, reserve=self.turns.reserve)
 
     def _types(self, snapshot: Snapshot, round_number: int) -> list[int]:
         """Types in the order in which they are served."""
@@ -291,103 +284,7 @@ class Rounds:
 
         A round in which all have ended is over.
         """
-        if len(books.ran):
+        if books.ran:
             return Wake(snapshot.now + self.turns.round_s, ROUND if self.turns.waits else _ROUND_OR_IDLE)
         again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
-
-
-class _Places:
-    """Where in the books those stand who ran in the last round, until one or the other is replaced."""
-
-    def __init__(self, books: Books) -> None:
-        self._of = books.later, books.earlier, books.ran
-        self.known, self.place = books.where_ran()
-        self.all_known = bool(self.known.all())
-        self.alone = bool((books.ran[:, 1] == ALONE).all())
-        """True if nobody shared."""
-
-    def is_of(self, books: Books) -> bool:
-        later, earlier, ran = self._of
-        return later is books.later and earlier is books.earlier and ran is books.ran
-
-
-class _Queue:
-    """What of the order in a round stands until fractions or jobs change, as plain lists."""
-
-    def __init__(self, books: Books, demand: RoundDemand, *, fill: bool) -> None:
-        self._of = books.later, books.fraction, books.deficit_s, books.is_new, demand
-        place = np.searchsorted(demand.rows, books.later)
-        runs = _runs(books, demand, place)
-        # Without a fraction there is no priority either.
-        self.able: list[list[bool]] = (runs if fill else runs & (books.fraction > 0.0)).T.tolist()
-        self.gpus: list[float] = demand.gpus[place].tolist()
-        self.later: list[int] = books.later.tolist()
-        self.earlier: list[int] = books.earlier.tolist()
-        self.is_new: list[bool] = books.is_new.tolist()
-        self.less = -books.fraction.T
-        self.owed = -books.deficit_s.T
-        self.picks: list[list[Pick | None]] = [[None] * len(self.later) for _ in self.able]
-        """Those made so far, by type and entry: most run many rounds."""
-        self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
-        """By the order of the types."""
-
-    def anyhow(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
-        """Who runs whatever the priorities, because all find room; None if they decide.
-
-        The same list again as long as that is so.
-        """
-        key = tuple(types)
-        if key not in self._anyhow:
-            self._anyhow[key] = self._all_of(types, left, reserve=reserve)
-        return self._anyhow[key]
-
-    def _all_of(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
-        """Everybody on the first type that it may run on; None where that is more than there is."""
-        waits = list(range(len(self.later)))
-        if any(earlier != ALONE for earlier in self.earlier):
-            return None
-        picks: list[Pick] = []
-        for kind in types:
-            able = self.able[kind]
-            here = [i for i in waits if able[i]]
-            if sum([self.gpus[i] for i in here]) > left[kind]:
-                return None
-            waits = [i for i in waits if not able[i]]
-            picks += [Pick(self.later[i], ALONE, kind) for i in here if not (reserve and self.is_new[i])]
-        return picks
-
-    def is_of(self, books: Books, demand: RoundDemand) -> bool:
-        """True if nothing that it was made of has been replaced."""
-        now = books.later, books.fraction, books.deficit_s, books.is_new, demand
-        return all(one is other for one, other in zip(self._of, now, strict=True))
-
-
-def _walk_together(queue: _Queue, lower: Floats, left: list[float]) -> list[Pick]:
-    """Those who run, each on the type on which its priority is highest among those with room; no pairs."""
-    kinds, entries = lower.shape
-    order = np.lexsort((queue.less.ravel(), queue.owed.ravel(), lower.ravel()))
-    taken: set[int] = set()
-    picks: list[Pick] = []
-    for place in order.tolist():
-        kind, i = divmod(place, entries)
-        if queue.able[kind][i] and i not in taken and queue.gpus[i] <= left[kind] + EPSILON:
-            taken.add(i)
-            left[kind] -= queue.gpus[i]
-            picks.append(Pick(queue.later[i], queue.earlier[i], kind))
-        if len(taken) == entries or max(left[:kinds]) <= EPSILON:
-            break
-    return picks
-
-
-def _runs(books: Books, demand: RoundDemand, place: Ints) -> Bools:
-    """On which types each entry runs, [entry, type]: a pair where both were measured beside each other."""
-    runs: Bools = demand.rates[place] > 0.0
-    both = np.flatnonzero(books.earlier != ALONE)
-    if len(both) and demand.pairs is not None:
-        later, earlier = books.later[both], books.earlier[both]
-        runs[both] &= demand.rates[np.searchsorted(demand.rows, earlier)] > 0.0
-        runs[both] &= (demand.pairs.of_rows(later, earlier) > 0.0) & (
-            demand.pairs.of_rows(earlier, later) > 0.0
-        )
-    return runs

@@ -220,20 +220,20 @@ class RoundWorld(SimulatedWorld):
 
     def _open_few(self, rows: list[int], begin: float, length: float) -> bool:
         """The same for a few, number by number, which is faster; False, and nothing done, if one is stuck."""
-        progress, is_whole, steps = self.progress, self.semantics.work is Work.WHOLE_STEPS, self._step
-        bases, rates = progress.base[self._rows].tolist(), progress.rate[self._rows].tolist()
-        sinces, end, is_empty = progress.since[self._rows].tolist(), -math.inf, True
+        is_whole, steps, round_s = self.semantics.work is Work.WHOLE_STEPS, self._step, self.round_s
+        bases, rates, sinces = self.progress.of(self._rows)
+        end, is_empty = -math.inf, True
         work, worked, finishes = list[float](), list[float](), list[tuple[float, int]]()
-        for row, base, rate, since in zip(rows, bases, rates, sinces, strict=True):
+        for at, row in enumerate(rows):
+            base, rate, since = bases[at], rates[at], sinces[at]
             begins = since if since > begin else begin
             seconds = length - (begins - begin)
             done = rate * seconds if seconds > 0.0 else 0.0
             if is_whole:
-                step = 1.0 if steps is None else steps.item(row)
-                if 0.0 < rate * self.round_s < step:
+                step: float = 1.0 if steps is None else steps.item(row)
+                if 0.0 < rate * round_s < step:
                     return False
-                whole = math.floor(done) if steps is None else math.floor(done / step + _ROUNDING) * step
-                done = float(whole)
+                done = math.floor(done if steps is None else done / step + _ROUNDING) * step
             target = self._target(row)
             if done >= target - base - 1e-9 * (target if target > 1.0 else 1.0):
                 done = target - base

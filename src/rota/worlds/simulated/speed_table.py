@@ -31,6 +31,7 @@ from rota.scheduler.stages.resize import feasible_counts
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
 
+_ALONE = Role.ALONE
 _LONGEST_S = 10 * 365 * 86400.0
 """Nobody's job takes so long alone."""
 
@@ -53,6 +54,8 @@ class ThroughputSpeed:
         self.jobs = only_where_measured(trace.jobs, self.rates, cluster)
         """The jobs of the trace, on types and in sizes that the table knows: a run is to be about these."""
         self._type_of: list[int] = cluster.device_type.tolist()
+        self._kind_of: dict[tuple[int, ...], int | None] = {}
+        """Type of the devices that jobs have had together; None if there were several."""
         self._alone: list[list[float]] = self.rates.tolist()
         self._asked: list[int] = trace.jobs.gpus.tolist()
         self._codes: list[int] = workload_codes(trace.jobs, table.workloads).tolist()
@@ -131,16 +134,16 @@ class ThroughputSpeed:
 
         NaN where more is to be looked at: several types, shares, placement.
         """
-        if grant.role is not Role.ALONE or grant.share != 1.0 or self.efficiency.places:
+        if grant[3] is not _ALONE or grant[2] != 1.0 or self.efficiency.places:
             return math.nan
-        devices, type_of = grant.devices, self._type_of
+        devices = grant[1]
         if len(devices) != self._asked[row]:
             return math.nan
-        kind = type_of[devices[0]]
-        for device in devices:
-            if type_of[device] != kind:
-                return math.nan
-        return self._alone[row][kind]
+        if devices not in self._kind_of:
+            kinds = {self._type_of[device] for device in devices}
+            self._kind_of[devices] = kinds.pop() if len(kinds) == 1 else None
+        kind = self._kind_of[devices]
+        return math.nan if kind is None else self._alone[row][kind]
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         devices = grant.devices
