@@ -29,12 +29,14 @@ HOT = [
     "src/rota/table/state.py",
     "src/rota/scheduler/decision.py",
     "src/rota/scheduler/world.py",
+    "src/rota/scheduler/live_columns.py",
     "src/rota/scheduler/snapshot.py",
     "src/rota/scheduler/guard/shapes.py",
     "src/rota/scheduler/guard/claims.py",
     "src/rota/scheduler/guard/check.py",
     "src/rota/scheduler/guard/levers.py",
     "src/rota/scheduler/loop.py",
+    "src/rota/scheduler/reasons/first.py",
     "src/rota/scheduler/stages/order.py",
     "src/rota/scheduler/stages/fill.py",
     "src/rota/scheduler/stages/fit.py",
@@ -52,12 +54,17 @@ HOT = [
     "src/rota/scheduler/stages/round_queue.py",
     "src/rota/scheduler/stages/rounds.py",
     "src/rota/scheduler/stages/runners.py",
+    "src/rota/scheduler/stages/remaining.py",
+    "src/rota/policies/pai/recurrence.py",
+    "src/rota/policies/pai/queues.py",
+    "src/rota/policies/pai/machines.py",
     "src/rota/policies/elasticflow/asks.py",
     "src/rota/policies/elasticflow/backward.py",
     "src/rota/policies/elasticflow/events.py",
     "src/rota/policies/elasticflow/hand_out.py",
     "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
+    "src/rota/policies/tiresias/queues.py",
     "src/rota/policies/gandiva/server_group.py",
     "src/rota/policies/gandiva/server_index.py",
     "src/rota/policies/gandiva/server_groups.py",
@@ -83,6 +90,9 @@ HOT = [
     "src/rota/policies/philly/moving.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
+    "src/rota/worlds/simulated/holds.py",
+    "src/rota/worlds/simulated/strikes.py",
+    "src/rota/worlds/simulated/recorder.py",
     "src/rota/worlds/simulated/rounds.py",
     "src/rota/worlds/simulated/slots.py",
     "src/rota/worlds/simulated/planned.py",
@@ -93,12 +103,20 @@ HOT = [
 WISH = os.environ.get("ROTA_COMPILE", "")
 
 
+CALLS_AND_FLOATS = ["-fno-semantic-interposition", "-fno-plt", "-ffp-contract=off"]
+"""Calls within the library and into the interpreter take no detour, and floats are rounded as in Python."""
+
+
 def translated() -> list[Extension]:
     """The extension modules that mypyc makes of the hot modules."""
     from mypyc.build import mypycify
 
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-    return list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
+    extensions = list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
+    if os.name == "posix":
+        for extension in extensions:
+            extension.extra_compile_args += CALLS_AND_FLOATS
+    return extensions
 
 
 SHIM = Extension(

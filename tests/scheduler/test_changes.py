@@ -7,8 +7,8 @@ import pytest
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
+from rota.scheduler.live_columns import LiveColumns
 from rota.scheduler.snapshot import Cursor, Snapshot
-from rota.scheduler.snapshot_jobs import LiveColumns
 from rota.table.progress import Progress
 from rota.table.state import COLUMNS, Phase, State
 

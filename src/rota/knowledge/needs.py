@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from rota.model.columns import Array, read_only
+from rota.model.columns import Array, Cells, cells, read_only
 from rota.model.grants import Grant
 from rota.table.state import State
 
@@ -113,6 +114,13 @@ class Known:
     def __post_init__(self) -> None:
         if not isinstance(self.values, Table):
             object.__setattr__(self, "values", read_only(self.values))
+
+    @cached_property
+    def cells(self) -> Cells[float]:
+        """The values of a column one by one."""
+        if isinstance(self.values, Table):
+            raise TypeError("a table has no cells")
+        return cells(self.values)
 
     def upto(self, rows: int) -> Any:
         """What is known of the first `rows` jobs, read-only."""

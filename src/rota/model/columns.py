@@ -12,6 +12,9 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 Cells = memoryview  # of a column, whatever it holds
+Row = Any
+"""An `int`, the row of a job; so named where compiled code is to leave it in its object: of an `int` it would
+make another object for every dictionary, list and column that it is used with."""
 
 
 def cells(column: Array) -> Cells[Any]:

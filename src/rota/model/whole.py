@@ -6,19 +6,31 @@ compared, and no function of a named tuple is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from rota.model.grants import Grant, is_whole
 
-_make: Callable[[Any, tuple[Any, ...]], Any] = tuple.__new__
-_END: tuple[Any, ...] = tuple(Grant(0, ())[2:])
-_SHARE, _ROLE, _NODE, _BATCH, _POWER, _PURPOSE, _CPUS, _MEMORY, _GPU_MEMORY = _END
+# Compiled, what is final is read at once, and every other name is looked up in a dictionary.
+_make: Final[Any] = tuple.__new__
+_GRANT: Final[Any] = Grant
+_END: Final[Any] = Grant(0, ())
+_SHARE: Final = _END[2]
+_ROLE: Final = _END[3]
+_NODE: Final = _END[4]
+_BATCH: Final = _END[5]
+_POWER: Final = _END[6]
+_PURPOSE: Final = _END[7]
+_CPUS: Final = _END[8]
+_MEMORY: Final = _END[9]
+_GPU_MEMORY: Final = _END[10]
 
 
 def whole_grant(row: Any, devices: tuple[int, ...]) -> Grant:
     """`devices` for `row` alone."""
-    grant: Grant = _make(Grant, (row, devices, *_END))
+    grant: Grant = _make(
+        _GRANT,
+        (row, devices, _SHARE, _ROLE, _NODE, _BATCH, _POWER, _PURPOSE, _CPUS, _MEMORY, _GPU_MEMORY),
+    )
     return grant
 
 

@@ -47,7 +47,8 @@ class SrsfParameters:
 
 def remaining_gpu_s(snapshot: Snapshot, rows: Any) -> Any:
     """GPU-seconds left at the requested allocation."""
-    return remaining_s(snapshot, rows) * snapshot.jobs.gpus[rows]
+    gpus = snapshot.gpus_of[rows] if isinstance(rows, int) else snapshot.jobs.gpus[rows]
+    return remaining_s(snapshot, rows) * gpus
 
 
 @register(

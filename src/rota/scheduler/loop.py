@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
+from rota.model.columns import Row
 from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
@@ -24,10 +25,16 @@ from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Re
 from rota.table.state import Phase, State
 
 # Looking a member up on its class costs more than the comparison it is for.
-_PENDING, _FAILED, _PREEMPTED, _MIGRATED = Phase.PENDING, How.FAILED, How.PREEMPTED, How.MIGRATED
-_PROFILED, _NOT_A_RUN = int(Event.PROFILE), Purpose.PROFILE
-_END, _IDLE = int(Event.END), int(Event.IDLE)
-_HASTE = 50.0
+_PENDING: Final = Phase.PENDING
+_COMPLETED: Final = Phase.COMPLETED
+_FAILED: Final = How.FAILED
+_PREEMPTED: Final = How.PREEMPTED
+_MIGRATED: Final = How.MIGRATED
+_PROFILED: Final = int(Event.PROFILE)
+_NOT_A_RUN: Final = Purpose.PROFILE
+_END: Final = int(Event.END)
+_IDLE: Final = int(Event.IDLE)
+_HASTE: Final = 50.0
 """After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
 
 Rules = Callable[[State, Decision], Sequence[Breach]]
@@ -158,31 +165,50 @@ class Loop:
 
     def _absorb(self, batch: Batch) -> None:
         """Completions, then losses, then what came back, then withdrawals and arrivals."""
-        state = self.state
-        state.now = batch.now
+        self.state.now = batch.now
         for ended in batch.ended:
             self._end(ended)
+        if batch.lost or batch.back or batch.drained or batch.closed or batch.opened:
+            self._change_capacity(batch)
+        if batch.withdrawn or batch.settled:
+            self._withdraw(batch)
+        if batch.held:
+            self._hold(batch)
+        else:
+            for row in batch.arrived:
+                self._arrive(row, None)
+        if batch.released or batch.accepted:
+            self._release(batch)
+
+    def _change_capacity(self, batch: Batch) -> None:
+        """Nodes that are lost, then those that came back; then what takes no new jobs, or does again."""
         for node in batch.lost:
             self._lose(node)
         for node in batch.back:
-            state.regain(node)
-        if batch.drained or batch.closed or batch.opened:
-            self._close(batch)
+            self.state.regain(node)
+        for node in batch.drained:
+            self.state.lose(node)
+        if batch.closed:
+            self.state.close(batch.closed)
+        if batch.opened:
+            self.state.open(batch.opened)
+
+    def _withdraw(self, batch: Batch) -> None:
+        """Jobs that end while they wait."""
+        state = self.state
         for row in batch.withdrawn:
             state.withdraw(row, Phase.CANCELLED)
             self.recorder.left(row, Phase.CANCELLED, state.now)
         for row, phase in batch.settled:
             state.withdraw(row, phase)
             self.recorder.left(row, phase, state.now)
-        if batch.held:
-            self._hold(batch)
-        else:
-            for row in batch.arrived:
-                self._arrive(row, None)
+
+    def _release(self, batch: Batch) -> None:
+        """Held jobs that wait for devices from now on."""
         for row in batch.released:
-            state.release(row)
+            self.state.release(row)
         for row, deadline_s in batch.accepted:
-            state.accept(row, deadline_s)
+            self.state.accept(row, deadline_s)
 
     def _hold(self, batch: Batch) -> None:
         """Some of those that arrive, or wait, are held."""
@@ -201,27 +227,18 @@ class Loop:
             for provider in self.providers.values():
                 provider.submitted(row)
 
-    def _close(self, batch: Batch) -> None:
-        """Nodes and devices that take no new jobs, and devices that do again."""
-        for node in batch.drained:
-            self.state.lose(node)
-        if batch.closed:
-            self.state.close(batch.closed)
-        if batch.opened:
-            self.state.open(batch.opened)
-
     def _end(self, ended: Ended) -> None:
         row, state = ended.row, self.state
         if ended.how is _FAILED:
             state.failures[row] += 1
         self._stop(row, ended.how, ended.phase, ended.at_s)
-        if self._learning and ended.phase is Phase.COMPLETED:
+        if self._learning and ended.phase is _COMPLETED:
             for provider in self.providers.values():
                 provider.ended(row, state.run_s.item(row))
 
     def _stop(
         self,
-        row: int,
+        row: Row,
         how: How,
         phase: Phase,
         at_s: float | None = None,
@@ -274,10 +291,10 @@ class Loop:
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
-        decide: Callable[[Snapshot, Memory], object] = self.policy.decide
+        policy: Any = self.policy  # what it returns is looked at below
         self._profiled = False
         self.state.occupancy.take_back()
-        decision = decide(snapshot, self.memory)
+        decision = policy.decide(snapshot, self.memory)
         if not isinstance(decision, Decision):
             raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
         self.counts.decisions += 1
@@ -293,8 +310,9 @@ class Loop:
         self.memory, self.said = decision.memory, decision.reasons
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
-        for row, promise in decision.promises.items():
-            self.recorder.promised(row, promise)
+        if decision.promises:
+            for row, promise in decision.promises.items():
+                self.recorder.promised(row, promise)
         if decision.names_nobody and decision.wanted_nodes is None:
             return
         held = len(self.state.held)
@@ -389,12 +407,13 @@ class Loop:
         self._noted = len(state.log)
         if begin == self._noted or not state.waiting.n:
             return
-        waiting = state.waiting
-        fresh = [row for row in state.log[begin:] if not state.has_started(row) and row in waiting]
-        started = {grant[0] for grant in decision.grants} if fresh else ()
-        for row in fresh:
-            if row not in started:
-                self.recorder.waits(snapshot, decision, row)
+        waiting, log = state.waiting, state.log
+        fresh = [row for row in log[begin:] if row in waiting and not state.has_started(row)]
+        if fresh:
+            started = {grant[0] for grant in decision.grants}
+            for row in fresh:
+                if row not in started:
+                    self.recorder.waits(snapshot, decision, row)
 
     def _adopt(self, decision: Decision) -> None:
         """Make the state what the decision says: release first, then acquire."""
@@ -464,13 +483,14 @@ class Loop:
         for row in gone:
             if held[row][7] is _NOT_A_RUN:
                 return False
-        moved = list[int]()
+        moved = list[Row]()
         for grant in come:
-            old = held.get(grant[0])
+            fields: tuple[Any, ...] = grant
+            old = held.get(fields[0])
             if old is not None:
                 if old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1]):
                     return False
-                moved.append(grant[0])
+                moved.append(fields[0])
         if not self.world.swap(gone, come, decision.leave):
             return False
         starts_s = [state.held_since_s(row) for row in gone]

@@ -8,8 +8,9 @@ from typing import Any
 from rota.errors import NeedError
 from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
-from rota.model.columns import Ints
+from rota.model.columns import Ints, Row
 from rota.model.grants import Grant, Reservation
+from rota.scheduler.live_columns import LiveColumns
 from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
@@ -22,7 +23,7 @@ class Cursor:
     __slots__ = ("_log", "_read")
 
     def __init__(self) -> None:
-        self._log: list[int] | None = None
+        self._log: list[Row] | None = None
         self._read = 0
 
     def follows(self, snapshot: Snapshot) -> bool:
@@ -61,16 +62,16 @@ class Snapshot:
         jobs: SnapshotJobs | None = None,
     ) -> None:
         self._state = state
-        self._log: list[int] = state.log
+        self._log: list[Row] = state.log
         self.now = state.now
         self.cause = cause
         """`Event` flags of what happened since the last moment."""
         self.seed = seed
         self.cluster: Cluster = state.cluster
         self.jobs = SnapshotJobs(state) if jobs is None else jobs
-        self.by_row = self.jobs.live
+        self.by_row: LiveColumns = self.jobs.live
         """What the loop notes about each job, for single rows in hot paths; `jobs` has it as columns."""
-        self.gpus_of: Sequence[int] = state.gpus_of
+        self.gpus_of: list[int] = state.gpus_of
         """GPUs that each row asks for, as plain integers."""
         self.grants: Mapping[int, Grant] = state.grants
         """What each running job holds, by row."""
@@ -113,7 +114,7 @@ class Snapshot:
         rows.flags.writeable = False
         return rows
 
-    def waits(self, row: int) -> bool:
+    def waits(self, row: Row) -> bool:
         """True if `row` waits for devices; one that runs is in `grants`."""
         return row in self._state.waiting
 
@@ -132,7 +133,7 @@ class Snapshot:
         """Devices kept free for waiting jobs."""
         return self._state.reservations
 
-    def changes(self, cursor: Cursor) -> Sequence[int] | None:
+    def changes(self, cursor: Cursor) -> list[Row] | None:
         """Rows whose phase or grant has changed since `cursor` was last handed in, each once.
 
         None if that cannot be told: it is new, or comes from another run.  Then look at everybody.
@@ -143,7 +144,7 @@ class Snapshot:
             cursor._log = log
             return None
         rows = log[read:]
-        return rows if len(rows) < 2 else list(dict.fromkeys(rows))
+        return rows if len(rows) < 2 or len(set(rows)) == len(rows) else list(dict.fromkeys(rows))
 
     # -- what is decided by counting ---------------------------------------------------------------
 
@@ -170,6 +171,18 @@ class Snapshot:
     def rate(self, row: int) -> float:
         """As `jobs.rate`, for single rows in hot paths."""
         return self._state.progress.rate_of(row)
+
+    def work_s(self, row: Row) -> float:
+        """As `jobs.work_s`, likewise."""
+        progress = self._state.progress
+        return progress.done(row, self._state.now) if progress.per_s is None else self._state.work_s(row)
+
+    def finish_s(self, row: Row, duration_s: float) -> float:
+        """When `row`, of so many seconds of work, is done if it works at full speed from where it stands.
+
+        The moment does not move as long as it does (`is_steady`).
+        """
+        return self._state.progress.finish_s(row, duration_s)
 
     def work_done(self, row: int) -> float:
         """As `jobs.work_done`, likewise."""
@@ -200,6 +213,13 @@ class Snapshot:
         if kind not in self._known:
             raise NeedError(f"nobody provides {kind.value}; choose a provider with --knowledge")
         return self._known[kind].upto(self._state.submitted)
+
+    def know_of(self, kind: Knowledge, row: Row) -> float:
+        """As `know(kind)[row]` of a column, for single rows in hot paths."""
+        if kind not in self._needs or kind not in self._known or row >= self._state.submitted:
+            return float(self.know(kind)[row])  # which says what is wrong
+        known: float = self._known[kind].cells[row]
+        return known
 
     def knows(self, kind: Knowledge) -> bool:
         """True if the policy declared `kind` and somebody provides it."""

@@ -7,53 +7,11 @@ from typing import overload
 
 import numpy as np
 
-from rota.model.columns import Array, Cells, Floats, Ints, cells, read_only
+from rota.model.columns import Array, Floats, Ints
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JobTable
-from rota.table.state import COLUMNS, Phase, State
-
-
-class LiveColumns:
-    """What the loop notes about each job, read-only and uncut: for single rows in hot paths.
-
-    Rows that have not been submitted yet read as if nothing had happened, which is so.
-    """
-
-    __slots__ = (*COLUMNS, "phase_of", "rate_of", "run_of", "service_of", "since_of")
-
-    phase: Array
-    first_start_s: Floats
-    since_s: Floats
-    """Start of the present stretch of running."""
-    run_s: Floats
-    """Seconds run before the present stretch."""
-    service: Floats
-    """GPU-seconds received before the present stretch."""
-    service_rate: Floats
-    """GPUs x share held now."""
-    placed_s: Floats
-    """Moment at which it last came to other devices."""
-    adjusted_s: Floats
-    """Moment at which what it holds was last adjusted where it is; 0 if it never was."""
-    starts: Ints
-    moves: Ints
-    """How often it came to other devices after its first start: starts from waiting, moves and resizes."""
-    preemptions: Ints
-    failures: Ints
-    phase_of: Cells[int]
-    """The cells of `phase`: one by one they are read several times faster."""
-    since_of: Cells[float]
-    run_of: Cells[float]
-    service_of: Cells[float]
-    rate_of: Cells[float]
-    """Those of `service_rate`."""
-
-    def __init__(self, state: State) -> None:
-        for name in COLUMNS:
-            setattr(self, name, read_only(getattr(state, name)))
-        self.phase_of, self.since_of = cells(self.phase), cells(self.since_s)
-        self.run_of, self.service_of = cells(self.run_s), cells(self.service)
-        self.rate_of = cells(self.service_rate)
+from rota.scheduler.live_columns import LiveColumns
+from rota.table.state import Phase, State
 
 
 class _Static:
@@ -234,14 +192,6 @@ class SnapshotJobs:
         """What each bears without losing its work, as far as is known: flags of `Can`."""
         can = self._state.progress.can
         return can.item(rows) if isinstance(rows, int) else can[rows]
-
-    def finish_s(self, row: int, duration_s: float) -> float:
-        """When `row`, of so many seconds of work, is done if it works at full speed from where it stands.
-
-        The moment does not move as long as it does (`Snapshot.is_steady`).
-        """
-        progress = self._state.progress
-        return progress.since.item(row) + (duration_s - progress.base.item(row))
 
     @overload
     def waited_s(self, rows: int) -> float: ...

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from typing import Final
 
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 
-_TURNS = int(Role.TURNS)
+_TURNS: Final = int(Role.TURNS)
 
 
 def memory_of(jobs: JobTable, grant: Grant) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
@@ -13,8 +14,9 @@ from rota.table.device_memory import DeviceMemory, memory_of
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
 
-EPSILON = 1e-9
-_ALONE, _OPPORTUNISTIC = int(Role.ALONE), int(Role.OPPORTUNISTIC)
+EPSILON: Final = 1e-9
+_ALONE: Final = int(Role.ALONE)
+_OPPORTUNISTIC: Final = int(Role.OPPORTUNISTIC)
 
 
 class Occupancy:

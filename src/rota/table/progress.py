@@ -8,16 +8,16 @@ of which `per_s` tells how many are done in such a second.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import numpy as np
 
-from rota.model.columns import Cells, Floats, Ints, cells
+from rota.model.columns import Cells, Floats, Ints, Row, cells
 from rota.model.grants import Can
 
 COLUMNS = ("base", "rate", "since", "batch", "can", "worked")
 """What a `Progress` notes about each job: arrays of these names."""
-_ALL = int(Can.ALL)
+_ALL: Final = int(Can.ALL)
 
 
 class Progress:
@@ -81,10 +81,14 @@ class Progress:
     def done(self, rows: Ints, now: float) -> Floats: ...
     def done(self, rows: int | Ints, now: float) -> float | Floats:
         """Work done at `now` by a row or by several."""
+        row: Row = rows
         if isinstance(rows, int):
-            elapsed: float = now - self._since_cells[rows]
-            base: float = self._base_cells[rows]
-            return base + self._rate_cells[rows] * elapsed if elapsed > 0.0 else base
+            elapsed: float = now - self._since_cells[row]
+            base: float = self._base_cells[row]
+            if elapsed > 0.0:
+                rate: float = self._rate_cells[row]
+                base += rate * elapsed
+            return base
         done: Floats = now - self._since[rows]
         np.maximum(done, 0.0, out=done)
         done *= self._rate[rows]
@@ -95,50 +99,61 @@ class Progress:
         """Work of each of `rows` before `since`, what it does in a second from there, and that moment."""
         return self._base[rows].tolist(), self._rate[rows].tolist(), self._since[rows].tolist()
 
-    def base_of(self, row: int) -> float:
+    def base_of(self, row: Row) -> float:
         """Work that `row` has done before `since`."""
         base: float = self._base_cells[row]
         return base
 
-    def rate_of(self, row: int) -> float:
+    def rate_of(self, row: Row) -> float:
         """Work that `row` does in a second, from `since` on."""
         rate: float = self._rate_cells[row]
         return rate
 
-    def begin(self, row: int, rate: float, since: float) -> None:
+    def finish_s(self, row: Row, total: float) -> float:
+        """When `row` has done `total` if it does a second's work a second from `since` on."""
+        since: float = self._since_cells[row]
+        base: float = self._base_cells[row]
+        return since + (total - base)
+
+    def begin(self, row: Row, rate: float, since: float) -> None:
         """From `since` on, `row`, which stands still, works at `rate`."""
         self._rate_cells[row] = rate
         self._since_cells[row] = since
 
-    def swap(self, gone: Sequence[Any], come: Sequence[Any], rates: Sequence[Any], now: float) -> None:
+    def swap(self, gone: Sequence[Row], come: Sequence[Row], rates: Sequence[Any], now: float) -> None:
         """`gone` stand still from `now` on; `come`, whether they stood still or not, work at `rates`."""
         base_of, rate_of, since_of = self._base_cells, self._rate_cells, self._since_cells
         for row in gone:
             elapsed: float = now - since_of[row]
             if elapsed > 0.0:
-                base_of[row] += rate_of[row] * elapsed
+                base: float = base_of[row]
+                left: float = rate_of[row]
+                base_of[row] = base + left * elapsed
             rate_of[row] = 0.0
-        for row, rate in zip(come, rates, strict=True):
+        for i, row in enumerate(come):
+            rate = rates[i]
             before: float = rate_of[row]
             if before != 0.0:
                 worked: float = now - since_of[row]
                 if worked > 0.0:
-                    base_of[row] += before * worked
+                    done: float = base_of[row]
+                    base_of[row] = done + before * worked
             rate_of[row] = rate
             since_of[row] = now
 
-    def pace(self, row: int, rate: float, since: float, now: float) -> None:
+    def pace(self, row: Row, rate: float, since: float, now: float) -> None:
         """From `since` on, `row` works at `rate`; what it did until `now` is kept."""
         self._base_cells[row] = self.done(row, now)
         self._rate_cells[row] = rate
         self._since_cells[row] = since
 
-    def stop(self, row: int, now: float) -> float:
+    def stop(self, row: Row, now: float) -> float:
         """`row` stands still from `now` on; returns the work it has done."""
         done: float = self._base_cells[row]
         elapsed: float = now - self._since_cells[row]
         if elapsed > 0.0:
-            done += self._rate_cells[row] * elapsed
+            rate: float = self._rate_cells[row]
+            done += rate * elapsed
             self._base_cells[row] = done
         self._rate_cells[row] = 0.0
         return done

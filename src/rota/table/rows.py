@@ -7,56 +7,61 @@ from typing import Any
 
 import numpy as np
 
-from rota.model.columns import Cells, Ints, cells
+from rota.model.columns import Cells, Ints, Row, cells
 
 
 class RowSet:
     """Rows with constant-time insertion and removal, and their array without copying."""
 
-    __slots__ = ("_at", "_cells", "_rows", "_sorted", "n")
+    __slots__ = ("_at", "_cells", "_room", "_rows", "_sorted", "n")
 
     def __init__(self) -> None:
         self._rows = np.zeros(16, dtype=np.int64)
-        self._cells: Cells[int] = cells(self._rows)
-        self._at: dict[int, int] = {}
+        self._cells: Cells[Any] = cells(self._rows)
+        self._room = len(self._rows)
+        self._at: dict[Row, Any] = {}
         self._sorted: Ints | None = None
         self.n = 0
 
-    def __contains__(self, row: int) -> bool:
+    def __contains__(self, row: Row) -> bool:
         return row in self._at
 
     def __len__(self) -> int:
         return self.n
 
-    def add(self, row: int) -> None:
-        if self.n == len(self._rows):
+    def add(self, row: Row) -> None:
+        if self.n == self._room:
             self._rows = np.concatenate((self._rows, np.zeros_like(self._rows)))
-            self._cells = cells(self._rows)
-        self._cells[self.n] = row
-        self._at[row] = self.n
+            self._cells, self._room = cells(self._rows), len(self._rows)
+        place: Any = self.n
+        self._cells[place] = row
+        self._at[row] = place
         self.n += 1
         self._sorted = None
 
-    def remove(self, row: int) -> None:
-        place = self._at.pop(row)
+    def remove(self, row: Row) -> None:
+        place, at = self._at.pop(row), self._at
         self.n -= 1
-        if place != self.n:
-            last: int = self._cells[self.n]
+        end: Any = self.n
+        if place != end:
+            last = self._cells[end]
             self._cells[place] = last
-            self._at[last] = place
+            at[last] = place
         self._sorted = None
 
-    def exchange(self, gone: Sequence[Any], come: Sequence[Any]) -> None:
+    def exchange(self, gone: Sequence[Row], come: Sequence[Row]) -> None:
         """`gone` are removed and `come` are added, in their places as far as there are some."""
         at, places = self._at, self._cells
-        for out, row in zip(gone, come, strict=False):
-            place: Any = at.pop(out)
+        removed, added = len(gone), len(come)
+        for i in range(min(removed, added)):
+            row = come[i]
+            place = at.pop(gone[i])
             places[place] = row
             at[row] = place
         self._sorted = None
-        for i in range(len(come), len(gone)):
+        for i in range(added, removed):
             self.remove(gone[i])
-        for i in range(len(gone), len(come)):
+        for i in range(removed, added):
             self.add(come[i])
 
     @property

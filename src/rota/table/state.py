@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from enum import IntEnum
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import numpy as np
 from mypy_extensions import mypyc_attr
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Cells, Floats, Ints, cells, read_only
+from rota.model.columns import Cells, Floats, Ints, Row, cells, read_only
 from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
@@ -46,7 +46,8 @@ COLUMNS = (
 """What a `State` notes about each job: arrays of these names."""
 
 # Looking a member up on its class costs more than the comparison it is for.
-_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+_PENDING: Final = int(Phase.PENDING)
+_RUNNING: Final = int(Phase.RUNNING)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -59,7 +60,7 @@ class State:
         self.jobs = jobs
         self.progress = progress
         self._stand_on(cluster)
-        self.grants: dict[int, Grant] = {}
+        self.grants: dict[Row, Grant] = {}
         self.reservations: tuple[Reservation, ...] = ()
         self.waiting = RowSet()
         self.running = RowSet()
@@ -67,7 +68,7 @@ class State:
         """GPUs requested by all waiting jobs together."""
         self.special = 0
         """Live jobs that ask for more than whole GPUs of any type."""
-        self.log: list[int] = []
+        self.log: list[Row] = []
         """Rows in the order in which their phase or grant changed; caches keep a position in it."""
         if whole is not None:
             self._share(whole)
@@ -133,6 +134,7 @@ class State:
         self._rate_of: Cells[float] = cells(self.service_rate)
         self._placed_of: Cells[float] = cells(self.placed_s)
         self._adjusted_of: Cells[float] = cells(self.adjusted_s)
+        self._first_of: Cells[float] = cells(self.first_start_s)
         self._starts_of: Cells[int] = cells(self.starts)
         self._moves_of: Cells[int] = cells(self.moves)
         self._preemptions_of: Cells[int] = cells(self.preemptions)
@@ -235,7 +237,7 @@ class State:
         """`devices` are healthy again."""
         self.occupancy.open(devices)
 
-    def _wait(self, row: int) -> None:
+    def _wait(self, row: Row) -> None:
         self._phase_of[row] = _PENDING
         self.waiting.add(row)
         self.waiting_gpus += self.gpus_of[row]
@@ -246,17 +248,22 @@ class State:
         self._start(grant)
         self.occupancy.hold(grant)
 
-    def swap(self, gone: Sequence[Any], come: Sequence[Grant]) -> list[Grant]:
+    def swap(self, gone: Sequence[Row], come: Sequence[Grant]) -> list[Grant]:
         """The running `gone` are preempted; others begin on `come`, or move there, some to the same devices.
 
         All are whole devices for each job alone.  Returns what was held, by `gone` first.
         """
         grants, log, now = self.grants, self.log, self.now
         held = [grants.pop(row) for row in gone]
-        begun = list[Any]()
-        moved = list[Any]()
+        begun = list[Row]()
+        moved = list[Row]()
         for grant in come:
-            (moved if grant[0] in grants else begun).append(grant[0])
+            fields: tuple[Any, ...] = grant
+            row = fields[0]
+            if row in grants:
+                moved.append(row)
+            else:
+                begun.append(row)
         held += [grants[row] for row in moved]
         self._preempt(gone)
         for row in moved:
@@ -269,17 +276,19 @@ class State:
         phase_of, starts_of, moves_of = self._phase_of, self._starts_of, self._moves_of
         placed_of, since_of, rate_of = self._placed_of, self._since_of, self._rate_of
         for grant in come:
-            row = grant[0]
-            count = gpus_of[row]
+            fields = grant
+            row = fields[0]
+            count = gpus_of[grant[0]]
             if row in grants:
                 moves_of[row] += 1
             else:
                 gpus -= count
                 phase_of[row] = _RUNNING
-                starts: int = starts_of[row] + 1
+                starts: int = starts_of[row]
+                starts += 1
                 starts_of[row] = starts
                 if starts == 1:
-                    self.first_start_s[row] = now
+                    self._first_of[row] = now
                 else:
                     moves_of[row] += 1
             grants[row] = grant
@@ -292,14 +301,17 @@ class State:
         self.occupancy.exchange(held, come)
         return held
 
-    def _preempt(self, gone: Sequence[Any]) -> None:
+    def _preempt(self, gone: Sequence[Row]) -> None:
         """What is noted about each of `gone` when it stops running now and waits."""
         phase_of, since_of, run_of, now = self._phase_of, self._since_of, self._run_of, self.now
         service_of, rate_of, preemptions_of = self._service_of, self._rate_of, self._preemptions_of
         for row in gone:
             elapsed: float = now - since_of[row]
-            run_of[row] += elapsed
-            service_of[row] += rate_of[row] * elapsed
+            ran: float = run_of[row]
+            served: float = service_of[row]
+            rate: float = rate_of[row]
+            run_of[row] = ran + elapsed
+            service_of[row] = served + rate * elapsed
             rate_of[row] = 0.0
             preemptions_of[row] += 1
             phase_of[row] = _PENDING
@@ -312,15 +324,17 @@ class State:
 
     def _start(self, grant: Grant) -> None:
         """As `start`; who holds its devices is for the caller to say."""
-        row, now = grant[0], self.now
+        fields: tuple[Any, ...] = grant
+        row, now = fields[0], self.now
         self.waiting.remove(row)
-        self.waiting_gpus -= self.gpus_of[row]
+        self.waiting_gpus -= self.gpus_of[grant[0]]
         self.running.add(row)
         self._phase_of[row] = _RUNNING
-        starts: int = self._starts_of[row] + 1
+        starts: int = self._starts_of[row]
+        starts += 1
         self._starts_of[row] = starts
         if starts == 1:
-            self.first_start_s[row] = now
+            self._first_of[row] = now
         else:
             self._moves_of[row] += 1
         self._placed_of[row] = now
@@ -368,37 +382,41 @@ class State:
         self.grants[grant.job] = grant
         self.log.append(grant.job)
 
-    def free(self, row: int) -> None:
+    def free(self, row: Row) -> None:
         """The devices of `row` are free for others, its next grant or its stop follows."""
         self.occupancy.release(self.grants[row])
 
     def _take(self, grant: Grant) -> None:
-        row = grant[0]
+        fields: tuple[Any, ...] = grant
+        row = fields[0]
         self.grants[row] = grant
         self._since_of[row] = self.now
         self._rate_of[row] = len(grant[1]) * grant[2]
 
-    def has_started(self, row: int) -> bool:
+    def has_started(self, row: Row) -> bool:
         """True if `row` has run, if only for a moment."""
         starts: int = self._starts_of[row]
         return starts > 0
 
-    def held_since_s(self, row: int) -> float:
+    def held_since_s(self, row: Row) -> float:
         """Moment from which the running `row` has held exactly what it holds."""
         since: float = self._since_of[row]
         adjusted: float = self._adjusted_of[row]
         return since if since >= adjusted else adjusted
 
-    def _accrue(self, row: int, until_s: float) -> None:
+    def _accrue(self, row: Row, until_s: float) -> None:
         elapsed: float = until_s - self._since_of[row]
-        self._run_of[row] += elapsed
-        self._service_of[row] += self._rate_of[row] * elapsed
+        ran: float = self._run_of[row]
+        served: float = self._service_of[row]
+        rate: float = self._rate_of[row]
+        self._run_of[row] = ran + elapsed
+        self._service_of[row] = served + rate * elapsed
 
-    def count_preemption(self, row: int) -> None:
+    def count_preemption(self, row: Row) -> None:
         """`row` is preempted now: its stop follows."""
         self._preemptions_of[row] += 1
 
-    def stop(self, row: int, phase: Phase = Phase.PENDING, at_s: float | None = None) -> Grant:
+    def stop(self, row: Row, phase: Phase = Phase.PENDING, at_s: float | None = None) -> Grant:
         """`row`, whose devices are free already, holds nothing from now on; it ran until `at_s`, or now."""
         grant = self.grants.pop(row)
         self._accrue(row, self.now if at_s is None else at_s)
@@ -432,8 +450,8 @@ class State:
             self.waiting_gpus -= self.gpus_of[row]
         self._leave(row, phase)
 
-    def _leave(self, row: int, phase: Phase) -> None:
-        self.phase[row] = phase
+    def _leave(self, row: Row, phase: Phase) -> None:
+        self._phase_of[row] = phase
         self.log.append(row)
         if not self._plain[row]:
             self.special -= 1
@@ -441,7 +459,7 @@ class State:
 
     def _release_dependents(self, row: int) -> None:
         """`row` has ended, however it did: those who waited for nothing else wait for devices now."""
-        for dependent in self._dependents.get(row, ()):
+        for dependent in self._dependents.get(row, ()) if self._dependents else ():
             self._unfinished_before[dependent] -= 1
             if not self._unfinished_before[dependent] and dependent in self.held:
                 del self.held[dependent]

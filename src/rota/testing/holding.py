@@ -35,7 +35,7 @@ class GangsWhole(Onlooker):
     def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         jobs = self.scene.trace.jobs
         for row, grant in loop.state.grants.items():
-            count, least, most = len(set(grant.devices)), jobs.gpus_min[row], jobs.gpus_max[row]
+            count, least, most = len(set(grant.devices)), jobs.gpus_min.item(row), jobs.gpus_max.item(row)
             if grant.purpose is Purpose.PROFILE:
                 least, most = 1, max(most, 1)  # measured, it may stand for itself with fewer
             if jobs.gang[row] and not least <= count <= most:

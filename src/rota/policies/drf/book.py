@@ -121,8 +121,8 @@ class TenantQueue:
     def next(self, hopeless: Container[int]) -> int:
         """The first row that is of no `hopeless` kind; -1 if there is none."""
         while self._fronts:
-            row, kind = self._fronts[0]
-            if kind in hopeless:
+            row: int = self._fronts[0][0]
+            if self._fronts[0][1] in hopeless:
                 heappop(self._fronts)
             elif row in self._started:
                 self.take()

@@ -49,7 +49,8 @@ class FifoParameters:
 
 def by_submission(snapshot: Snapshot, rows: Any) -> Any:
     """Higher priorities first; equal keys are served in order of submission."""
-    return -snapshot.jobs.table.priority[rows]
+    priority = snapshot.jobs.table.priority
+    return -priority.item(rows) if isinstance(rows, int) else -priority[rows]
 
 
 @register(

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Final
 
+from rota.model.columns import Row
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.alarms import Alarms
-from rota.scheduler.stages.order import Item, SortedItems
+from rota.scheduler.stages.order import Item, SortedItems, item_of
 from rota.table.state import Phase
 
-_RUNNING = int(Phase.RUNNING)
-_NEARLY = 1e-6
+_RUNNING: Final = int(Phase.RUNNING)
+_NEARLY: Final = 1e-6
 """Quanta by which service may fall short of a whole one and still count as having reached it."""
-_ROUNDING = 1e-9
+_ROUNDING: Final = 1e-9
 """Part by which moments may be wrong that are not computed from now; what lies so close is looked at."""
 
 
@@ -36,9 +38,9 @@ class Quanta:
         self._alarms = Alarms()
         self._running: dict[float, SortedItems] = {}
         """By service received a second: running rows, by the moment at which they would have begun."""
-        self._places: dict[int, tuple[float, Item]] = {}
+        self._places: dict[Row, tuple[float, Item]] = {}
 
-    def key(self, snapshot: Snapshot, row: int) -> int:
+    def key(self, snapshot: Snapshot, row: Row) -> int:
         """Twice the whole quanta received, and one more for a job that does not run."""
         waits: bool = snapshot.by_row.phase_of[row] != _RUNNING
         return 2 * math.floor(self._received(snapshot, row) / self.quantum + _NEARLY) + waits
@@ -89,7 +91,7 @@ class Quanta:
 
     # -- one job -----------------------------------------------------------------------------------
 
-    def _enter(self, snapshot: Snapshot, row: int) -> None:
+    def _enter(self, snapshot: Snapshot, row: Row) -> None:
         """`row` has changed its phase, or what it holds."""
         before = self._places.pop(row, None)
         if before is not None:
@@ -102,34 +104,35 @@ class Quanta:
             self._alarms.set(row, math.inf)
             return
         began_s = snapshot.by_row.since_of[row] - self._before(snapshot, row) / rate
-        item = (began_s, row)
+        item = item_of(began_s, row)
         self._running.setdefault(rate, SortedItems()).add(item)
         self._places[row] = (rate, item)
         self._alarms.set(row, self._full_s(snapshot, row))
 
-    def _full_s(self, snapshot: Snapshot, row: int) -> float:
+    def _full_s(self, snapshot: Snapshot, row: Row) -> float:
         """The moment at which `row`, which runs, will have received another quantum, or just before it."""
         whole = math.floor(self._received(snapshot, row) / self.quantum + _NEARLY)
         left = (whole + 1.0 - _NEARLY) * self.quantum - self._before(snapshot, row)
         full_s: float = snapshot.by_row.since_of[row] + left / self._rate(snapshot, row)
         return full_s - _ROUNDING * (1.0 + full_s)
 
-    def _received(self, snapshot: Snapshot, row: int) -> float:
+    def _received(self, snapshot: Snapshot, row: Row) -> float:
         """Service of `row` until now."""
         by_row = snapshot.by_row
         if self.by_gpus:
             elapsed = snapshot.now - by_row.since_of[row]
-            received: float = by_row.service_of[row] + by_row.rate_of[row] * elapsed
-            return received
+            service: float = by_row.service_of[row]
+            rate: float = by_row.rate_of[row]
+            return service + rate * elapsed
         ran: float = by_row.run_of[row]
         return ran + (snapshot.now - by_row.since_of[row] if by_row.phase_of[row] == _RUNNING else 0.0)
 
-    def _before(self, snapshot: Snapshot, row: int) -> float:
+    def _before(self, snapshot: Snapshot, row: Row) -> float:
         """Service of `row` before the present stretch of running."""
         by_row = snapshot.by_row
         before: float = by_row.service_of[row] if self.by_gpus else by_row.run_of[row]
         return before
 
-    def _rate(self, snapshot: Snapshot, row: int) -> float:
+    def _rate(self, snapshot: Snapshot, row: Row) -> float:
         """Service that `row`, which runs, receives in a second."""
         return float(snapshot.by_row.rate_of[row]) if self.by_gpus else 1.0

@@ -31,7 +31,7 @@ class ExpectationLine:
         self._head = 0  # those before it have left
 
     def add(self, row: int) -> None:
-        insort(self._rows, row, lo=self._head)
+        insort(self._rows, row, self._head)
 
     def remove(self, row: int) -> None:
         if self._rows[self._head] != row:

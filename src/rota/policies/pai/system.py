@@ -29,7 +29,7 @@ Checked   systems/pai.md, worked examples 1 to 7; a naive scheduler of our own (
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -112,7 +112,8 @@ class Pai:
         What is kept here is a cache: the snapshot shows every job that has ended, and the memory what its
         attempts took that failed.
         """
-        changed, recurring = snapshot.changes(self._cursor), self._recurring
+        changed: Sequence[int] | None = snapshot.changes(self._cursor)
+        recurring = self._recurring
         if changed is None or recurring is None:
             recurring = _Recurring(snapshot, self.p.estimate, Recurrence())
             changed = range(len(snapshot.jobs))

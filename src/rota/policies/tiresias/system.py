@@ -29,29 +29,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
-
-import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
-from rota.model.columns import Array
-from rota.model.grants import Grant
 from rota.policies.tiresias.artifact import Seats
 from rota.policies.tiresias.pollux import Fifos
-from rota.scheduler.decision import Decision, Memory, Wake
+from rota.policies.tiresias.queues import DiscretisedQueues, GittinsQueues
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.levels import Levels, ServiceMetric
-from rota.scheduler.stages.place import Place, Placement, fill_fragments, packed, packed_within
-from rota.scheduler.stages.priority import ByPriority, Drift
-from rota.solvers.gittins import Gittins
-from rota.table.free import nodes_in
-from rota.table.occupancy import Occupancy
-from rota.table.state import Phase
-
-_RUNNING = int(Phase.RUNNING)
+from rota.scheduler.stages.levels import ServiceMetric
+from rota.scheduler.stages.place import Placement
+from rota.scheduler.stages.priority import Drift
 
 
 class Order(StrEnum):
@@ -143,104 +132,16 @@ class Tiresias:
             quantum, elasticflow = p.quantum if gittins else None, p.mode is TiresiasMode.ELASTICFLOW
             self.inner = Seats(p.limits, p.metric, p.promote, quantum, p.placement, elasticflow=elasticflow)
         else:
-            self.inner = (GittinsQueues if gittins else DiscretisedQueues)(p)
+            queues = GittinsQueues if gittins else DiscretisedQueues
+            self.inner = queues(
+                p.limits,
+                p.metric,
+                p.promote,
+                keeps_running=p.order is Order.LAS,
+                placement=Placement.PACKED if p.skew else p.placement,
+                pack_limit=p.pack_limit if p.skew else None,
+                drifts=Drift.RUNNING if gittins else Drift.NEVER,
+            )
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
-
-
-class DiscretisedQueues(ByPriority):
-    """Discretised 2D-LAS: queue by queue, in each whoever started first."""
-
-    def __init__(self, p: TiresiasParameters, *, drifts: Drift = Drift.NEVER) -> None:
-        placement = Placement.PACKED if p.skew else p.placement
-        super().__init__(self.rank, preemptive=True, drifts=drifts, placement=placement)
-        self.levels = Levels(p.limits, p.metric, p.promote)
-        self.keeps_running = p.order is Order.LAS
-        self.pack_limit = p.pack_limit if p.skew else None
-
-    def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
-        for row in self.levels.update(snapshot, memory):
-            self.move(snapshot, row)
-        if not snapshot.waiting_count:
-            return Decision(memory, wake=Wake(if_waiting=True))
-        grants, preempt = self.choose(snapshot)
-        while moved := self.levels.catch_up(snapshot, preempt):
-            for row in moved:
-                self.move(snapshot, row)
-            grants, preempt = self.choose(snapshot)
-        at_s = self.levels.next_s(snapshot, grants, preempt)
-        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), ranking=self)
-
-    def rank(self, snapshot: Snapshot, row: int) -> Any:
-        """Queue, the running ones ahead, then first start; who never ran follows in order of submission."""
-        half = (
-            self.keeps_running
-            and snapshot.by_row.phase.item(row) != _RUNNING
-            and not self.levels.is_returning(row)
-        )
-        started_s = snapshot.by_row.first_start_s.item(row)
-        return self.levels.of(row), half, started_s if started_s == started_s else math.inf
-
-    def fitter(self, snapshot: Snapshot) -> Fitter:
-        if self.pack_limit is None:
-            return super().fitter(snapshot)
-        return SkewFitter(snapshot, self.pack_limit)
-
-
-class GittinsQueues(DiscretisedQueues):
-    """Discretised 2D-Gittins: queue by queue, in each whoever is likeliest to end within its limit.
-
-    The index of a running job changes as it runs; that of a waiting one when the history does.
-    """
-
-    def __init__(self, p: TiresiasParameters) -> None:
-        super().__init__(p, drifts=Drift.RUNNING)
-        self._history: Any = None
-        self._gittins = Gittins([])
-
-    def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
-        history = snapshot.know(Knowledge.SERVICE_HISTORY).shared["gpu_s"]
-        if history is not self._history:
-            self._history = history
-            self._gittins = Gittins(history)
-            self.forget()
-        return super().decide(snapshot, memory, wake)
-
-    def rank(self, snapshot: Snapshot, rows: Any) -> Any:
-        """Queue plus a number in (0, 1] that falls as the index rises; one row or an array of rows."""
-        if not isinstance(rows, np.ndarray):
-            return float(self.rank(snapshot, np.array([rows]))[0])
-        levels = np.array([self.levels.of(row) for row in rows.tolist()], dtype=np.int64)
-        limits = np.array(self.levels.limits)
-        index = self._gittins.index(self.levels.service(snapshot, rows), limits[levels])
-        scale = limits[0] if math.isfinite(limits[0]) else 1.0
-        return levels + 1.0 / (1.0 + scale * index)
-
-
-class SkewFitter(Fitter):
-    """Places skewed models on the fewest nodes an empty switch would need, all others in fragments.
-
-    The switch is the lowest level above the nodes; a cluster without such levels is one switch.  A model
-    larger than any switch goes to the fewest nodes that an empty cluster would need.
-    """
-
-    def __init__(self, snapshot: Snapshot, pack_limit: float) -> None:
-        super().__init__(snapshot, packed)
-        self.skew: Array = snapshot.know(Knowledge.SKEW)
-        self.pack_limit = pack_limit
-
-    def __call__(self, scratch: Occupancy, row: int) -> Grant | None:
-        self.place = self._together(scratch, row) if self.skew[row] > self.pack_limit else fill_fragments
-        return super().__call__(scratch, row)
-
-    def _together(self, scratch: Occupancy, row: int) -> Place:
-        """How a skewed model is placed."""
-        gpus, size = self.jobs.gpus.item(row), scratch.free.size
-        of_types = [nodes for nodes in self._nodes_by_type(row) if nodes]
-        fits = any(
-            sum(size[node] for node in nodes_in(unit & nodes)) >= gpus
-            for unit in self._node_sets.lowest_units
-            for nodes in of_types
-        )
-        return packed_within(self._node_sets.lowest_units) if fits else packed

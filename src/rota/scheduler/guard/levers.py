@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
@@ -10,12 +11,15 @@ from rota.scheduler.guard.rules import Breach, breach
 from rota.scheduler.policy import Lever
 from rota.table.state import State
 
+_PREEMPT: Final = Lever.PREEMPT
+_MIGRATE: Final = Lever.MIGRATE
+
 
 def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> list[Breach]:
     """A breach for each job to which `decision` does what `levers` do not hold."""
-    may_preempt = not decision.preempt or Lever.PREEMPT in levers
+    may_preempt = not decision.preempt or _PREEMPT in levers
     is_plain = not (decision.reject or decision.offers or decision.reservations)
-    if may_preempt and is_plain and _only_starts(state, decision, or_moves=Lever.MIGRATE in levers):
+    if may_preempt and is_plain and _only_starts(state, decision, or_moves=_MIGRATE in levers):
         return []
     return [
         breach(state, "lever", row, f"is {_DONE[lever]}, and the policy does not declare the lever {lever}")

@@ -74,23 +74,6 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
     return tuple(dict.fromkeys(constraints or [_unsaid(snapshot, decision)]))
 
 
-def first_reason(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
-    """The dominant reason in constant time, for the record of a simulation.
-
-    `PRIORITY` counts all others that wait, whoever is before them, and stands for `EARLIER`, `ORDER` and
-    `SHARE` as well.
-    """
-    if row in decision.reasons:
-        return decision.reasons[row]
-    gpus, free = snapshot.gpus_of[row], snapshot.occupancy.free.total
-    if gpus > free:
-        return Constraint(Code.RESOURCES, gpus, free)
-    largest = snapshot.occupancy.free.nonempty.bit_length() - 1
-    if gpus > largest and not (decision.ranking or _BY_SUBMISSION).spreads:
-        return Constraint(Code.FRAGMENTATION, gpus, largest, "node")
-    return Constraint(Code.PRIORITY, provided=snapshot.waiting_count - 1)
-
-
 # -- before any device -----------------------------------------------------------------------------
 
 

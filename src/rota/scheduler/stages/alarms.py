@@ -8,9 +8,11 @@ date from the rows that changed phase since.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from heapq import heappop, heappush
+from typing import Any
 
+from rota.model.columns import Row
 from rota.scheduler.snapshot import Cursor, Snapshot
 
 
@@ -22,10 +24,10 @@ class Alarms:
 
     def __init__(self) -> None:
         self._cursor = Cursor()
-        self._heap: list[tuple[float, int]] = []
-        self._set: dict[int, float] = {}  # entries of the heap that are in force
+        self._heap: list[tuple[Any, ...]] = []  # moments and rows
+        self._set: dict[Row, float] = {}  # entries of the heap that are in force
 
-    def changed(self, snapshot: Snapshot) -> Iterable[int]:
+    def changed(self, snapshot: Snapshot) -> list[Row]:
         """Rows that changed phase since the last call, each once; all live rows on the first."""
         rows = snapshot.changes(self._cursor)
         if rows is None:
@@ -34,7 +36,7 @@ class Alarms:
             return [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
         return rows
 
-    def set(self, row: int, moment: float) -> None:
+    def set(self, row: Row, moment: float) -> None:
         """The alarm of `row` is at `moment`, whatever it was before; infinite for none."""
         if moment == math.inf:
             self._set.pop(row, None)
@@ -42,11 +44,11 @@ class Alarms:
             self._set[row] = moment
             heappush(self._heap, (moment, row))
 
-    def pop(self, now: float) -> list[int]:
+    def pop(self, now: float) -> list[Row]:
         """Rows whose moment has come, in order of moment and row; they have no alarm afterwards."""
-        rows = []
+        rows: list[Row] = []
         while self.next_s() <= now:
-            _, row = heappop(self._heap)
+            row = heappop(self._heap)[1]
             del self._set[row]
             rows.append(row)
         return rows
@@ -55,11 +57,16 @@ class Alarms:
         """The next moment, those of the rows `apart` left aside; infinite if there is none."""
         heap, in_force = self._heap, self._set
         aside = []
-        while heap and (in_force.get(heap[0][1]) != heap[0][0] or heap[0][1] in apart):
-            moment, row = heappop(heap)
-            if in_force.get(row) == moment:
-                aside.append((moment, row))
-        next_s = heap[0][0] if heap else math.inf
+        while heap:
+            first = heap[0]
+            row = first[1]
+            is_in_force = in_force.get(row) == first[0]
+            if is_in_force and row not in apart:
+                break
+            heappop(heap)
+            if is_in_force:
+                aside.append(first)
+        next_s: float = heap[0][0] if heap else math.inf
         for entry in aside:
             heappush(heap, entry)
         return next_s

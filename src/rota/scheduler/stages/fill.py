@@ -7,10 +7,10 @@ empty cluster would, without walking it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from rota.model.columns import Row
 from rota.scheduler.stages.order import Item, JobOrder
 
 
@@ -19,9 +19,10 @@ def admit(order: JobOrder, free: int, *, strict: bool = False) -> list[int]:
     rows: list[int] = []
     fronts, passed = order.fronts(), dict[int, int]()
     while fronts and free > 0:
-        (_, row), gpus = fronts[0]
+        front = fronts[0]
+        gpus: int = front[1]
         if gpus <= free:
-            rows.append(row)
+            rows.append(front[0][1])
             free -= gpus
             order.advance(fronts, passed)
         elif strict:
@@ -46,7 +47,7 @@ def running_set(
     order: JobOrder,
     running: list[Item],
     free: int,
-    gpus_of: Sequence[int],
+    gpus_of: list[int],
     ahead: float | None = None,
     begin: int = 0,
 ) -> RunningSet:
@@ -58,39 +59,49 @@ def running_set(
     by so much than those of waiting ones (moments of finishing against remaining times).
     """
     fronts, passed = order.fronts(), dict[int, int]()
-    start: list[int] = []
-    losers: list[int] = []
+    start: list[Row] = []
+    losers: list[Row] = []
     end = len(running)  # running[:end] keep their GPUs
     reached = False
     while fronts:
-        item, gpus = fronts[0]
+        front = fronts[0]
+        item: Item = front[0]
+        gpus: int = front[1]
         if gpus == _EVICTED:
             # It gave way to a job before it; now it is its own turn to fit again.
             heappop(fronts)
-            if gpus_of[item[1]] <= free:
-                free -= gpus_of[item[1]]
+            own: int = gpus_of[item[1]]
+            if own <= free:
+                free -= own
             else:
                 losers.append(item[1])
             continue
-        limit = item if ahead is None else (item[0] + ahead, item[1])
         cut, room = end, free
-        while room < gpus and cut > begin and running[cut - 1] > limit:
-            cut -= 1
-            room += gpus_of[running[cut][1]]
+        if room < gpus and cut > begin:
+            limit = item if ahead is None else (item[0] + ahead, item[1])
+            while room < gpus and cut > begin and running[cut - 1] > limit:
+                cut -= 1
+                row: int = running[cut][1]
+                room += gpus_of[row]
         reached = reached or cut == begin
         if room >= gpus:
             start.append(item[1])
             order.advance(fronts, passed)
-            for key, row in running[cut:end]:
-                heappush(fronts, ((key if ahead is None else key - ahead, row), _EVICTED))
+            for place in range(cut, end):
+                heappush(fronts, (_behind(running[place], ahead), _EVICTED))
             end, free = cut, room - gpus
         elif room == 0:
             break  # nothing free, nobody behind: no later job can be admitted either
         else:
             heappop(fronts)
-    losers += [item[1] for item, gpus in fronts if gpus == _EVICTED]
+    losers += [item[1] for item in sorted([front[0] for front in fronts if front[1] == _EVICTED])]
     return RunningSet(start, losers, reached)
 
 
-_EVICTED = 0
+def _behind(item: Item, ahead: float | None) -> Item:
+    """A running job among the waiting ones."""
+    return item if ahead is None else (item[0] - ahead, item[1])
+
+
+_EVICTED: Final = 0
 """In place of a size: a running job that lost its GPUs earlier in the walk."""

@@ -15,18 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Floats, Ints, Row
 from rota.model.grants import Grant
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.alarms import Alarms
 from rota.table.state import Phase
 
-_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
-_ROUNDING = 1e-12
+_PENDING: Final = int(Phase.PENDING)
+_RUNNING: Final = int(Phase.RUNNING)
+_ROUNDING: Final = 1e-12
 """Part of all service by which a limit may be missed and counts as reached: what counts is a difference."""
 
 
@@ -47,10 +49,10 @@ class Levels:
         self.by_gpus = metric is ServiceMetric.GPU_TIME
         self.knob = knob
         self.alarms = Alarms()
-        self.levels: dict[int, int] = {}
-        self.resets: dict[int, list[float]] = {}
+        self.levels: dict[Row, int] = {}
+        self.resets: dict[Row, list[float]] = {}
 
-    def of(self, row: int) -> int:
+    def of(self, row: Row) -> int:
         """Level of `row`; 0 is the top."""
         return self.levels.get(row, 0)
 
@@ -76,20 +78,20 @@ class Levels:
         """
         return [row for row in preempt if self._due(snapshot, row)] if self.knob else []
 
-    def is_returning(self, row: int) -> bool:
+    def is_returning(self, row: Row) -> bool:
         """True for a promoted job that has not run since."""
-        reset = self.resets.get(row)
+        reset = self.resets.get(row) if self.resets else None
         return reset is not None and reset[2] < 0.0
 
     def next_s(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
         """The next moment at which a level changes, once `grants` and `preempt` are carried out."""
         jobs, by_row, now = snapshot.jobs, snapshot.by_row, snapshot.now
-        moment = self.alarms.next_s(apart={*preempt, *(grant.job for grant in grants)})
+        moment = self.alarms.next_s(apart={*preempt, *[grant[0] for grant in grants]})
         for grant in grants:
-            row = grant.job
-            if row in self.resets and self.resets[row][2] < 0.0:
+            row = grant[0]
+            if self.resets and row in self.resets and self.resets[row][2] < 0.0:
                 self.resets[row][2] = now - jobs.table.submit_s.item(row) - by_row.run_of[row]
-            rate = len(grant.devices) * grant.share if self.by_gpus else 1.0
+            rate = len(grant[1]) * grant[2] if self.by_gpus else 1.0
             if rate:
                 left = self.limits[self.of(row)] - self._before(snapshot, row)
                 moment = min(moment, now + left / rate)
@@ -111,20 +113,21 @@ class Levels:
 
     # -- one job -----------------------------------------------------------------------------------
 
-    def _enter(self, snapshot: Snapshot, row: int) -> bool:
+    def _enter(self, snapshot: Snapshot, row: Row) -> bool:
         """`row` has changed phase; True if that shows that its level is another."""
-        phase = snapshot.by_row.phase_of[row]
+        phase: int = snapshot.by_row.phase_of[row]
         if phase == _RUNNING:
             self.alarms.set(row, self._full(snapshot, row))
             return False
         if phase == _PENDING:
-            return snapshot.by_row.starts.item(row) > 0 and self._wait(snapshot, row)
+            starts: int = snapshot.by_row.starts_of[row]
+            return starts > 0 and self._wait(snapshot, row)
         self.alarms.set(row, math.inf)
         self.levels.pop(row, None)
         self.resets.pop(row, None)
         return False
 
-    def _wait(self, snapshot: Snapshot, row: int) -> bool:
+    def _wait(self, snapshot: Snapshot, row: Row) -> bool:
         """`row` waits after having run; True if it reached a limit unnoticed."""
         is_late = self._fall(row, self._total(snapshot, row))
         self.alarms.set(row, self._starved(snapshot, row, snapshot.by_row.run_of[row]))
@@ -141,7 +144,7 @@ class Levels:
             self.alarms.set(row, self._full(snapshot, row))
         return has_moved
 
-    def _fall(self, row: int, total: float) -> bool:
+    def _fall(self, row: Row, total: float) -> bool:
         """Down to the level of the service that counts of `total`; False if `row` is there already."""
         near = total * (1.0 + _ROUNDING) - self._uncounted(row)
         if near < self.limits[self.of(row)]:
@@ -163,31 +166,34 @@ class Levels:
 
     # -- moments, from what was so when the present phase began -------------------------------------
 
-    def _full(self, snapshot: Snapshot, row: int) -> float:
+    def _full(self, snapshot: Snapshot, row: Row) -> float:
         """The moment at which `row`, which runs, reaches the limit of its level."""
         limit = self.limits[self.of(row)]
-        rate = snapshot.by_row.rate_of[row] if self.by_gpus else 1.0
+        rate: float = snapshot.by_row.rate_of[row] if self.by_gpus else 1.0
         if limit == math.inf or not rate:
             return math.inf
-        return snapshot.by_row.since_of[row] + (limit - self._before(snapshot, row)) / rate
+        since: float = snapshot.by_row.since_of[row]
+        return since + (limit - self._before(snapshot, row)) / rate
 
-    def _starved(self, snapshot: Snapshot, row: int, ran_s: float) -> float:
+    def _starved(self, snapshot: Snapshot, row: Row, ran_s: float) -> float:
         """The moment at which `row`, which waits and has run `ran_s` in all, has waited long enough."""
         if not self.knob or not self.of(row):
             return math.inf
         submit = snapshot.jobs.table.submit_s.item(row)
-        _, before, waited = self.resets.get(row, (0.0, 0.0, snapshot.by_row.first_start_s.item(row) - submit))
+        _, before, waited = self.resets.get(row, (0.0, 0.0, snapshot.by_row.first_of[row] - submit))
         return submit + ran_s + waited + self.knob * (ran_s - before)
 
-    def _before(self, snapshot: Snapshot, row: int) -> float:
+    def _before(self, snapshot: Snapshot, row: Row) -> float:
         """Counted service received before the present stretch."""
         return self._total(snapshot, row) - self._uncounted(row)
 
-    def _total(self, snapshot: Snapshot, row: int) -> float:
+    def _total(self, snapshot: Snapshot, row: Row) -> float:
         """Service received before the present stretch, whether it counts or not."""
-        column = snapshot.by_row.service if self.by_gpus else snapshot.by_row.run_s
-        return float(column.item(row))
+        total: float = snapshot.by_row.service_of[row] if self.by_gpus else snapshot.by_row.run_of[row]
+        return total
 
-    def _uncounted(self, row: int) -> float:
+    def _uncounted(self, row: Row) -> float:
         """Service received before the last promotion."""
-        return self.resets[row][0 if self.by_gpus else 1] if row in self.resets else 0.0
+        if not self.resets or row not in self.resets:
+            return 0.0
+        return self.resets[row][0 if self.by_gpus else 1]

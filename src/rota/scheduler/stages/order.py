@@ -14,31 +14,41 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
-from typing import Any
+from heapq import heappop, heapreplace
+from typing import Any, Final
 
 import numpy as np
 
+from rota.model.columns import Row
 from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.requests import request_kinds
 from rota.table.state import Phase
 
-_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+_PENDING: Final = int(Phase.PENDING)
+_RUNNING: Final = int(Phase.RUNNING)
 
-Item = tuple[Any, int]
+# Of two fields each.  Said so, compiled code would take tuples to pieces and make new ones, time and again.
+Item = tuple[Any, ...]
 """Key and row: equal keys keep the order of submission."""
 
-Front = tuple[Item, int]
-"""The first job of a size, and the size in GPUs."""
+Front = tuple[Any, ...]
+"""The first job of a size (its item), and the size in GPUs."""
+
+
+def item_of(key: Any, row: Row) -> Item:
+    """The item of a job: one object, however often it is handed on."""
+    return key, row
 
 
 class SortedItems:
     """A sorted list that is cheap to consume from its head."""
 
-    __slots__ = ("head", "items")
+    __slots__ = ("head", "items", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = -1) -> None:
+        self.size = size
+        """What all its jobs ask for, in a `JobOrder`: a number of GPUs or a kind of request."""
         self.items: list[Item] = []
         self.head = 0
 
@@ -53,7 +63,7 @@ class SortedItems:
         if not self.items or self.items[-1] < item:
             self.items.append(item)
         else:
-            insort(self.items, item, lo=self.head)
+            insort(self.items, item, self.head)
 
     def remove(self, item: Item) -> None:
         items, head = self.items, self.head
@@ -87,9 +97,9 @@ class JobOrder:
         self.running = SortedItems()
         self._jobs: JobTable | None = None
         self._cursor = Cursor()
-        self._items: dict[int, tuple[SortedItems, Item]] = {}
-        self._fronts: list[Front] | None = None
-        """What `fronts` answers, as long as the first job of no size is another."""
+        self._items: dict[Row, tuple[SortedItems, Item]] = {}
+        self._fronts: list[Front] = []
+        """The first job of each size with that size, in order."""
 
     def sync(self, snapshot: Snapshot) -> None:
         """Bring the lists up to date with `snapshot`."""
@@ -109,7 +119,7 @@ class JobOrder:
         )
         self.by_size.clear()
         self._items.clear()
-        self._fronts = None
+        self._fronts = []
         self.running = SortedItems()
         for row in snapshot.waiting.tolist():
             self._place(snapshot, row)
@@ -138,44 +148,49 @@ class JobOrder:
         read = {row: key for row, (_, (key, _)) in self._items.items() if snapshot.waits(row)}
         return [row for row, key in read.items() if plain(self.key(snapshot, row)) != key]
 
-    def _place(self, snapshot: Snapshot, row: int) -> None:
+    def _place(self, snapshot: Snapshot, row: Row) -> None:
         """Put `row` where its phase says, out of where it was."""
         known = self._items.pop(row, None)
         if known is not None:
             queue, item = known
-            if queue.items[queue.head][1] == row:
-                self._fronts = None
+            was_first = queue.size >= 0 and queue.items[queue.head] is item
             queue.remove(item)
+            if was_first:
+                self._set_front(queue)
         phase: int = snapshot.by_row.phase_of[row]
         if phase == _PENDING:
             items = self._of_size(self._size_of[row])
-            item = (plain(self.key(snapshot, row)), row)
+            item = item_of(plain(self.key(snapshot, row)), row)
         elif phase == _RUNNING and self.tracks_running:
             items = self.running
-            item = (plain(self.running_key(snapshot, row)), row)
+            item = item_of(plain(self.running_key(snapshot, row)), row)
         else:
             return
         items.add(item)
-        if items.items[items.head][1] == row:
-            self._fronts = None
+        if items.size >= 0 and items.items[items.head] is item:
+            self._set_front(items)
         self._items[row] = (items, item)
+
+    def _set_front(self, queue: SortedItems) -> None:
+        """The first job of `queue` is another than before, or there is none."""
+        fronts, size = self._fronts, queue.size
+        for place, front in enumerate(fronts):
+            if front[1] == size:
+                del fronts[place]
+                break
+        if queue.head < len(queue.items):
+            insort(fronts, (queue.items[queue.head], size))
 
     def _of_size(self, size: int) -> SortedItems:
         items = self.by_size.get(size)
         if items is None:
-            items = self.by_size[size] = SortedItems()
+            items = self.by_size[size] = SortedItems(size)
             self.by_size = dict(sorted(self.by_size.items()))
         return items
 
     def fronts(self) -> list[Front]:
-        """The first job of each size with that size, as a heap: its head is first of all."""
-        heads = self._fronts
-        if heads is None:
-            heads = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
-            if len(heads) > 1:
-                heapify(heads)
-            self._fronts = heads
-        return heads.copy()
+        """The first job of each size with that size, in order, and so a heap."""
+        return self._fronts.copy()
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
         """The head of `fronts` is dealt with; the next job of its size takes its place.
@@ -183,7 +198,8 @@ class JobOrder:
         `passed` counts per size the jobs dealt with in this walk.
         """
         gpus = fronts[0][1]
-        count = passed[gpus] = passed.get(gpus, 0) + 1
+        count = passed.get(gpus, 0) + 1
+        passed[gpus] = count
         queue = self.by_size[gpus]
         place = queue.head + count
         if place < len(queue.items):
@@ -202,6 +218,8 @@ class JobOrder:
 def plain(key: Any) -> Any:
     """A NumPy scalar as Python's own, in tuples too: those compare several times faster, and compiled code
     takes no other truth from it."""
+    if type(key) is float or type(key) is int:
+        return key
     if isinstance(key, (np.generic, np.ndarray)):
         return key.item()
     return tuple([plain(part) for part in key]) if isinstance(key, tuple) else key

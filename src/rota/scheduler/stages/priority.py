@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from mypy_extensions import mypyc_attr
@@ -23,11 +23,11 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter, Room
 from rota.scheduler.stages.order import Item, JobOrder, plain
-from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement, by_type
+from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement, by_type, consolidate
 from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
 
-_ENOUGH = 48
+_ENOUGH: Final = 48
 """So many of the running jobs, the last in order, are sorted at first: mostly none before them has to go."""
 
 Key = Callable[[Snapshot, Any], Any]
@@ -195,10 +195,15 @@ class ByPriority:
         """Devices for `rows`, on what is free once the losers are gone."""
         if not rows:
             return []
+        gpus_of, place = snapshot.gpus_of, by_type(self.place, snapshot.occupancy.node_sets.of_type)
+        if len(rows) == 1 and not losers and place is consolidate:  # nobody to try it beside
+            gpus = gpus_of[rows[0]]
+            node = snapshot.occupancy.free.best_fit(gpus)
+            if node >= 0:
+                return [whole_grant(rows[0], snapshot.occupancy.free.lowest(node, gpus))]
         free = snapshot.occupancy.free.copy()
         for row in losers:
             free.put_all(snapshot.grants[row].devices)
-        gpus_of, place = snapshot.gpus_of, by_type(self.place, snapshot.occupancy.node_sets.of_type)
         grants = []
         for row in rows:
             devices = place(free, gpus_of[row])

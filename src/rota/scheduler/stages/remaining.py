@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rota.knowledge.needs import Knowledge
+from rota.model.columns import Row
 from rota.scheduler.snapshot import Snapshot
+
+_DURATION: Final = Knowledge.DURATION
 
 
 def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
@@ -13,11 +16,12 @@ def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
 
     Below 0 for a job that has outrun its estimate.
     """
-    known = snapshot.know(Knowledge.DURATION)
-    duration_s = known.item(rows) if isinstance(rows, int) else known[rows]
-    return duration_s - snapshot.jobs.work_s(rows)
+    row: Row = rows
+    if isinstance(rows, int):
+        return snapshot.know_of(_DURATION, row) - snapshot.work_s(row)
+    return snapshot.know(_DURATION)[rows] - snapshot.jobs.work_s(rows)
 
 
-def full_speed_finish_s(snapshot: Snapshot, row: int) -> float:
+def full_speed_finish_s(snapshot: Snapshot, row: Row) -> float:
     """Moment at which a job that works at full speed will be done."""
-    return snapshot.jobs.finish_s(row, snapshot.know(Knowledge.DURATION).item(row))
+    return snapshot.finish_s(row, snapshot.know_of(_DURATION, row))

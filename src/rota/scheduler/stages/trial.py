@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
 
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
@@ -149,7 +149,7 @@ def _all_want_gpus(fronts: list[Front], rooms: dict[int, Room], fit: Fitter) -> 
     )
 
 
-_EVICTED = -1
+_EVICTED: Final = -1
 """In place of a kind: a running job that lost its devices earlier in the walk."""
 
 

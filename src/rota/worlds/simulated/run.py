@@ -27,7 +27,8 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.kinds import world_of
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.providers import make_providers
-from rota.worlds.simulated.recorder import RunRecorder, make_record
+from rota.worlds.simulated.record_tables import make_record
+from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.retries import Retries
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.speed import SpeedModel

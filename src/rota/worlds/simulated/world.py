@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -42,27 +43,30 @@ from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
 from rota.worlds.simulated.strikes import Strikes
 
-_PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
-_ADJUSTED, _PROFILE = How.ADJUSTED, Purpose.PROFILE
-_END, _RETRY = int(Event.END), int(Event.FAILURE)
-_ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
+_PENDING: Final = Phase.PENDING
+_FAILED: Final = How.FAILED
+_ADJUSTED: Final = How.ADJUSTED
+_NOTHING_LOST: Final = Lost()
+_OPPORTUNISTIC: Final = Role.OPPORTUNISTIC
+_PROFILE: Final = Purpose.PROFILE
+_ABANDON: Final = Leave.ABANDON
+_END: Final = int(Event.END)
+_RETRY: Final = int(Event.FAILURE)
+_ARRIVAL: Final = int(Event.ARRIVAL)
+_TIMER: Final = int(Event.TIMER)
+_CAPACITY: Final = int(Event.CAPACITY)
 
-_PHASE_OF = {
-    int(Outcome.COMPLETED): Phase.COMPLETED,
-    int(Outcome.FAILED): Phase.FAILED,
-    int(Outcome.CANCELLED): Phase.CANCELLED,
-}
-_HOW_OF = {
-    Phase.COMPLETED: How.FINISHED,
-    Phase.FAILED: How.FAILED,
-    Phase.CANCELLED: How.CANCELLED,
+_END_OF: Final = {
+    int(Outcome.COMPLETED): (How.FINISHED, Phase.COMPLETED),
+    int(Outcome.FAILED): (How.FAILED, Phase.FAILED),
+    int(Outcome.CANCELLED): (How.CANCELLED, Phase.CANCELLED),
 }
 
-MOST_IN_VAIN = 10_000
+MOST_IN_VAIN: Final = 10_000
 """After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
 
 
-HEAP_LEAST = 256
+HEAP_LEAST: Final = 256
 """Up to so many entries of the heap, void ones do no harm."""
 
 
@@ -103,14 +107,17 @@ class SimulatedWorld:
         rate there is not always the same."""
         self.progress = Progress(n, per_s, getattr(self.speed, "batch_now", None))
         self.abilities = Abilities(trace.jobs, self.progress, can or {})
-        self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self.abilities.lacking
+        self._to_speak: dict[int, int] = self.abilities.late
+        self._is_lacking: bool = self.abilities.lacking
+        self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self._is_lacking
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._lasting: Callable[[int, Grant], float] | None = getattr(self.speed, "lasting", None)
         self._failures = trace.truth.failures
+        self._outcome_of: list[int] = trace.truth.outcome.tolist()
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
-        self._heap: list[tuple[float, int, int]] = []  # moment, row, version
+        self._heap: list[tuple[Any, ...]] = []  # moment, row, version
         self._heap_most = HEAP_LEAST
         """Entries at which void ones are looked for."""
         self._version = [0] * n
@@ -139,6 +146,7 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
+        self._has_groups = bool(self._groups.members)
         self._in_vain = 0
         """Moments in a row that only the policy asked for, and in which nothing changed."""
         self._changes = 0
@@ -147,7 +155,7 @@ class SimulatedWorld:
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
         self._may_swap = (
-            self._swaps() and self._loses_nothing and self._overlap is None and not self.abilities.late
+            self._swaps() and self._loses_nothing and self._overlap is None and not self._to_speak
         )
         """True if jobs may leave, move and begin at one stroke: each works at once, and nothing is lost."""
         self._begin()
@@ -176,8 +184,8 @@ class SimulatedWorld:
         finish = self._next_finish()
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
-        now = min(arrival, finish, until, self._holds.next_s)
-        if self.abilities.late:
+        now = min(min(arrival, finish), min(until, self._holds.next_s))  # of two, no call is made
+        if self._to_speak:
             now = min(now, self.abilities.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
@@ -190,12 +198,12 @@ class SimulatedWorld:
             batch.ended = self._finished(now, now)
             for ended in batch.ended:
                 batch.cause |= _RETRY if ended.phase is _PENDING else _END
-            if self._groups.members:
+            if self._has_groups:
                 self._groups.end_others(batch, self.state)
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
-        if self.abilities.late:
+        if self._to_speak:
             batch.cause |= int(self.abilities.speak(now))
         if self._holds and self._holds.follow(batch, self.state):
             batch.cause |= _ARRIVAL
@@ -218,10 +226,16 @@ class SimulatedWorld:
         return self._in_vain > MOST_IN_VAIN
 
     def _next_finish(self) -> float:
-        heap, version = self._heap, self._version
-        while heap and heap[0][2] != version[heap[0][1]]:
+        heap, versions = self._heap, self._version
+        while heap:
+            first = heap[0]
+            row: int = first[1]
+            version: int = first[2]
+            if version == versions[row]:
+                moment: float = first[0]
+                return moment
             heappop(heap)
-        return heap[0][0] if heap else math.inf
+        return math.inf
 
     def _arrived(self, now: float) -> range:
         first = last = self._next
@@ -238,13 +252,15 @@ class SimulatedWorld:
         """
         ended = []
         while self._heap and self._heap[0][0] == entry:
-            _, row, version = heappop(self._heap)
+            first: tuple[Any, ...] = heappop(self._heap)
+            row: int = first[1]
+            version: int = first[2]
             if version != self._version[row]:
                 continue
             if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             left = self._target(row) - self.progress.done(row, now)
-            if left <= 1e-6 * self.progress.rate.item(row) or self._strikes.have_come(row, now):
+            if left <= 1e-6 * self.progress.rate_of(row) or self._strikes.have_come(row, now):
                 ended.append(self._outcome(row, now))
             else:
                 self._dirty.add(row)
@@ -252,18 +268,17 @@ class SimulatedWorld:
 
     def _outcome(self, row: int, now: float) -> Ended:
         """What becomes of a job whose attempt has done its work."""
-        truth = self.trace.truth
-        failed = self._failed.get(row, 0)
-        if failed < len(truth.failures.get(row, ())):
+        failed = self._failed.get(row, 0) if self._failed else 0
+        if self._failures and failed < len(self._failures.get(row, ())):
             self._failed[row] = failed + 1
             pause_s, failed_of = self._retrier.pause_after(row, failed + 1)
             if pause_s:
                 self._holds.pause(row, now + pause_s, failed_of, now)
             return Ended(row, How.FAILED, Phase.FAILED if pause_s is None else Phase.PENDING)
-        phase = _PHASE_OF[truth.outcome.item(row)]
+        how, phase = _END_OF[self._outcome_of[row]]
         if failed:
             self._retrier.ended(row, failed, phase is Phase.FAILED)
-        return Ended(row, _HOW_OF[phase], phase)
+        return Ended(row, how, phase)
 
     def _add_faults(self, batch: Batch) -> None:
         """What is lost by the moment of `batch`, if only for a tick, and what is back at the end of it."""
@@ -304,10 +319,10 @@ class SimulatedWorld:
                     self._dirty.update(self._heeding(new))
                 self._begin_stretch(row, new)
                 continue
-            if self.abilities.lacking and change.old is None:
+            if self._is_lacking and change.old is None:
                 self.abilities.start(row, new, self.state.occupancy)
             since = now + self._overhead(change)
-            if self.abilities.late:
+            if self._to_speak:
                 self.abilities.begin(row, since)
             if not self._loses_nothing:
                 self._ready[row], self._stalled[row] = since, since - now
@@ -348,7 +363,7 @@ class SimulatedWorld:
         return grant.share == 1.0 or grant.share >= self.jobs.gpu_share.item(row)
 
     def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        if not self._may_swap or self._stretches is not None or leave is Leave.ABANDON:
+        if not self._may_swap or self._stretches is not None or leave is _ABANDON:
             return False
         if self.state.occupancy.sharers:
             return False
@@ -395,7 +410,7 @@ class SimulatedWorld:
 
     def _gave_up(self, change: Change) -> None:
         """A job that left without a checkpoint starts over."""
-        if change.leave is Leave.ABANDON:
+        if change.leave is _ABANDON:
             self.progress.base[change.row] = 0.0
         if self._suspended:
             self._suspended.pop(change.row, None)
@@ -599,7 +614,7 @@ class SimulatedWorld:
         if how is _ADJUSTED:
             return self._split(row)
         self._strikes.forget(row)
-        rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
+        rate = 0.0 if self._loses_nothing else self.progress.rate_of(row)
         if self._overlap is not None:
             self._rate_before[row] = rate
         done = self.progress.stop(row, now)
@@ -613,11 +628,11 @@ class SimulatedWorld:
         if per_s != per_s:  # NaN: seconds count at the present rate
             per_s = rate
         lost = self._lost_work(row, how, done, per_s)
-        if self.abilities.lacking:
+        if self._is_lacking:
             lost = max(lost, self.abilities.leave(row, how, state.grants[row], state.occupancy))
         if lost:
             self.progress.base[row] = done - lost
-        if self.abilities.lacking:
+        if self._is_lacking:
             lost += self.abilities.forgone.pop(row, 0.0)
         return Lost(overhead, lost / per_s if per_s else 0.0)
 
