@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 import numpy as np
 
@@ -52,8 +53,7 @@ def _recount_service(state: State, recorder: RunRecorder) -> None:
     """GPU-seconds of all intervals equal the service all jobs received."""
     rows = np.arange(state.submitted)
     counted = float(state.service_gpu_s(rows).sum())
-    recounted = math.fsum(
-        (end - start) * len(g.devices) * g.share for g, start, end, _, _ in recorder.intervals
-    )
+    latest = ((end - start) * len(g.devices) * g.share for g, start, end, _, _ in recorder.intervals)
+    recounted = math.fsum(chain(latest, *(part.gpu_s.tolist() for part in recorder.book.parts)))
     if not math.isclose(counted, recounted, rel_tol=1e-9, abs_tol=1e-3):
         _fail("GPU-seconds", counted, recounted)

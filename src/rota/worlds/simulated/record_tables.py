@@ -11,14 +11,15 @@ import polars as pl
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.feasible import refusals
-from rota.model.grants import LIMITS
+from rota.model.grants import Role
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.world import How, World
 from rota.table.state import Phase
 from rota.worlds.simulated.autoscale import ScaledWorld
-from rota.worlds.simulated.recorder import Interval, RunRecorder
+from rota.worlds.simulated.interval_columns import HOW_ENDED, NO_INTERVALS, IntervalColumns
+from rota.worlds.simulated.recorder import RunRecorder
 
 
 def make_record(
@@ -30,6 +31,7 @@ def make_record(
     provenance: Mapping[str, object],
 ) -> Record:
     """The record of a finished run."""
+    recorder.book.fold(recorder.intervals)
     counts = {
         "events": loop.counts.events,
         "decisions": loop.counts.decisions,
@@ -52,6 +54,8 @@ def _paid(world: World) -> dict[str, object]:
     return {"paid_nodes": [list(step) for step in world.paid]} if isinstance(world, ScaledWorld) else {}
 
 
+_ROLES = pl.Series([role.name.lower() for role in Role], dtype=pl.String)
+_HOWS = pl.Series(HOW_ENDED, dtype=pl.String)
 _NULLABLE = [
     "eligible_s",
     "start_s",
@@ -141,23 +145,18 @@ def _moments(by_row: Mapping[int, float], rows: int) -> Floats:
 
 def _sums(recorder: RunRecorder, n: int, failed_for_good: Bools) -> dict[str, Floats]:
     """Per job: what its intervals add up to."""
-    intervals = recorder.intervals
-    rows = np.fromiter((i[0].job for i in intervals), np.int64, len(intervals))
-    length = np.fromiter((i[2] - i[1] for i in intervals), np.float64, len(intervals))
-    held = np.fromiter((len(i[0].devices) * i[0].share for i in intervals), np.float64, len(intervals))
-    overhead = np.fromiter((i[4].overhead_s for i in intervals), np.float64, len(intervals))
-    lost = np.fromiter((i[4].work_s for i in intervals), np.float64, len(intervals))
+    book = recorder.book
+    rows = book.of_all(lambda part: part.jobs, np.int64)
+    lost = book.of_all(lambda part: part.lost_s)
     last = _last_of(rows, n)
     lost[last[failed_for_good & (last >= 0)]] = 0.0  # nobody does that work again
-    migrated = np.fromiter((i[3] is How.MIGRATED for i in intervals), np.float64, len(intervals))
-    resized = np.fromiter((i[3] is How.RESIZED for i in intervals), np.float64, len(intervals))
     weights = {
-        "run_s": length,
-        "service_gpu_s": length * held,
-        "overhead_s": overhead,
+        "run_s": book.of_all(lambda part: part.end_s - part.start_s),
+        "service_gpu_s": book.of_all(lambda part: part.gpu_s),
+        "overhead_s": book.of_all(lambda part: part.overhead_s),
         "lost_s": lost,
-        "migrations": migrated,
-        "resizes": resized,
+        "migrations": book.of_all(lambda part: part.ended(How.MIGRATED).astype(np.float64)),
+        "resizes": book.of_all(lambda part: part.ended(How.RESIZED).astype(np.float64)),
     }
     return {name: np.bincount(rows, weight, n).astype(np.float64) for name, weight in weights.items()}
 
@@ -176,24 +175,13 @@ def _names(codes: Array, names: Sequence[str]) -> pl.Series:
     return table.gather(places)
 
 
-def _limits(intervals: Sequence[Interval], asked_batch: Floats) -> dict[str, pl.Series]:
-    """How the devices of each interval were held; null where the grant leaves it to the job."""
-    grants = [interval[0] for interval in intervals]
-    limits = {
-        name: np.fromiter((getattr(grant, name) for grant in grants), np.float64, len(grants))
-        for name in LIMITS
-    }
-    limits["batch_size"] = np.where(np.isnan(limits["batch_size"]), asked_batch, limits["batch_size"])
-    return {name: pl.Series(values).fill_nan(None) for name, values in limits.items()}
-
-
 def _work(recorder: RunRecorder, loop: Loop, trace: Trace) -> Floats:
     """Part of all its work that the job of each interval got done in it; NaN where nobody noted it."""
     speed: Any = getattr(loop.world, "speed", None)
-    count = len(recorder.intervals)
+    count = recorder.book.count
     if len(recorder.done) != count or speed is None:
         return np.full(count, np.nan)
-    rows = np.fromiter((i[0].job for i in recorder.intervals), np.int64, count)
+    rows = recorder.book.of_all(lambda part: part.jobs, np.int64)
     order = np.argsort(rows, kind="stable")
     done, own = np.array(recorder.done, dtype=np.float64)[order], rows[order]
     before = np.where(np.append(True, own[1:] != own[:-1]), 0.0, np.append(0.0, done[:-1])) if count else done
@@ -204,29 +192,42 @@ def _work(recorder: RunRecorder, loop: Loop, trace: Trace) -> Floats:
 
 
 def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster, work: Floats) -> pl.DataFrame:
-    intervals = recorder.intervals
-    counts = np.fromiter((len(i[0].devices) for i in intervals), np.int64, len(intervals))
-    flat = np.fromiter((d for i in intervals for d in i[0].devices), np.int64, int(counts.sum()))
-    owner = np.repeat(np.arange(len(intervals)), counts)
-    devices = pl.DataFrame({"i": owner, "devices": flat, "nodes": cluster.device_node[flat]})
-    lists = devices.group_by("i", maintain_order=True).agg("nodes", "devices")
-    rows = np.fromiter((i[0].job for i in intervals), np.int64, len(intervals))
+    """The intervals, part by part, each of which is let go of."""
+    ids, parts = pl.Series(list(trace.jobs.ids), dtype=pl.String), recorder.book.parts
+    frames, first = [pl.DataFrame(schema=INTERVALS_SCHEMA)], 0
+    for place, part in enumerate(parts):
+        frames.append(_table_of(part, ids, trace, cluster, work[first : first + part.count]))
+        first += part.count
+        parts[place] = NO_INTERVALS
+    return pl.concat(frames) if len(frames) > 2 else frames[-1]
+
+
+def _table_of(
+    part: IntervalColumns, ids: pl.Series, trace: Trace, cluster: Cluster, work: Floats
+) -> pl.DataFrame:
+    rows, devices = part.jobs, part.devices.astype(np.int64)
+    owner = np.repeat(np.arange(part.count), part.gpus)
+    held = pl.DataFrame({"i": owner, "devices": devices, "nodes": cluster.device_node[devices]})
+    lists = held.group_by("i", maintain_order=True).agg("nodes", "devices")
+    limits = dict(part.limits)  # how the devices were held; null where the grant leaves it to the job
+    limits["batch_size"] = np.where(
+        np.isnan(limits["batch_size"]), trace.jobs.batch_size[rows], limits["batch_size"]
+    )
     frame = pl.DataFrame(
         {
-            "i": np.arange(len(intervals)),
+            "i": np.arange(part.count),
             "job": rows,
-            "start_s": np.fromiter((i[1] for i in intervals), np.float64, len(intervals)),
-            "end_s": np.fromiter((i[2] for i in intervals), np.float64, len(intervals)),
-            "gpus": counts,
-            "share": np.fromiter((i[0].share for i in intervals), np.float64, len(intervals)),
-            "role": [i[0].role.name.lower() for i in intervals],
-            "end": [str(i[3]) for i in intervals],
-            **_limits(intervals, trace.jobs.batch_size[rows]),
+            "job_id": ids.gather(rows.astype(np.uint32)),
+            "start_s": part.start_s,
+            "end_s": part.end_s,
+            "gpus": part.gpus,
+            "share": part.share,
+            "role": _ROLES.gather(part.roles.astype(np.uint32)),
+            "end": _HOWS.gather(part.hows.astype(np.uint32)),
+            **{name: pl.Series(values).fill_nan(None) for name, values in limits.items()},
             "work": pl.Series(work).fill_nan(None),
         },
     )
-    ids = pl.Series(list(trace.jobs.ids), dtype=pl.String)
-    frame = frame.with_columns(ids.gather(rows.astype(np.uint32)).alias("job_id"))
     joined = frame.join(lists, on="i", how="left", maintain_order="left")
     empty = pl.lit([], dtype=pl.List(pl.Int64))
     joined = joined.with_columns(pl.col("nodes").fill_null(empty), pl.col("devices").fill_null(empty))

@@ -15,9 +15,11 @@ from rota.scheduler.reasons.first import first_reason
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import How, Lost
 from rota.table.state import Phase
+from rota.worlds.simulated.interval_columns import IntervalBook
 
 _NOTHING: Final = Lost()
-Interval = tuple[Grant, float, float, How, Lost]
+MOST_AS_TOLD: Final = 1 << 19
+"""So many intervals are kept as they were told; of more, columns."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,6 +33,8 @@ class RunRecorder:
         """Work that each interval's job had done at its end."""
         self.intervals: list[Any] = []
         """Each an `Interval`."""
+        self.book = IntervalBook()
+        """Those before them, of a long run."""
         self.ends: list[Any] = []
         """Rows that have ended, each with the moment."""
         self.whys: dict[int, str] = {}
@@ -44,12 +48,16 @@ class RunRecorder:
         self.intervals.append((grant, start_s, end_s, how, lost))
         if self._done is not None:
             self.done.append(self._done(grant.job, end_s))
+        if len(self.intervals) >= MOST_AS_TOLD:
+            self.book.fold(self.intervals)
 
     def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[Any], now: Any, how: How) -> None:
         for i, grant in enumerate(grants):
             self.intervals.append((grant, starts_s[i], now, how, _NOTHING))
         if self._done is not None:
             self.done += [self._done(grant.job, now) for grant in grants]
+        if len(self.intervals) >= MOST_AS_TOLD:
+            self.book.fold(self.intervals)
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: Row) -> None:
         self.reasons[row] = first_reason(snapshot, decision, row)

@@ -84,7 +84,7 @@ def run(
     with _no_garbage_collection():
         began = time.process_time()
         _drive(loop, recorder, setting.until_s, watch)
-        engine_seconds = time.process_time() - began
+        engine_seconds = time.process_time() - began - recorder.book.cpu_s
     loop.close()
     recount(loop.state, recorder)
     return make_record(name, loop, recorder, trace, engine_seconds, provenance(name, loop, trace, setting))
