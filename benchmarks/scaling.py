@@ -4,7 +4,9 @@
         [--nodes 80 1250] [--load 0.9] [--limit 300] [--trace jobs.csv]
 
 Figures are CPU microseconds of the loop alone (`engine_seconds` of a record) per job, and ratios of them
-within one run, so that they hold on any machine:
+within one run, so that they hold on any machine.  The last column is the same ratio of what was simulated:
+decisions and intervals of holding per job.  Where jobs take turns or live longer side by side, a longer list
+has more of them for each job; what a step costs has grown only where the first ratio is above the second:
 
   trace   a whole list of jobs on 80x8, against `srtf` on it (a generated one where the file is not there)
   jobs    the longer generated list against the shorter one, on 80x8
@@ -18,6 +20,7 @@ one that takes longer than the limit is stopped, and its figure is a lower bound
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -50,6 +53,8 @@ class Cost:
     """What a run cost."""
 
     us_per_job: float
+    steps_per_job: float = math.nan
+    """Decisions, and intervals in which jobs held the same."""
     is_bound: bool = False
     """True if it was stopped: it costs at least so much."""
 
@@ -57,6 +62,11 @@ class Cost:
         if other.is_bound:
             return "?"
         return f"{'>' if self.is_bound else ''}{self.us_per_job / other.us_per_job:.2f}"
+
+    def more_steps(self, other: Cost) -> str:
+        """How many times as many steps as in `other`."""
+        ratio = self.steps_per_job / other.steps_per_job
+        return "?" if math.isnan(ratio) else f"{ratio:.2f}"
 
     def __str__(self) -> str:
         return f"{'>' if self.is_bound else ''}{self.us_per_job:.1f}"
@@ -74,7 +84,8 @@ def cost(policy: str, trace: Trace, cluster: Cluster, limit_s: float) -> Cost:
         record = run(policy, trace, cluster, watch=watch)
     except OutOfTimeError:
         return Cost((time.process_time() - began) / len(trace) * 1e6, is_bound=True)
-    return Cost(record.engine_seconds / len(trace) * 1e6)
+    steps = record.decisions + len(record.intervals)
+    return Cost(record.engine_seconds / len(trace) * 1e6, steps / len(trace))
 
 
 Measure = Callable[[str], Cost]
@@ -137,7 +148,8 @@ def rows(policies: list[str], base: Measure, grown: Measure) -> Iterator[str]:
         except (InputError, PolicyError) as error:
             yield f"{policy:24s} not measured: {error}"
             continue
-        yield f"{policy:24s} {before!s:>10s} {after!s:>10s} {after / before:>8s}"
+        more = after.more_steps(before)
+        yield f"{policy:24s} {before!s:>10s} {after!s:>10s} {after / before:>8s} {more:>8s}"
 
 
 def main() -> None:
@@ -156,7 +168,9 @@ def main() -> None:
     print(f"hot modules: {'compiled' if is_compiled else 'interpreted'}")
     for name in arguments.only:
         title, prepare = MEASURES[name]
-        print(f"\n{title.format(**vars(arguments)):24s} {'us/job':>10s} {'us/job':>10s} {'ratio':>8s}")
+        print(
+            f"\n{title.format(**vars(arguments)):24s} {'us/job':>10s} {'us/job':>10s} {'ratio':>8s} {'steps':>8s}"
+        )
         for row in rows(arguments.policies, *prepare(arguments)):
             print(row, flush=True)
 
