@@ -168,9 +168,8 @@ def main() -> None:
     print(f"hot modules: {'compiled' if is_compiled else 'interpreted'}")
     for name in arguments.only:
         title, prepare = MEASURES[name]
-        print(
-            f"\n{title.format(**vars(arguments)):24s} {'us/job':>10s} {'us/job':>10s} {'ratio':>8s} {'steps':>8s}"
-        )
+        columns = f"{'us/job':>10s} {'us/job':>10s} {'ratio':>8s} {'steps':>8s}"
+        print(f"\n{title.format(**vars(arguments)):24s} {columns}")
         for row in rows(arguments.policies, *prepare(arguments)):
             print(row, flush=True)
 
