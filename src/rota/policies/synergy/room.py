@@ -136,8 +136,10 @@ class Room:
 
     def parts_of(self, devices: Sequence[int]) -> Parts:
         """Nodes of `devices`, and how many are on each."""
-        nodes, counts = np.unique(self.node_of[list(devices)], return_counts=True)
-        return list(zip(nodes.tolist(), counts.tolist(), strict=True))
+        node_of, counts = self.free.node_of, dict[int, int]()
+        for device in devices:
+            counts[node_of[device]] = counts.get(node_of[device], 0) + 1
+        return sorted(counts.items())
 
     def fits(self, ask: Ask, parts: Parts, each: Floats) -> bool:
         """True if there is so much left on `parts`, whose GPUs it has already."""
@@ -215,5 +217,5 @@ class Room:
 
 def _least(parts: Parts, each: Floats) -> Floats:
     """What the node of `parts` that gives least gives of each amount: a job is as fast as there."""
-    least: Floats = each[[node for node, _ in parts]].min(axis=0)
+    least: Floats = each[[node for node, _ in parts]].min(axis=0) if len(parts) > 1 else each[parts[0][0]]
     return least

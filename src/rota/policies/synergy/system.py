@@ -195,7 +195,7 @@ class Synergy:
         if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         if self.parameters.mode is SynergyMode.PAPER:
-            return sorted(asks, key=lambda a: (-a.gpus, *np.nan_to_num(-a.wants, nan=0.0).tolist(), a.row))
+            return sorted(asks, key=_by_size)
         if self.parameters.inner.name == "las" and self.parameters.mechanism is SynergyMechanism.TUNE:
             return sorted(asks, key=lambda a: -a.gpus)
         return asks
@@ -288,6 +288,12 @@ def _emptied(seen: Snapshot) -> Occupancy:
     for grant in seen.grants.values():
         scratch.release(grant)
     return scratch
+
+
+def _by_size(ask: Ask) -> tuple[float, ...]:
+    """Most GPUs first, then those that want most of each amount; who wants none of one in particular last."""
+    wants = [0.0 if math.isnan(want) else -want for want in ask.wants.tolist()]
+    return (-ask.gpus, *wants, ask.row)
 
 
 def _grant(room: Room, seat: Seat) -> Grant:
