@@ -39,9 +39,7 @@ def _recalled(
     vc = clusters.vcs.get(gang.vc)
     if vc is None or len(numbers) != len(gpus):
         return None
-    kind = gpus[0].kind.name
-    roots = [*vc.roots.get(kind, []), *(root for root in vc.pins.values() if root.kind.name == kind)]
-    known = {leaf.number: leaf for root in roots for leaf in root.leaves}
+    known = vc.numbered(gpus[0].kind.name)
     virtual = [known[number] for number in numbers if number in known]
     if len(virtual) < len(gpus):
         return None

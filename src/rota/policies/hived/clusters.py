@@ -66,6 +66,16 @@ class VirtualCluster:
     packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
     pins: dict[str, Virtual] = field(default_factory=dict)
     pin_packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
+    _numbered: dict[str, dict[int, Virtual]] = field(default_factory=dict)
+
+    def numbered(self, kind: str) -> dict[int, Virtual]:
+        """Its virtual GPUs of a kind by number, fixed cells included; for when all cells are there."""
+        known = self._numbered.get(kind)
+        if known is None:
+            pins = (root for root in self.pins.values() if root.kind.name == kind)
+            known = {leaf.number: leaf for root in (*self.roots.get(kind, ()), *pins) for leaf in root.leaves}
+            self._numbered[kind] = known
+        return known
 
 
 @dataclass
