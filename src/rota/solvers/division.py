@@ -272,11 +272,23 @@ def _pairs_inside(division: Division, objective: Objective, demands: DemandRows 
 
 def _alone_inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
     """The same where nobody shares: jobs that are alike end alike, so each kind stands in it once."""
-    jobs, types = len(division.counts), len(division.capacity)
-    kinds, first = kinds_of(_features(division, objective, demands))
-    limits = [division.capacity, division.counts[first]]
+    kinds, first = kinds_of(features_of(division, objective, demands))
     if demands is not None:
         demands = _of_kinds(demands, first)
+    program = program_alone(division, objective, demands, kinds, first)
+    answer = _answer(inner_optimum(program), len(division.capacity) + len(first), demands)
+    if len(first) == len(kinds) or answer.status is not SolveStatus.OPTIMAL:
+        return answer
+    return of_all(answer, kinds, (len(first), len(division.capacity)))
+
+
+def program_alone(
+    division: Division, objective: Objective, demands: DemandRows | None, kinds: Ints, first: Ints
+) -> InnerProgram:
+    """With the first job of each kind for all of it; `demands` are theirs."""
+    jobs, types = len(division.counts), len(division.capacity)
+    limits = [division.capacity, division.counts[first]]
+    if demands is not None:
         limits.append(-demands.least)
     copies = of_rows = None
     if len(first) < jobs:
@@ -284,7 +296,7 @@ def _alone_inside(division: Division, objective: Objective, demands: DemandRows 
         of_rows = [np.ones(types), copies]
         if demands is not None:
             of_rows.append(copies if demands.jobs is None else copies[demands.jobs])
-    program = InnerProgram(
+    return InnerProgram(
         objective.costs.reshape(jobs, types)[first].ravel(),
         _rows_alone(division.gpus[first], types, demands),
         np.concatenate(limits),
@@ -293,16 +305,17 @@ def _alone_inside(division: Division, objective: Objective, demands: DemandRows 
         None if copies is None else copies.repeat(types),
         None if of_rows is None else np.concatenate(of_rows),
     )
-    answer = _answer(inner_optimum(program), types + len(first), demands)
-    if len(first) == jobs or answer.status is not SolveStatus.OPTIMAL:
-        return answer
-    width = len(first) * types
-    x = answer.columns[:width].reshape(-1, types)[kinds].ravel()
+
+
+def of_all(answer: Answer, kinds: Ints, shape: tuple[int, int]) -> Answer:
+    """The answer about kinds, whose fractions are of `shape` [kind, type], as one about all jobs."""
+    width = shape[0] * shape[1]
+    x = answer.columns[:width].reshape(shape)[kinds].ravel()
     slack, prices = (None if of is None else of[kinds] for of in (answer.slack, answer.prices))
     return Answer(answer.status, answer.value, np.concatenate((x, answer.columns[width:])), slack, prices)
 
 
-def _features(division: Division, objective: Objective, demands: DemandRows | None) -> Floats:
+def features_of(division: Division, objective: Objective, demands: DemandRows | None) -> Floats:
     """Whatever the program says of each job, [job, feature]."""
     jobs, types = len(division.counts), len(division.capacity)
     features = np.full((jobs, 4 + 3 * types), np.nan)
@@ -331,7 +344,7 @@ def _of_kinds(demands: DemandRows, first: Ints) -> DemandRows:
 def _rows_alone(gpus: Floats, types: int, demands: DemandRows | None) -> SparseRows:
     """The rows of jobs that share with nobody: GPUs in use of each type, time of each job, demands."""
     jobs = len(gpus)
-    values = [np.tile(gpus, types), np.ones(jobs * types)]
+    values = [*[gpus] * types, np.ones(jobs * types)]
     places = None if demands is None else demands.jobs
     if demands is not None:
         values.append(-demands.gains[:, 0].ravel())
@@ -361,11 +374,16 @@ def _free(before: int, demands: DemandRows | None) -> Floats | None:
 
 
 def _answer(solution: InnerSolution, before: int, demands: DemandRows | None) -> Answer:
-    """With what is said of the demands, which stand after `before` other rows, if they are those of all."""
-    slack = prices = None
-    if demands is not None and demands.jobs is None and solution.status is SolveStatus.OPTIMAL:
-        slack, prices = solution.slack[before:], solution.prices[before:]
-    return Answer(solution.status, solution.value, solution.columns, slack, prices)
+    """With what is said of the demands if they are those of all."""
+    if demands is None or demands.jobs is not None or solution.status is not SolveStatus.OPTIMAL:
+        return Answer(solution.status, solution.value, solution.columns)
+    return answer_of(solution, before)
+
+
+def answer_of(solution: InnerSolution, before: int) -> Answer:
+    """With what is said of the demands of all, which stand after `before` other rows."""
+    status, value, columns, slack, prices = solution
+    return Answer(status, value, columns, slack[before:], prices[before:])
 
 
 def kinds_of(features: Floats) -> tuple[Ints, Ints]:

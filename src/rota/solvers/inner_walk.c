@@ -41,17 +41,18 @@ typedef struct {
     int64_t cones, linear;       /* cones, and rows of G before them */
     const int64_t *starts, *of;  /* row i of A has the entries starts[i] up to starts[i + 1], in columns `of` */
     double *values, *free;       /* the free column in all rows of G; NULL if there is none */
+    int64_t free_from;           /* rows of G before this one are 0 there: n where it stands in no bound, else 0 */
     double *bounds, *c, *h, *column_scale, *row_scale;
     const double *copies; /* of the rows of G; NULL for one each */
     /* The envelope of A D A' in the order of elimination. */
     int64_t *order, *first, *at, size;
     int64_t *side_by_side; /* first column of each row of A whose columns follow each other; else -1 */
     /* The system of one step. */
-    double *w2, *scale, *lower, *rest_free, *by_free, of_free, *side, *towards, *sum_x, *sum_z;
+    double *w2, *scale, *lower, *rest_free, *by_free, of_free, *side, *towards;
     double *turn, *back, *square; /* of each cone: W, its inverse and W2, 3 x 3 */
     double *both;
     /* The iterate, and the nearest so far. */
-    double *x, *s, *z, tau, kappa, *best_x, *best_s, *best_z, best_tau, nearest;
+    double *x, *s, *z, tau, kappa, of_s_z, of_h, of_c, *best_x, *best_s, *best_z, best_tau, nearest;
     double *miss_x, *miss_z, miss_tau;
 } Walk;
 
@@ -256,18 +257,15 @@ static void of_x(const Walk *p, const double *restrict x, double *restrict y)
 {
     const double *restrict bounds = p->bounds, *restrict free = p->free;
     int64_t n = p->n;
-    if (free) {
-        double last = x[n];
+    double last = free ? x[n] : 0.0;
+    if (free && !p->free_from)
         for (int64_t j = 0; j < n; j++)
             y[j] = bounds[j] * x[j] + free[j] * last;
-        for (int64_t i = 0; i < p->m; i++)
-            y[n + i] = row_times(p, i, x, free[n + i] * last);
-    } else {
+    else
         for (int64_t j = 0; j < n; j++)
             y[j] = bounds[j] * x[j] + 0.0;
-        for (int64_t i = 0; i < p->m; i++)
-            y[n + i] = row_times(p, i, x, 0.0);
-    }
+    for (int64_t i = 0; i < p->m; i++)
+        y[n + i] = row_times(p, i, x, free ? free[n + i] * last : 0.0);
 }
 
 /* y = G' z */
@@ -279,7 +277,7 @@ static void of_z(const Walk *p, const double *restrict z, double *restrict y)
     for (int64_t i = 0; i < p->m; i++)
         add_row(p, i, z[p->n + i], y);
     if (p->free)
-        y[p->n] = dot(p->rows, p->free, z);
+        y[p->n] = dot(p->rows - p->free_from, p->free + p->free_from, z + p->free_from);
 }
 
 /* y = W v, of all rows; with `back` W^-1 v, with `square` W2 v: `one` for rows outside of cones. */
@@ -358,6 +356,29 @@ static void solve_rows(const Walk *p, const double *sides, double *solution)
         solution[p->order[k]] = y[k];
 }
 
+typedef double Two __attribute__((vector_size(16), aligned(8), may_alias)); /* the same number of two systems */
+
+/* The same for two sides, which become their solutions: each waits for divisions that the other has no part in. */
+static void solve_two_rows(const Walk *p, double *one, double *other)
+{
+    Two *restrict y = (Two *)p->side;
+    for (int64_t k = 0; k < p->m; k++) {
+        const double *restrict mine = p->lower + p->at[k] - k;
+        Two total = {one[p->order[k]], other[p->order[k]]};
+        for (int64_t i = p->first[k]; i < k; i++)
+            total -= mine[i] * y[i];
+        y[k] = total / mine[k];
+    }
+    for (int64_t k = p->m - 1; k >= 0; k--) {
+        const double *restrict mine = p->lower + p->at[k] - k;
+        y[k] /= mine[k];
+        for (int64_t i = p->first[k]; i < k; i++)
+            y[i] -= mine[i] * y[k];
+    }
+    for (int64_t k = 0; k < p->m; k++)
+        one[p->order[k]] = y[k][0], other[p->order[k]] = y[k][1];
+}
+
 /* Factors for the weights in w2; 0 if there are none. */
 static int factor(Walk *p)
 {
@@ -369,7 +390,7 @@ static int factor(Walk *p)
     if (p->free) {
         for (int64_t i = 0; i < p->m; i++) {
             double total = p->free[p->n + i];
-            for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++)
+            for (int64_t e = p->starts[i]; !p->free_from && e < p->starts[i + 1]; e++)
                 total -= p->values[e] * p->free[p->of[e]] / p->bounds[p->of[e]];
             p->rest_free[i] = total;
         }
@@ -379,19 +400,29 @@ static int factor(Walk *p)
     return 1;
 }
 
-/* x = D (a - A' z) + b / bounds; what remains is of the size of the rows.  `x` and `z` are not `a` and `b`. */
-static void solve_once(Walk *p, const double *a, const double *b, double *x, double *z)
+/* A system of a step: [x, z] for the sides [a, b], which become what is missed; and what a refinement adds. */
+typedef struct {
+    double *a, *b, *x, *z, *more_x, *more_z, enough, before;
+} Sides;
+
+/* x = D (a - A' z) + b / bounds; what remains is of the size of the rows: its sides. */
+static void sides_of_rows(Walk *p, const double *a, const double *b, double *of_rows)
 {
-    double *of_rows = z + p->n, *towards = p->towards;
+    double *towards = p->towards;
     for (int64_t j = 0; j < p->n; j++)
         towards[j] = p->scale[j] * a[j] + b[j] / p->bounds[j];
     for (int64_t i = 0; i < p->m; i++) {
         of_rows[i] = row_times(p, i, towards, -b[p->n + i]);
     }
-    solve_rows(p, of_rows, of_rows);
+}
+
+/* The rest of it, once the rows of z are known.  `x` and `z` are not `a` and `b`. */
+static void solve_rest(const Walk *p, const double *a, const double *b, double *x, double *z)
+{
+    double *of_rows = z + p->n;
     if (p->free) {
         double of_bounds = 0.0;
-        for (int64_t j = 0; j < p->n; j++)
+        for (int64_t j = p->free_from; j < p->n; j++)
             of_bounds += p->free[j] * a[j] / p->bounds[j];
         x[p->n] = (a[p->n] - of_bounds - dot(p->m, p->rest_free, of_rows)) / p->of_free;
         for (int64_t i = 0; i < p->m; i++)
@@ -400,55 +431,99 @@ static void solve_once(Walk *p, const double *a, const double *b, double *x, dou
     memcpy(x, a, sizeof *x * p->n);
     for (int64_t i = 0; i < p->m; i++)
         add_row(p, i, -of_rows[i], x);
-    for (int64_t j = 0; j < p->n; j++) {
-        z[j] = x[j] / p->bounds[j];
-        x[j] = p->scale[j] * x[j] + (b[j] - (p->free ? p->free[j] * x[p->n] : 0.0)) / p->bounds[j];
+    if (p->free && !p->free_from)
+        for (int64_t j = 0; j < p->n; j++) {
+            z[j] = x[j] / p->bounds[j];
+            x[j] = p->scale[j] * x[j] + (b[j] - p->free[j] * x[p->n]) / p->bounds[j];
+        }
+    else
+        for (int64_t j = 0; j < p->n; j++) {
+            z[j] = x[j] / p->bounds[j];
+            x[j] = p->scale[j] * x[j] + b[j] / p->bounds[j];
+        }
+}
+
+/* Four at a time: each comparison would wait for the one before. */
+static double largest(int64_t n, const double *values)
+{
+    double most[4] = {0.0, 0.0, 0.0, 0.0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++)
+            most[k] = fabs(values[i + k]) > most[k] ? fabs(values[i + k]) : most[k];
+    for (; i < n; i++)
+        most[0] = fabs(values[i]) > most[0] ? fabs(values[i]) : most[0];
+    return larger(larger(most[0], most[1]), larger(most[2], most[3]));
+}
+
+/* x and z of each of the one or two systems, or more of them. */
+static void solve_once(Walk *p, Sides *const *of, int count, int more)
+{
+    double *rows[2] = {NULL, NULL};
+    for (int i = 0; i < count; i++) {
+        rows[i] = (more ? of[i]->more_z : of[i]->z) + p->n;
+        sides_of_rows(p, of[i]->a, of[i]->b, rows[i]);
+    }
+    if (count == 2)
+        solve_two_rows(p, rows[0], rows[1]);
+    else
+        solve_rows(p, rows[0], rows[0]);
+    for (int i = 0; i < count; i++) {
+        const Sides *s = of[i];
+        solve_rest(p, s->a, s->b, more ? s->more_x : s->x, more ? s->more_z : s->z);
     }
 }
 
-static double largest(int64_t n, const double *values)
+/* a and b become what is missed after k refinements, each of which takes away what the last one added; 1 if
+ * another one is worth it. */
+static int is_worth_more(const Walk *p, Sides *s, int k)
 {
-    double most = 0.0;
-    for (int64_t i = 0; i < n; i++)
-        most = fabs(values[i]) > most ? fabs(values[i]) : most;
-    return most;
+    const double *last_x = k ? s->more_x : s->x, *last_z = k ? s->more_z : s->z;
+    double *of_x_now = p->both, *of_z_now = of_x_now + p->rows, *weighted = of_z_now + p->columns;
+    of_x(p, last_x, of_x_now);
+    of_z(p, last_z, of_z_now);
+    times(p, p->w2, p->square, last_z, weighted);
+    for (int64_t j = 0; j < p->columns; j++)
+        s->a[j] -= of_z_now[j];
+    for (int64_t i = 0; i < p->rows; i++)
+        s->b[i] += weighted[i] - of_x_now[i];
+    double missed = larger(largest(p->columns, s->a), largest(p->rows, s->b)), before = s->before;
+    if (k && !(missed <= before)) { /* the last one has done harm */
+        for (int64_t j = 0; j < p->columns; j++)
+            s->x[j] -= s->more_x[j];
+        for (int64_t i = 0; i < p->rows; i++)
+            s->z[i] -= s->more_z[i];
+        return 0;
+    }
+    s->before = missed;
+    return !(k == MOST_REFINEMENTS || missed < s->enough || (k && before < LEAST_GAIN * missed));
 }
 
-/* [x, z] for the sides [a, b], refined until little is missed or a refinement gains little; that takes the
- * regularisation out again.  a and b are overwritten. */
-static void solve(Walk *p, double *a, double *b, double *x, double *z)
+/* One or two systems solved, each refined until little is missed or a refinement gains little; that takes the
+ * regularisation out again. */
+static void solve(Walk *p, Sides *const *of, int count)
 {
-    double enough = ACCURACY * (1.0 + larger(largest(p->columns, a), largest(p->rows, b))), before = INFINITY;
-    double *more_x = p->sum_x, *more_z = p->sum_z;
-    double *of_x_now = p->both, *of_z_now = of_x_now + p->rows, *weighted = of_z_now + p->columns;
-    const double *last_x = x, *last_z = z;
-    solve_once(p, a, b, x, z);
+    Sides *left[2] = {of[0], count == 2 ? of[1] : NULL};
+    for (int i = 0; i < count; i++) {
+        Sides *s = left[i];
+        s->enough = ACCURACY * (1.0 + larger(largest(p->columns, s->a), largest(p->rows, s->b)));
+        s->before = INFINITY;
+    }
+    solve_once(p, left, count, 0);
     for (int k = 0; k <= MOST_REFINEMENTS; k++) {
-        /* a and b become what is missed so far; each refinement takes away what the last one added. */
-        of_x(p, last_x, of_x_now);
-        of_z(p, last_z, of_z_now);
-        times(p, p->w2, p->square, last_z, weighted);
-        for (int64_t j = 0; j < p->columns; j++)
-            a[j] -= of_z_now[j];
-        for (int64_t i = 0; i < p->rows; i++)
-            b[i] += weighted[i] - of_x_now[i];
-        double missed = larger(largest(p->columns, a), largest(p->rows, b));
-        if (k && !(missed <= before)) { /* the last one has done harm */
+        int still = 0;
+        for (int i = 0; i < count; i++)
+            if (is_worth_more(p, left[i], k))
+                left[still++] = left[i];
+        if (!(count = still))
+            return;
+        solve_once(p, left, count, 1);
+        for (int i = 0; i < count; i++) {
             for (int64_t j = 0; j < p->columns; j++)
-                x[j] -= more_x[j];
-            for (int64_t i = 0; i < p->rows; i++)
-                z[i] -= more_z[i];
-            return;
+                left[i]->x[j] += left[i]->more_x[j];
+            for (int64_t j = 0; j < p->rows; j++)
+                left[i]->z[j] += left[i]->more_z[j];
         }
-        if (k == MOST_REFINEMENTS || missed < enough || (k && before < LEAST_GAIN * missed))
-            return;
-        before = missed;
-        solve_once(p, a, b, more_x, more_z);
-        for (int64_t j = 0; j < p->columns; j++)
-            x[j] += more_x[j];
-        for (int64_t i = 0; i < p->rows; i++)
-            z[i] += more_z[i];
-        last_x = more_x, last_z = more_z;
     }
 }
 
@@ -474,8 +549,8 @@ static void move_inside(const Walk *p, double *r)
         r[at] += 1.0 - least;
 }
 
-/* The points that miss the equations least, moved inside; a and b are room. */
-static int start(Walk *p, double *a, double *b)
+/* The points that miss the equations least, moved inside. */
+static int start(Walk *p, Sides *one, Sides *other)
 {
     for (int64_t i = 0; i < p->rows; i++)
         p->w2[i] = 1.0;
@@ -484,15 +559,16 @@ static int start(Walk *p, double *a, double *b)
         p->square[9 * k] = p->square[9 * k + 4] = p->square[9 * k + 8] = 1.0;
     if (!factor(p))
         return 0;
-    memset(a, 0, sizeof *a * p->columns);
-    memcpy(b, p->h, sizeof *b * p->rows);
-    solve(p, a, b, p->x, p->s);
-    for (int64_t i = 0; i < p->rows; i++)
-        p->s[i] = -p->s[i];
+    memset(one->a, 0, sizeof *one->a * p->columns);
+    memcpy(one->b, p->h, sizeof *one->b * p->rows);
     for (int64_t j = 0; j < p->columns; j++)
-        a[j] = -p->c[j];
-    memset(b, 0, sizeof *b * p->rows);
-    solve(p, a, b, p->miss_x, p->z);
+        other->a[j] = -p->c[j];
+    memset(other->b, 0, sizeof *other->b * p->rows);
+    solve(p, (Sides *[]){one, other}, 2);
+    memcpy(p->x, one->x, sizeof *p->x * p->columns);
+    for (int64_t i = 0; i < p->rows; i++)
+        p->s[i] = -one->z[i];
+    memcpy(p->z, other->z, sizeof *p->z * p->rows);
     move_inside(p, p->s);
     move_inside(p, p->z);
     p->tau = p->kappa = 1.0;
@@ -514,20 +590,32 @@ static int look(Walk *p)
     double tau = p->tau, *of_z_now = p->miss_x, *filled = p->miss_z;
     of_z(p, p->z, of_z_now);
     of_x(p, p->x, filled);
-    for (int64_t i = 0; i < p->rows; i++)
-        filled[i] += p->s[i];
-    double of_z_norm = norm(p->columns, of_z_now), filled_norm = norm(p->rows, filled);
-    for (int64_t j = 0; j < p->columns; j++)
+    /* Sums side by side: in each, an addition waits for the one before. */
+    double of_z_norm = 0.0, cost = 0.0, size_x = 0.0, missed_x = 0.0;
+    for (int64_t j = 0; j < p->columns; j++) {
+        of_z_norm += of_z_now[j] * of_z_now[j];
+        cost += p->c[j] * p->x[j];
+        size_x += p->x[j] * p->x[j];
         p->miss_x[j] = -(of_z_now[j] + tau * p->c[j]);
-    for (int64_t i = 0; i < p->rows; i++)
-        p->miss_z[i] -= tau * p->h[i];
-    double cost = dot(p->columns, p->c, p->x), bound = -dot(p->rows, p->h, p->z);
+        missed_x += p->miss_x[j] * p->miss_x[j];
+    }
+    double filled_norm = 0.0, bound = 0.0, size_s = 0.0, size_z = 0.0, missed_z = 0.0, of_s_z = 0.0;
+    for (int64_t i = 0; i < p->rows; i++) {
+        double now = filled[i] + p->s[i], miss = now - tau * p->h[i];
+        filled_norm += now * now;
+        bound += p->h[i] * p->z[i];
+        size_s += p->s[i] * p->s[i];
+        size_z += p->z[i] * p->z[i];
+        of_s_z += p->s[i] * p->z[i];
+        p->miss_z[i] = miss;
+        missed_z += miss * miss;
+    }
+    of_z_norm = sqrt(of_z_norm), filled_norm = sqrt(filled_norm), bound = -bound;
+    size_x = sqrt(size_x), size_s = sqrt(size_s), size_z = sqrt(size_z);
+    p->of_s_z = of_s_z;
     p->miss_tau = p->kappa + cost - bound;
-    double of_h = larger(1.0, norm(p->rows, p->h)), of_c = larger(1.0, norm(p->columns, p->c));
-    double size_x = norm(p->columns, p->x), size_s = norm(p->rows, p->s), size_z = norm(p->rows, p->z);
-    double misses = larger(norm(p->rows, p->miss_z) / (of_h + size_x + size_s),
-                           norm(p->columns, p->miss_x) / (of_c + size_z)) / tau;
-    double gap = dot(p->rows, p->s, p->z) / larger(1.0, larger(-cost / tau, bound / tau));
+    double misses = larger(sqrt(missed_z) / (p->of_h + size_x + size_s), sqrt(missed_x) / (p->of_c + size_z)) / tau;
+    double gap = of_s_z / larger(1.0, larger(-cost / tau, bound / tau));
     double miss = larger(misses, gap);
     if (miss < p->nearest)
         keep_nearest(p, miss);
@@ -535,8 +623,7 @@ static int look(Walk *p)
         return OPTIMAL;
     if (tau >= p->kappa)
         return NEAREST;
-    double near_z = TOLERANCE * larger(1.0, norm(p->rows, p->z));
-    double near_x = TOLERANCE * larger(1.0, norm(p->columns, p->x));
+    double near_z = TOLERANCE * larger(1.0, size_z), near_x = TOLERANCE * larger(1.0, size_x);
     if (bound > near_z && of_z_norm < near_z)
         return INFEASIBLE;
     return -cost > near_x && filled_norm < near_x ? UNBOUNDED : NEAREST;
@@ -618,14 +705,15 @@ static double step_length(const Walk *p, const double *scaled, const double *ds,
 
 /* Room for one step. */
 typedef struct {
-    double *a, *b, *x1, *z1, *x2, *z2, *w, *scaled, *dz, *ds, *complement, *back;
+    double *w, *scaled, *dz, *ds, *complement, *back;
+    Sides one, two;
 } Room;
 
 /* Where s and z go, both as they look at W, if the rest of s o z goes away. */
 static void towards(const Walk *p, const Room *r, double tau, const double *rest)
 {
     for (int64_t i = 0; i < p->rows; i++)
-        r->back[i] = r->z2[i] + tau * r->z1[i];
+        r->back[i] = r->two.z[i] + tau * r->one.z[i];
     times(p, r->w, p->turn, r->back, r->dz);
     for (int64_t i = 0; i < p->rows; i++)
         r->ds[i] = -(rest[i] + r->dz[i]);
@@ -633,8 +721,9 @@ static void towards(const Walk *p, const Room *r, double tau, const double *rest
 
 /* One step: where Newton's method would go, then a corrected one that keeps away from the walls; 0 where
  * rounding leaves no direction. */
-static int step(Walk *p, const Room *r)
+static int step(Walk *p, Room *r)
 {
+    Sides *one = &r->one, *two = &r->two;
     int64_t rows = p->rows, linear = p->linear, columns = p->columns;
     double copies = p->cones;
     for (int64_t i = 0; i < linear; i++) {
@@ -645,20 +734,19 @@ static int step(Walk *p, const Room *r)
     if (!turn_cones(p))
         return 0;
     times(p, r->w, p->turn, p->z, r->scaled);
-    double mu = (dot(rows, p->s, p->z) + p->kappa * p->tau) / (copies + 1.0);
+    double mu = (p->of_s_z + p->kappa * p->tau) / (copies + 1.0);
     if (!factor(p))
         return 0;
     for (int64_t j = 0; j < columns; j++)
-        r->a[j] = -p->c[j];
-    memcpy(r->b, p->h, sizeof *r->b * rows);
-    solve(p, r->a, r->b, r->x1, r->z1);
-    memcpy(r->a, p->miss_x, sizeof *r->a * columns);
+        one->a[j] = -p->c[j];
+    memcpy(one->b, p->h, sizeof *one->b * rows);
+    memcpy(two->a, p->miss_x, sizeof *two->a * columns);
     for (int64_t i = 0; i < rows; i++)
-        r->b[i] = p->s[i] - p->miss_z[i];
-    solve(p, r->a, r->b, r->x2, r->z2);
-    double denominator = p->kappa / p->tau - (dot(columns, p->c, r->x1) + dot(rows, p->h, r->z1));
+        two->b[i] = p->s[i] - p->miss_z[i];
+    solve(p, (Sides *[]){one, two}, 2);
+    double denominator = p->kappa / p->tau - (dot(columns, p->c, one->x) + dot(rows, p->h, one->z));
     /* Straight to complementarity 0, ... */
-    double ahead = dot(columns, p->c, r->x2) + dot(rows, p->h, r->z2);
+    double ahead = dot(columns, p->c, two->x) + dot(rows, p->h, two->z);
     double tau = (p->miss_tau - p->kappa + ahead) / denominator;
     towards(p, r, tau, r->scaled);
     double kappa = -p->kappa * (p->tau + tau) / p->tau;
@@ -678,21 +766,21 @@ static int step(Walk *p, const Room *r)
         for (int k = 0; k < 3; k++)
             r->complement[at + k] += r->scaled[at + k];
     }
-    times(p, r->w, p->turn, r->complement, r->b);
+    times(p, r->w, p->turn, r->complement, two->b);
     for (int64_t i = 0; i < rows; i++)
-        r->b[i] -= rest * p->miss_z[i];
+        two->b[i] -= rest * p->miss_z[i];
     for (int64_t j = 0; j < columns; j++)
-        r->a[j] = rest * p->miss_x[j];
+        two->a[j] = rest * p->miss_x[j];
     double of_kappa = p->kappa * p->tau + kappa * tau - target;
-    solve(p, r->a, r->b, r->x2, r->z2);
-    ahead = dot(columns, p->c, r->x2) + dot(rows, p->h, r->z2);
+    solve(p, &two, 1);
+    ahead = dot(columns, p->c, two->x) + dot(rows, p->h, two->z);
     tau = (rest * p->miss_tau - of_kappa / p->tau + ahead) / denominator;
     towards(p, r, tau, r->complement);
     kappa = -(of_kappa + p->kappa * tau) / p->tau;
     length = BACK_OFF * step_length(p, r->scaled, r->ds, r->dz, tau, kappa);
     int sound = 1;
     for (int64_t j = 0; j < columns; j++) {
-        p->x[j] += length * (r->x2[j] + tau * r->x1[j]);
+        p->x[j] += length * (two->x[j] + tau * one->x[j]);
         sound &= isfinite(p->x[j]) != 0;
     }
     for (int64_t i = 0; i < linear; i++) {
@@ -700,10 +788,10 @@ static int step(Walk *p, const Room *r)
         p->z[i] += length * r->dz[i] / r->w[i];
         sound &= p->s[i] > 0.0 && p->z[i] > 0.0;
     }
-    times(p, r->w, p->turn, r->ds, r->b);
+    times(p, r->w, p->turn, r->ds, two->b);
     times(p, r->w, p->back, r->dz, r->back);
     for (int64_t i = linear; i < rows; i++) {
-        p->s[i] += length * r->b[i];
+        p->s[i] += length * two->b[i];
         p->z[i] += length * r->back[i];
     }
     for (int64_t at = linear; at < rows; at += 3)
@@ -729,13 +817,14 @@ static void prepare(Walk *p, const double *costs, const double *limits, double o
         p->h[i] = limits[i] / p->row_scale[i];
     if (p->copies)
         account_for_copies(p);
+    p->of_h = larger(1.0, norm(p->rows, p->h)), p->of_c = larger(1.0, norm(p->columns, p->c));
     plan(p, place, earliest);
 }
 
-static int walk(Walk *p, const Room *room)
+static int walk(Walk *p, Room *room)
 {
     p->nearest = INFINITY;
-    if (!start(p, room->a, room->b))
+    if (!start(p, &room->one, &room->two))
         return NEAREST;
     for (int k = 0; k < MOST_STEPS; k++) {
         int known = look(p);
@@ -769,17 +858,25 @@ int inner_walk(int64_t n, int64_t m, int64_t cones, const int64_t *starts, const
     p.cones = cones, p.linear = rows - 3 * cones;
     p.values = memcpy(TAKE(entries), values, sizeof *values * entries);
     p.free = free_column ? memcpy(TAKE(rows), free_column, sizeof *free_column * rows) : NULL;
+    p.free_from = n;
+    for (int64_t j = 0; free_column && j < n; j++)
+        if (free_column[j] != 0.0)
+            p.free_from = 0;
     p.bounds = memcpy(TAKE(n), bounds, sizeof *bounds * n);
     p.c = TAKE(columns), p.h = TAKE(rows), p.column_scale = TAKE(columns), p.row_scale = TAKE(rows);
-    p.w2 = TAKE(rows), p.scale = TAKE(n), p.lower = TAKE(m * (m + 1) / 2), p.side = TAKE(m);
+    p.w2 = TAKE(rows), p.scale = TAKE(n), p.lower = TAKE(m * (m + 1) / 2), p.side = TAKE(2 * m);
     p.rest_free = TAKE(m), p.by_free = TAKE(m), p.turn = TAKE(9 * cones), p.back = TAKE(9 * cones);
     p.square = TAKE(9 * cones);
-    p.towards = TAKE(columns), p.sum_x = TAKE(columns), p.sum_z = TAKE(rows), p.both = TAKE(3 * both);
+    p.towards = TAKE(columns), p.both = TAKE(3 * both);
     p.x = TAKE(columns), p.s = TAKE(rows), p.z = TAKE(rows);
     p.best_x = TAKE(columns), p.best_s = TAKE(rows), p.best_z = TAKE(rows);
     p.miss_x = TAKE(columns), p.miss_z = TAKE(rows);
-    Room room = {TAKE(columns), TAKE(rows), TAKE(columns), TAKE(rows), TAKE(columns), TAKE(rows),
-                 TAKE(rows),    TAKE(rows), TAKE(rows),    TAKE(rows), TAKE(rows),    TAKE(rows)};
+    Room room = {TAKE(rows), TAKE(rows), TAKE(rows), TAKE(rows), TAKE(rows), TAKE(rows), {NULL}, {NULL}};
+    for (int i = 0; i < 2; i++) {
+        Sides *s = i ? &room.two : &room.one;
+        s->a = TAKE(columns), s->x = TAKE(columns), s->more_x = TAKE(columns);
+        s->b = TAKE(rows), s->z = TAKE(rows), s->more_z = TAKE(rows);
+    }
     double *by_row = TAKE(rows), *by_column = TAKE(columns);
 #undef TAKE
     p.order = whole_numbers, p.first = p.order + m, p.at = p.first + m;

@@ -7,7 +7,6 @@ same point but for rounding.
 from __future__ import annotations
 
 import ctypes
-import math
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,37 +81,55 @@ def can_walk(rows: SparseRows, most: int = MOST_ENTRIES) -> bool:
 
 def walked(program: WholeProgram) -> Walked:
     """Where the walk of a program that `can_walk` ends."""
-    walk = _function()
-    n, m, is_free = len(program.costs), len(program.rows.starts) - 1, program.free is not None
-    numbers = [program.rows.values, program.bounds, program.costs, program.limits]
-    numbers += [part for part in (program.free, program.copies) if part is not None]
-    # One piece of memory for all that goes in, and one for what comes out: an address takes a microsecond.
-    given = np.concatenate(numbers, dtype=np.float64)
-    whole_numbers = np.concatenate((program.rows.starts, program.rows.columns), dtype=np.int64)
-    out, miss = np.zeros(n + is_free + 2 * m), ctypes.c_double(math.inf)
-    ends = [given.ctypes.data]
-    for part in numbers:
-        ends.append(ends[-1] + 8 * len(part))
-    starts, into = whole_numbers.ctypes.data, out.ctypes.data
-    ended = walk(
-        n,
-        m,
-        program.cones,
-        starts,
-        starts + 8 * (m + 1),
-        *ends[:4],
-        ends[4] if is_free else None,
-        program.of_free,
-        None if program.copies is None else ends[4 + is_free],
-        into,
-        into + 8 * (n + is_free),
-        into + 8 * (n + is_free + m),
-        ctypes.byref(miss),
-    )
-    if ended > NEAREST:
-        raise MemoryError(f"a program with {m} rows and {n} columns found no memory")
-    end = n + is_free
-    return Walked(ended, miss.value, out[:end], out[end : end + m], out[end + m :])
+    return Laid(program).walked()
+
+
+class Laid:
+    """A program that `can_walk`, laid out as C takes it; its limits and free column may be written over.
+
+    One piece of memory for all that goes in, and one for what comes out: an address takes a microsecond.
+    """
+
+    def __init__(self, program: WholeProgram) -> None:
+        n, m, is_free = len(program.costs), len(program.rows.starts) - 1, program.free is not None
+        numbers = [program.rows.values, program.bounds, program.costs, program.limits]
+        numbers += [part for part in (program.free, program.copies) if part is not None]
+        self._given = np.concatenate(numbers, dtype=np.float64)
+        self._places = np.concatenate((program.rows.starts, program.rows.columns), dtype=np.int64)
+        self._ends = n + is_free, n + is_free + m, n + is_free + 2 * m
+        self._out = np.zeros(self._ends[2] + 1)
+        begins = [0]
+        for part in numbers:
+            begins.append(begins[-1] + len(part))
+        self.limits: Floats = self._given[begins[3] : begins[4]]
+        """One for each column, then one for each row."""
+        self.free: Floats = self._given[begins[4] : begins[4] + is_free * (n + m)]
+        """The same of the column t; empty if there is none."""
+        given, starts, into = (part.ctypes.data for part in (self._given, self._places, self._out))
+        of = [given + 8 * begin for begin in begins]
+        self._arguments = (
+            n,
+            m,
+            program.cones,
+            starts,
+            starts + 8 * (m + 1),
+            *of[:4],
+            of[4] if is_free else None,
+            program.of_free,
+            None if program.copies is None else of[4 + is_free],
+            into,
+            *(into + 8 * end for end in self._ends),
+        )
+        self._walk = _function()
+
+    def walked(self) -> Walked:
+        """Where the walk ends."""
+        ended = self._walk(*self._arguments)
+        if ended > NEAREST:
+            n, m = self._arguments[:2]
+            raise MemoryError(f"a program with {m} rows and {n} columns found no memory")
+        out, (columns, slack, prices) = self._out.copy(), self._ends
+        return Walked(ended, out.item(prices), out[:columns], out[columns:slack], out[slack:prices])
 
 
 @cache

@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError
 
 from rota.errors import PolicyError
 from rota.model.columns import Floats
-from rota.solvers.inner_walk import INFEASIBLE, UNBOUNDED, can_walk, walked, whole
+from rota.solvers.inner_walk import INFEASIBLE, UNBOUNDED, Walked, can_walk, walked, whole
 from rota.solvers.interior_system import InnerProgram, Scaled, factor, scaled_program
 from rota.solvers.lp import SolveStatus
 
@@ -85,7 +85,11 @@ def inner_optimum(program: InnerProgram) -> InnerSolution:
 
 
 def _of_small(program: InnerProgram) -> InnerSolution:
-    at = walked(whole(program))
+    return solution_at(program, walked(whole(program)))
+
+
+def solution_at(program: InnerProgram, at: Walked) -> InnerSolution:
+    """What the end of a walk of `program` says; PolicyError if it is too far from an optimum."""
     if at.ended in (INFEASIBLE, UNBOUNDED):
         status = SolveStatus.INFEASIBLE if at.ended == INFEASIBLE else SolveStatus.UNBOUNDED
         return InnerSolution(status, math.nan, *[np.zeros(0)] * 3)

@@ -20,6 +20,7 @@ from rota.policies.gavel.programs import optimal, scaled
 from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best
 from rota.solvers.interior_system import SparseRows
+from rota.solvers.levels import Levels
 
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
@@ -48,23 +49,23 @@ class _Water:
         """How fast the share of each rises: its weight among those of its tenant that rise, over its GPUs."""
         rise, stays = [0.0] * len(frozen), frozen.tolist()
         for jobs, weight in zip(self.by_tenant, self.of_tenants, strict=True):
-            mine = [(job, own, count) for job, own, count in jobs if not stays[job]]
+            mine = [each for each in jobs if not stays[each[0]]]
             if self.inside is Inside.FIFO:
                 for job, _, _ in mine[:1]:
                     rise[job] = weight
             else:
-                total = sum(own * count for _, own, count in mine)
+                total = sum([of_all for _, _, of_all in mine])
                 for job, own, _ in mine:
                     rise[job] = weight * own / total
         return np.array(rise) / self.gpus
 
     @cached_property
     def by_tenant(self) -> list[list[tuple[int, float, float]]]:
-        """The jobs of each tenant, each with its weight and of how many it stands."""
+        """The jobs of each tenant, each with its weight, and with that of all for which it stands."""
         jobs: list[list[tuple[int, float, float]]] = [[] for _ in self.of_tenants]
         weights, counts = self.weights.tolist(), self.division.counts.tolist()
         for job, code in enumerate(self.tenants):
-            jobs[code].append((job, weights[job], counts[job]))
+            jobs[code].append((job, weights[job], weights[job] * counts[job]))
         return jobs
 
     def obtained(self, columns: Floats) -> Floats:
@@ -95,18 +96,18 @@ def hierarchy(problem: GavelProblem) -> Shares:
     water = _water(problem)
     division, tie = water.division, problem.parameters.best_tie
     shares, frozen = np.zeros(len(division.counts)), np.zeros(len(division.counts), dtype=bool)
-    objective = Objective(np.zeros(division.size), 1.0)
+    levels = Levels(division, water.gains)
     inner: Answer | None = None
     for _ in range(MOST_LEVELS):
         slope = water.slope(frozen)
-        demands = DemandRows(water.gains, water.least(shares), slope * division.counts)
+        least, rises = water.least(shares), slope * division.counts
         try:
-            inner = optimal(best(division, objective, demands, Tie.INTERIOR))
+            inner = optimal(levels.best(least, rises))
         except PolicyError:
             if inner is None:
                 raise
             break  # the levels so far stand
-        reached = demands
+        reached = DemandRows(water.gains, least, rises)
         slack, prices = inner.slack, inner.prices
         assert slack is not None  # of all jobs, from the inside
         assert prices is not None
@@ -117,8 +118,9 @@ def hierarchy(problem: GavelProblem) -> Shares:
         if frozen.all() or not stuck.any():
             break
     assert inner is not None
-    chosen = inner if tie is Tie.INTERIOR else optimal(best(division, objective, reached, tie))
-    return problem.entries.shares(division.fractions(chosen.columns))
+    if tie is not Tie.INTERIOR:
+        inner = optimal(best(division, Objective(np.zeros(division.size), 1.0), reached, tie))
+    return problem.entries.shares(division.fractions(inner.columns))
 
 
 def _water(problem: GavelProblem) -> _Water:
