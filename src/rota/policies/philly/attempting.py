@@ -88,7 +88,8 @@ class Attempting:
         return self.attempts[row]["opened_s"] == self._latest(row).opened_s
 
     def _open(self, row: int, nodes: int, latest: LatestAttempt) -> None:
-        self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = latest.opened_s, nodes
+        attempts = self.attempts[row]
+        attempts["opened_s"], attempts["nodes"] = latest.opened_s, nodes
         latest.wants = nodes
         self.queues.note_attempt(row, nodes)
 
@@ -98,11 +99,11 @@ class Attempting:
         latest, of = self._latest(row), self.queues.class_of[row]
         if row not in self.fresh:
             if self.attempts[row]["opened_s"] != latest.opened_s:
-                self._open(row, self._offered_when_full(row), latest)
+                self._open(row, self._offered_when_full(row, latest), latest)
             self._collect(row)
             return
         if of[1] and self.sleeps and not self.scratch.free.total and not self._may_reclaim(of):
-            self._open(row, self._offered_when_full(row), latest)
+            self._open(row, self._offered_when_full(row, latest), latest)
             return
         self._open(row, self._candidates(row), latest)
         if not (self._collect(row) or self._makes_room(row)) and self._may_reclaim(of):
@@ -112,14 +113,14 @@ class Attempting:
         """Start `row`, whose attempt could not complete at once, in another way: for those who know one."""
         return False
 
-    def _offered_when_full(self, row: int) -> int:
-        """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
-        level, need = self._latest(row).level, self.queues.need_of.get(row)
-        if need is None:
+    def _offered_when_full(self, row: int, latest: LatestAttempt) -> int:
+        """Candidate nodes of the `latest` attempt of `row` if no GPU was free when it opened."""
+        level, offered = latest.level, self.queues.offered_to.get(row)
+        if offered is None:
             jobs = self.snapshot.jobs.table
             asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
-            need = self.queues.need_of[row] = (self.gpus_of[row], *asked)
-        offered = self.queues.offered.setdefault(need, {})
+            offered = self.queues.offered.setdefault((self.gpus_of[row], *asked), {})
+            self.queues.offered_to[row] = offered
         nodes = offered.get(level)
         if nodes is None:
             nodes = offered[level] = self._candidates_among(self.domains.full, row, level)

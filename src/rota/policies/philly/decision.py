@@ -13,7 +13,7 @@ of a later type than those a gang turns to, which needs more of them (`kinds`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Set
+from collections.abc import Collection, Set
 from typing import TypedDict
 
 from rota.policies.philly.attempting import Attempting
@@ -71,7 +71,8 @@ class PhillyDecision(Attempting):
         opened = queues.opened(from_s, now, slept | asleep)
         late = [row for row in come if queues.kind_of[row].key in slept - asleep]
         self.slept["at_s"], self.slept["kinds"] = now, [list(key) for key in slept | asleep]
-        return late + [row for row in opened if not self._is_seen(row)]
+        attempts, latest = self.attempts, queues.latest
+        return late + [row for row in opened if attempts[row]["opened_s"] != latest.of(row, now).opened_s]
 
     def _asleep(self) -> Set[Key]:
         """Kinds whose attempts find nothing now, whatever else this decision does."""
@@ -112,7 +113,7 @@ class PhillyDecision(Attempting):
         heads = {name: self._next(name, -1, special.get(name, []), news) for name in self.queues.lines}
         heads = {name: row for name, row in heads.items() if row is not None}
         while heads:
-            name = min(heads, key=lambda name: (self.shares.ratio(name), name))
+            name = self._least_served(heads)
             row = heads.pop(name)
             assert row is not None
             self._try(row)
@@ -126,16 +127,25 @@ class PhillyDecision(Attempting):
                 heads[name] = following
         return True
 
+    def _least_served(self, names: Collection[str]) -> str:
+        """Whose use is the least part of the quota."""
+        if len(names) == 1:  # as where nobody has a quota: nothing to compare
+            return next(iter(names))
+        return min(names, key=lambda name: (self.shares.ratio(name), name))
+
     def _sleep_through(self, special: dict[str, list[int]]) -> None:
         """No GPU is left for those whose attempt is fresh: they are `special` no longer."""
         for row in self.fresh:
-            self._open(row, self._offered_when_full(row), self._latest(row))
+            latest = self._latest(row)
+            self._open(row, self._offered_when_full(row, latest), latest)
         for name, rows in special.items():
             special[name] = [row for row in rows if row not in self.fresh]
         self.fresh.clear()
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
+        if not self.held and not self.queues.without_gpus:
+            return []
         free = self._free_nodes()
         return [row for row in {*self.held, *self.queues.without_gpus} if self._reaches(row, free)]
 
@@ -192,7 +202,7 @@ class PhillyDecision(Attempting):
             if self.attempts[row]["opened_s"] == latest.opened_s:
                 latest.wants = self.attempts[row]["nodes"]
             elif row not in self.fresh:
-                latest.wants = self._offered_when_full(row)
+                latest.wants = self._offered_when_full(row, latest)
             else:
                 return False
         return bool(latest.wants & nodes)

@@ -12,7 +12,7 @@ worked out for a job when its wait is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 
@@ -22,9 +22,12 @@ from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.quota import QuotaShares
 from rota.scheduler.decision import Memory
 
-FAIR_SHARE, FRAGMENTATION, BORROWED = LABELS = ("fair share", "fragmentation", "borrowed")
+FAIR_SHARE: Final = "fair share"
+FRAGMENTATION: Final = "fragmentation"
+BORROWED: Final = "borrowed"
+LABELS: Final = (FAIR_SHARE, FRAGMENTATION, BORROWED)
 
-_FEW = 32
+_FEW: Final = 64
 """So many changes are looked at sooner one by one than as columns."""
 
 Class = tuple[str, int]

@@ -15,15 +15,15 @@ import sys
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import numpy as np
 
 from rota.model.columns import Floats
 from rota.policies.philly.locality import Locality
 
-_LEVELS = tuple(Locality)
-_ROUNDING = 1e-4
+_LEVELS: Final = tuple(Locality)
+_ROUNDING: Final = 1e-4
 """Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
 
 
@@ -149,7 +149,7 @@ class Latest:
         self._of.pop(row, None)
 
 
-_LAST_ROW = sys.maxsize
+_LAST_ROW: Final = sys.maxsize
 
 
 class Calendar:

@@ -103,10 +103,10 @@ class AttemptQueues:
         """Free GPUs, those used and due, and classes when the reasons of the classes were last noted."""
         self.unwanted = 0
         """Nodes whose free GPUs no open attempt wanted when somebody last looked."""
-        self.need_of: dict[int, tuple[float, ...]] = {}
-        """What the rows that somebody asked for need."""
         self.offered: dict[tuple[float, ...], dict[int, int]] = {}
         """Candidate nodes in a full cluster, by needs and level."""
+        self.offered_to: dict[int, dict[int, int]] = {}
+        """The same of each row that somebody asked for: its needs are looked up once."""
 
     def add(self, row: int, of: Class, kind: Kind) -> None:
         """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
@@ -148,7 +148,7 @@ class AttemptQueues:
             del self.classes[of]
             self._in_order = None
         self.without_gpus.discard(row)
-        self.need_of.pop(row, None)
+        self.offered_to.pop(row, None)
         return of, self.attempts.pop(row)
 
     def in_order(self) -> list[Class]:

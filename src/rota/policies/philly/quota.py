@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from rota.model.cluster import Cluster
 from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON
 
-NOBODY = ""
+NOBODY: Final = ""
 """Name of the virtual cluster of all whose tenant is not configured."""
 
 
