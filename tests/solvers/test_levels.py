@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rota.errors import PolicyError
 from rota.solvers import inner_walk, levels
 from rota.solvers.division import DemandRows, Division, Objective, Tie, best, single
-from rota.solvers.levels import Levels
+from rota.solvers.levels import WaterLevels
 from tiers import examples
 
 
@@ -49,7 +49,7 @@ def test_levels_are_the_programs_one_by_one(seed, jobs, types):
     draw = np.random.default_rng(seed)
     rates = draw.choice([1.0, 2.0, 4.0], (jobs, types))
     division = single(draw.choice([1.0, 2.0], jobs), rates, draw.choice([2.0, 4.0], types))
-    program = Levels(division, division.gains)
+    program = WaterLevels(division, division.gains)
     for _ in range(4):
         least, slope = draw.choice([0.0, 0.1, 3.0], jobs, p=[0.6, 0.3, 0.1]), draw.choice([0.0, 1.0], jobs)
         assert_same(kept(program, least, slope), one_by_one(division, least, slope))
@@ -57,7 +57,7 @@ def test_levels_are_the_programs_one_by_one(seed, jobs, types):
 
 def test_an_answer_stays_when_the_next_level_is_solved():
     division = single(np.ones(2), np.array([[1.0, 2.0], [3.0, 1.0]]), np.ones(2))
-    program = Levels(division, division.gains)
+    program = WaterLevels(division, division.gains)
     first = program.best(np.zeros(2), np.ones(2))
     before = first.columns.copy()
     program.best(np.full(2, 0.1), np.array([1.0, 2.0]))
@@ -71,7 +71,7 @@ def test_without_c(monkeypatch):
     pairs = Division(np.array([[0, -1], [0, 1]]), np.ones(2), np.ones((2, 2, 1)), np.ones(1), np.ones(2))
     for division in (alone, pairs):
         least, slope = np.zeros(2), np.ones(2)
-        answer = Levels(division, division.gains).best(least, slope)
+        answer = WaterLevels(division, division.gains).best(least, slope)
         assert_same(answer, one_by_one(division, least, slope))
 
 
@@ -80,7 +80,7 @@ def test_written_once(monkeypatch):
     written = []
     monkeypatch.setattr(levels, "whole", lambda program: written.append(1) or inner_walk.whole(program))
     division = single(np.ones(2), np.array([[1.0, 2.0], [3.0, 1.0]]), np.ones(2))
-    program = Levels(division, division.gains)
+    program = WaterLevels(division, division.gains)
     for least in (0.0, 0.1, 0.2):
         program.best(np.full(2, least), np.ones(2))
     assert len(written) == 1

@@ -44,7 +44,7 @@ class _Written(NamedTuple):
     laid: Laid
 
 
-class Levels:
+class WaterLevels:
     """The levels of one division; `gains` are what counts of it, [entry, 2, type]."""
 
     def __init__(self, division: Division, gains: Floats) -> None:

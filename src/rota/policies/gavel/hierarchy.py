@@ -20,7 +20,7 @@ from rota.policies.gavel.programs import optimal, scaled
 from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best
 from rota.solvers.interior_system import SparseRows
-from rota.solvers.levels import Levels
+from rota.solvers.levels import WaterLevels
 
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
@@ -96,7 +96,7 @@ def hierarchy(problem: GavelProblem) -> Shares:
     water = _water(problem)
     division, tie = water.division, problem.parameters.best_tie
     shares, frozen = np.zeros(len(division.counts)), np.zeros(len(division.counts), dtype=bool)
-    levels = Levels(division, water.gains)
+    levels = WaterLevels(division, water.gains)
     inner: Answer | None = None
     for _ in range(MOST_LEVELS):
         slope = water.slope(frozen)
