@@ -87,6 +87,7 @@ HOT = [
     "src/rota/policies/philly/decision.py",
     "src/rota/policies/philly/kept.py",
     "src/rota/policies/philly/moving.py",
+    "src/rota/policies/philly/premises.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/holds.py",

@@ -116,7 +116,7 @@ def _one_type(live, runs, types):
     }
 
 
-def _agree(scene, policy, fractions, fills=True):
+def assert_agree(scene, policy, fractions, fills=True):
     """Run both; every turn and every end is the same."""
     record = scene.record(policy)
     plain = Rounds(scene.jobs, scene.capacity, fractions, scene.beside, fills).replay()
@@ -133,7 +133,7 @@ def test_fifo(seed, pairs):
     def fractions(live, left):
         return _one_type(live, naive.fifo(scene.among(live), pairs), scene.types)
 
-    _agree(scene, f"gavel:objective=fifo,pairs={'yes' if pairs else 'no'}", fractions, fills=False)
+    assert_agree(scene, f"gavel:objective=fifo,pairs={'yes' if pairs else 'no'}", fractions, fills=False)
 
 
 @pytest.mark.parametrize("seed", first(3, range(60)))
@@ -144,7 +144,7 @@ def test_shortest(seed):
         runs = naive.shortest(scene.among(live), [left[m] for m in live])
         return _one_type(live, runs, scene.types)
 
-    _agree(scene, "gavel:objective=shortest", fractions)
+    assert_agree(scene, "gavel:objective=shortest", fractions)
 
 
 @pytest.mark.parametrize("objective", ["allox", "packing", "max_min", "hierarchy", "isolated"])
@@ -165,5 +165,5 @@ def test_given_fractions(objective, seed, monkeypatch):
         return shares
 
     monkeypatch.setitem(OBJECTIVES, kind, noted)
-    _agree(scene, f"gavel:objective={objective}", lambda live, left: dict(told[tuple(live)]))
+    assert_agree(scene, f"gavel:objective={objective}", lambda live, left: dict(told[tuple(live)]))
     assert told

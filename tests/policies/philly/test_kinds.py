@@ -77,7 +77,7 @@ def test_sleeping_where_others_gpus_are_free_changes_nothing(
         with monkeypatch.context() as patched:
             if not told_apart:
                 patched.setattr(
-                    "rota.policies.philly.kept.Kinds",
+                    "rota.policies.philly.premises.Kinds",
                     lambda cluster, domains, _: Kinds(cluster, domains, False),
                 )
             record = run(f"philly{parameters}", trace, cluster)

@@ -13,7 +13,7 @@ from rota.model.jobs import Truth
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
-from rota.policies.philly.kept import _Place
+from rota.policies.philly.premises import Premises
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare
@@ -241,7 +241,7 @@ def test_sleeping_through_attempts_changes_nothing(
         trace = replace(trace, jobs=replace(trace.jobs, gpu_types=wanted, type_names=("A", "B")))
     asleep = play(policy, trace, cluster)
     monkeypatch.setattr(
-        _Place, "sleeps", property(lambda self: False, lambda self, value: None), raising=False
+        Premises, "sleeps", property(lambda self: False, lambda self, value: None), raising=False
     )
     awake = play(policy, trace, cluster)
     columns = ["job_id", "start_s", "finish_s", "preemptions"]

@@ -10,9 +10,9 @@ from rota.model.grants import Grant, Role
 from rota.model.whole import whole_grant
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, LatestAttempt
-from rota.policies.philly.kinds import Kinds
-from rota.policies.philly.locality import Domains, Locality, gather, room_on
+from rota.policies.philly.locality import Locality, gather, room_on
 from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.premises import Premises
 from rota.policies.philly.queues import AttemptQueues
 from rota.policies.philly.quota import QuotaShares, reclaim
 from rota.scheduler.snapshot import Snapshot
@@ -22,8 +22,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 
 class Attempting:
-    """What the waiting jobs of one decision try; `sleeps` is False where candidate nodes depend on more than
-    free GPUs."""
+    """What the waiting jobs of one decision try."""
 
     def __init__(
         self,
@@ -31,10 +30,8 @@ class Attempting:
         snapshot: Snapshot,
         fit: Fitter,
         queues: AttemptQueues,
-        domains: Domains,
-        kinds: Kinds,
+        premises: Premises,
         shares: QuotaShares,
-        sleeps: bool,
     ) -> None:
         self.p = p
         self.snapshot = snapshot
@@ -43,10 +40,10 @@ class Attempting:
         self.cycle = queues.cycle
         self.attempts = queues.attempts
         self.gpus_of = snapshot.gpus_of
-        self.domains = domains
-        self.kinds = kinds
+        self.domains = premises.domains
+        self.kinds = premises.kinds
+        self.sleeps = premises.sleeps
         self.shares = shares
-        self.sleeps = sleeps
         self.much = p.reclaim_util * snapshot.cluster.gpus
         self.fit = fit
         self.scratch = snapshot.scratch()

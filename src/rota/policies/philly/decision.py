@@ -19,7 +19,12 @@ from typing import TypedDict
 from rota.policies.philly.attempting import Attempting
 from rota.policies.philly.delays import Class
 from rota.policies.philly.kinds import Key
-from rota.policies.philly.queues import Line
+from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.premises import Premises
+from rota.policies.philly.queues import AttemptQueues, Line
+from rota.policies.philly.quota import QuotaShares
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
 
 
 class Slept(TypedDict):
@@ -34,8 +39,19 @@ class Slept(TypedDict):
 class PhillyDecision(Attempting):
     """One call: who is served, in which order, and until when all others sleep."""
 
-    slept: Slept
-    """Who was told to sleep; kept between decisions."""
+    def __init__(
+        self,
+        p: PhillyParameters,
+        snapshot: Snapshot,
+        fit: Fitter,
+        queues: AttemptQueues,
+        premises: Premises,
+        shares: QuotaShares,
+        slept: Slept,
+    ) -> None:
+        """`slept` says who was told to sleep, and is written over: it is kept between decisions."""
+        super().__init__(p, snapshot, fit, queues, premises, shares)
+        self.slept = slept
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
         """Serve everybody; `gone` no longer wait, `come` have begun to."""

@@ -27,7 +27,7 @@ FRAGMENTATION: Final = "fragmentation"
 BORROWED: Final = "borrowed"
 LABELS: Final = (FAIR_SHARE, FRAGMENTATION, BORROWED)
 
-_FEW: Final = 64
+_FEW: Final = 32
 """So many changes are looked at sooner one by one than as columns."""
 
 Class = tuple[str, int]

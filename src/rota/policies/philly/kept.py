@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import math
 
-from rota.model.cluster import Cluster
 from rota.model.grants import Reservation
-from rota.model.jobs import JobTable
 from rota.policies.philly.decision import PhillyDecision, Slept
 from rota.policies.philly.delays import DelayReasons, Delays, label_of
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.kinds import Kinds
-from rota.policies.philly.locality import Domains
 from rota.policies.philly.moving import MovingDecision
 from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.premises import Premises
 from rota.policies.philly.queues import AttemptQueues
-from rota.policies.philly.quota import QuotaShares, VirtualClusterQuotas
+from rota.policies.philly.quota import QuotaShares
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
-
-
-class _Place:
-    """What follows from the cluster and the table of jobs alone."""
-
-    def __init__(self, cluster: Cluster, jobs: JobTable, p: PhillyParameters) -> None:
-        self.cluster = cluster
-        self.jobs = jobs
-        self.domains = Domains(cluster, p.domain)
-        self.clusters = VirtualClusterQuotas(cluster, jobs)
-        hosts = jobs.cpus.any() and cluster.node_cpus.any()
-        hosts |= jobs.memory_gib.any() and cluster.node_memory_gib.any()
-        caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())
-        self.sleeps = not (p.dedicated or hosts or caps)
-        """True if the candidate nodes of an attempt depend on nothing but free GPUs."""
-        self.kinds = Kinds(cluster, self.domains, self.sleeps and not p.migrate)
-        """Where jobs move, each decision may move one: nobody sleeps because others' GPUs are too few."""
 
 
 class PhillyRun:
@@ -47,21 +28,20 @@ class PhillyRun:
         self.cycle = Cycle(self.p.acquire_timeout_s, self.p.backoff_s)
         self.queues = AttemptQueues({}, self.cycle)
         self._cursor = Cursor()
-        self._place: _Place | None = None
+        self._premises: Premises | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        now, attempts, place = snapshot.now, memory.setdefault("attempts", {}), self._place_of(snapshot)
-        delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, place.clusters)
+        now, attempts, premises = snapshot.now, memory.setdefault("attempts", {}), self._premises_of(snapshot)
+        delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, premises.clusters)
         fit = Fitter(snapshot, consolidate)
-        gone, come = self._changes(snapshot, attempts, shares, fit, place.kinds)
-        queues, domains, kinds, sleeps = self.queues, place.domains, place.kinds, place.sleeps
+        gone, come = self._changes(snapshot, attempts, shares, fit, premises.kinds)
+        queues, slept = self.queues, memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))
         turn: PhillyDecision
         if self.p.migrate:
             stays = self._staying(snapshot, memory)
-            turn = MovingDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps, stays)
+            turn = MovingDecision(self.p, snapshot, fit, queues, premises, shares, slept, stays)
         else:
-            turn = PhillyDecision(self.p, snapshot, fit, queues, domains, kinds, shares, sleeps)
-        turn.slept = memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))
+            turn = PhillyDecision(self.p, snapshot, fit, queues, premises, shares, slept)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
@@ -115,10 +95,11 @@ class PhillyRun:
         gone = [row for row in rows if row in attempts and not snapshot.waits(row)]
         return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
 
-    def _place_of(self, snapshot: Snapshot) -> _Place:
-        place = self._place
-        if place is None or place.cluster is not snapshot.cluster or place.jobs is not snapshot.jobs.table:
-            if place is not None and place.cluster is not snapshot.cluster:
+    def _premises_of(self, snapshot: Snapshot) -> Premises:
+        """What holds for this cluster and this table of jobs; worked out anew when one of them is another."""
+        cluster, jobs, known = snapshot.cluster, snapshot.jobs.table, self._premises
+        if known is None or known.cluster is not cluster or known.jobs is not jobs:
+            if known is not None and known.cluster is not cluster:
                 self._cursor = Cursor()  # other nodes will do
-            place = self._place = _Place(snapshot.cluster, snapshot.jobs.table, self.p)
-        return place
+            known = self._premises = Premises(cluster, jobs, self.p)
+        return known

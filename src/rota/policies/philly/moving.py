@@ -7,10 +7,10 @@ whose program brings its work along is moved.
 from __future__ import annotations
 
 from rota.model.grants import Can, Grant
-from rota.policies.philly.decision import PhillyDecision
-from rota.policies.philly.kinds import Kinds
-from rota.policies.philly.locality import Domains, Locality
+from rota.policies.philly.decision import PhillyDecision, Slept
+from rota.policies.philly.locality import Locality
 from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.premises import Premises
 from rota.policies.philly.queues import AttemptQueues
 from rota.policies.philly.quota import QuotaShares
 from rota.scheduler.snapshot import Snapshot
@@ -27,14 +27,13 @@ class MovingDecision(PhillyDecision):
         snapshot: Snapshot,
         fit: Fitter,
         queues: AttemptQueues,
-        domains: Domains,
-        kinds: Kinds,
+        premises: Premises,
         shares: QuotaShares,
-        sleeps: bool,
+        slept: Slept,
         stays: dict[int, float],
     ) -> None:
         """`stays` says until when a row may not be moved; all others may."""
-        super().__init__(p, snapshot, fit, queues, domains, kinds, shares, sleeps)
+        super().__init__(p, snapshot, fit, queues, premises, shares, slept)
         self.stays = stays
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:

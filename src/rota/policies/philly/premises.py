@@ -1,0 +1,27 @@
+"""What Philly works out once for a cluster and its table of jobs."""
+
+from __future__ import annotations
+
+from rota.model.cluster import Cluster
+from rota.model.jobs import JobTable
+from rota.policies.philly.kinds import Kinds
+from rota.policies.philly.locality import Domains
+from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.quota import VirtualClusterQuotas
+
+
+class Premises:
+    """What follows from the cluster and the table of jobs alone."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable, p: PhillyParameters) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self.domains = Domains(cluster, p.domain)
+        self.clusters = VirtualClusterQuotas(cluster, jobs)
+        hosts = jobs.cpus.any() and cluster.node_cpus.any()
+        hosts |= jobs.memory_gib.any() and cluster.node_memory_gib.any()
+        caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())
+        self.sleeps = not (p.dedicated or hosts or caps)
+        """True if the candidate nodes of an attempt depend on nothing but free GPUs."""
+        self.kinds = Kinds(cluster, self.domains, self.sleeps and not p.migrate)
+        """Where jobs move, each decision may move one: nobody sleeps because others' GPUs are too few."""
