@@ -1,7 +1,8 @@
 """How the engine time of each policy grows with the jobs, with the GPUs and with the types of GPUs.
 
     python benchmarks/scaling.py [POLICY ...] [--only trace jobs nodes types] [--jobs 10000 300000]
-        [--nodes 80 1250] [--nodes-jobs 100000] [--types-jobs 20000] [--load 0.9] [--limit 300] [--trace jobs.csv]
+        [--nodes 80 1250] [--nodes-jobs 100000] [--types-jobs 20000] [--load 0.9] [--limit 300]
+        [--trace jobs.csv]
 
 Figures are CPU microseconds of the loop alone (`engine_seconds` of a record) per job, and ratios of them
 within one run, so that they hold on any machine.  The last column is the same ratio of what was simulated:
@@ -102,7 +103,8 @@ def of_jobs(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
 def of_nodes(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
     """Lists of equal load for the smaller and for the larger cluster."""
     small, large = (parse_cluster(f"{nodes}x8") for nodes in arguments.nodes)
-    few, many = (generate(arguments.nodes_jobs, seed=0, load=arguments.load, cluster=c) for c in (small, large))
+    jobs, load = arguments.nodes_jobs, arguments.load
+    few, many = (generate(jobs, seed=0, load=load, cluster=cluster) for cluster in (small, large))
     measure = partial(cost, limit_s=arguments.limit)
     return partial(measure, trace=few, cluster=small), partial(measure, trace=many, cluster=large)
 

@@ -82,8 +82,12 @@ class Cell:
 
     def free_for(self, priority: int) -> int:
         """GPUs that are free, or used by jobs of less than `priority`."""
-        lower = sum(count for at, count in self.used.items() if at < priority) if self.used else 0
-        return self.size - self.busy + lower
+        free = self.size - self.busy
+        if priority > OPPORTUNISTIC or OPPORTUNISTIC in self.used:
+            for at, used in self.used.items():
+                if at < priority:
+                    free += used
+        return free
 
 
 class Physical(Cell):

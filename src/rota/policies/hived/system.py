@@ -28,7 +28,7 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Code, Constraint
 from rota.model.tenants import Between
 from rota.policies.hived.deciding import Deciding
-from rota.policies.hived.gang_requests import Requests
+from rota.policies.hived.gang_requests import AskedOnce, Requests
 from rota.policies.hived.inner import Inner
 from rota.policies.hived.keeping import KeptCells
 from rota.policies.hived.layout import Layout
@@ -71,6 +71,7 @@ class Hived:
         self._cluster: Cluster | None = None
         self._layout: Layout | None = None
         self._kept: KeptCells | None = None
+        self._asked: AskedOnce | None = None
         self._inner = Inner(self._make) if self.parameters.policy else None
 
     def _make(self) -> Policy:
@@ -80,7 +81,8 @@ class Hived:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         layout = self._layout_of(snapshot.cluster)
-        requests = Requests(snapshot, layout, lazy=self.parameters.lazy)
+        requests = Requests(snapshot, layout, lazy=self.parameters.lazy, asked=self._asked)
+        self._asked = requests.asked
         deciding = self._deciding(snapshot, layout, requests, memory)
         waiting, gpus_of = snapshot.waiting.tolist(), snapshot.gpus_of
         for row in waiting:
