@@ -65,6 +65,8 @@ def test_as_json(folder: Path) -> None:
             "rota: --until: 2026-11-01 is not after 2026-12-01; expected a later day than that of --since",
         ),
         ("none.csv", "rota: none.csv: no such file"),
+        ("jobs.csv --csv /", "rota: --csv: / is a folder; expected the name of a file"),
+        ("jobs.csv --html .", "rota: --html: . is a folder; expected the name of a file"),
     ],
 )
 def test_wrong(words: str, sentence: str, folder: Path) -> None:
