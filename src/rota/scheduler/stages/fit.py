@@ -318,7 +318,7 @@ def placed(fit: Fitter, scratch: Occupancy, row: Row, wanted: Room) -> Grant | N
     free = scratch.free
     if wanted and fit.is_simple and not scratch.counts_hosts:
         return _whole_on(free, row, wanted)
-    return fit(scratch, row) if _is_room(free, wanted) else None
+    return fit(scratch, row) if is_room(free, wanted) else None
 
 
 def _whole_on(free: Free, row: Row, wanted: Room) -> Grant | None:
@@ -335,7 +335,7 @@ def _whole_on(free: Free, row: Row, wanted: Room) -> Grant | None:
     return None
 
 
-def _is_room(free: Free, wanted: Room) -> bool:
+def is_room(free: Free, wanted: Room) -> bool:
     """True if enough devices are free on some nodes that are wanted, or counting them does not tell."""
     for nodes, gpus in wanted:
         if free.within(nodes) >= gpus:
