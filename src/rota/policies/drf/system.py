@@ -72,11 +72,11 @@ class Drf:
             return Decision(memory, wake=wake)
         if counts and not snapshot.occupancy.free.total:
             return Decision(memory, wake=wake, ranking=_ByShare(self))
-        site: Counting | Placing = (
-            Counting(snapshot, self.place)
-            if counts
-            else Placing(snapshot, self.place, self._rooms_of(snapshot))
-        )
+        site: Counting | Placing
+        if counts:
+            site = Counting(snapshot, self.place)
+        else:
+            site = Placing(snapshot, self.place, self._rooms_of(snapshot))
         filling = Filling(snapshot, self.book(snapshot), site)
         filling.fill()
         if p.preempt and isinstance(site, Placing):
