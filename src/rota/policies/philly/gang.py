@@ -118,7 +118,7 @@ def _modulo(spans_s: Floats, period_s: float) -> Floats:
     Multiples of a whole number are exact, and so is what they leave; a quotient that was rounded up to the
     next whole number leaves less than nothing.
     """
-    if not period_s.is_integer():
+    if period_s % 1.0:
         return spans_s % period_s
     multiples = spans_s / period_s
     np.floor(multiples, out=multiples)
