@@ -10,17 +10,17 @@ from rota.model.columns import Ints, Row
 from rota.model.grants import Grant
 from rota.policies.drf.book import TenantBook, TenantQueue
 from rota.policies.drf.facts import first_of_each
-from rota.policies.drf.placing import Placing, Site
+from rota.policies.drf.placing import JobPlacer, Placing
 from rota.scheduler.snapshot import Snapshot
 
 Key = tuple[int, int, int]
 """Of a tenant, lowest first: share, service received over weight, arrival."""
 
 
-class Filling:
+class TaskFilling:
     """One decision: who starts, and who gives way."""
 
-    def __init__(self, snapshot: Snapshot, book: TenantBook, site: Site) -> None:
+    def __init__(self, snapshot: Snapshot, book: TenantBook, site: JobPlacer) -> None:
         self.snapshot = snapshot
         self.book = book
         self.site = site

@@ -12,7 +12,7 @@ from rota.table.free import Free
 from rota.table.occupancy import Occupancy
 
 
-class Site:
+class JobPlacer:
     """Where the jobs of one decision are placed; nothing leaves it while they are."""
 
     def may_hold(self, kind: int, row: Row) -> bool:
@@ -24,7 +24,7 @@ class Site:
         raise NotImplementedError
 
 
-class Counting(Site):
+class Counting(JobPlacer):
     """Places jobs where counting free GPUs says whether they fit."""
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
@@ -46,7 +46,7 @@ class Counting(Site):
         return None if devices is None else whole_grant(row, devices)
 
 
-class Placing(Site):
+class Placing(JobPlacer):
     """Places jobs under every rule of the cluster."""
 
     def __init__(self, snapshot: Snapshot, place: Place, rooms: dict[int, Room]) -> None:

@@ -30,7 +30,7 @@ from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Between
 from rota.policies.drf.book import TenantBook
 from rota.policies.drf.facts import DrfParameters, Facts, Share
-from rota.policies.drf.filling import Filling
+from rota.policies.drf.filling import TaskFilling
 from rota.policies.drf.placing import Counting, Placing
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
@@ -77,7 +77,7 @@ class Drf:
             site = Counting(snapshot, self.place)
         else:
             site = Placing(snapshot, self.place, self._rooms_of(snapshot))
-        filling = Filling(snapshot, self.book(snapshot), site)
+        filling = TaskFilling(snapshot, self.book(snapshot), site)
         filling.fill()
         if p.preempt and isinstance(site, Placing):
             filling.redistribute(site)
@@ -123,11 +123,11 @@ class _ByShare:
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Jobs of tenants with less, and earlier ones of the same tenant."""
         site = Counting(snapshot, self.policy.place)
-        filling = Filling(snapshot, self.policy.book(snapshot), site)
+        filling = TaskFilling(snapshot, self.policy.book(snapshot), site)
         own = self._key(filling, row)
         return [other for other in snapshot.waiting.tolist() if self._key(filling, other) < own]
 
-    def _key(self, filling: Filling, row: int) -> tuple[tuple[int, int, int], int]:
+    def _key(self, filling: TaskFilling, row: int) -> tuple[tuple[int, int, int], int]:
         return filling.key(filling.book.tenant_of[row]), row
 
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
