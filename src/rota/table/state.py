@@ -548,5 +548,4 @@ class State:
         if accepting is None:
             names = self.jobs.types_in(wanted)
             accepting = self._accepting[wanted] = [name in names for name in self.cluster.type_names]
-        type_of = self._type_of
-        return all(accepting[type_of[device]] for device in devices)
+        return all(accepting[self._type_of[device]] for device in devices)
