@@ -27,6 +27,10 @@ _ROUNDING: Final = 1e-4
 """Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
 
 
+_MANY: Final = 512
+"""So many remainders cost more than the steps on whole columns that give the same."""
+
+
 class Attempts(TypedDict):
     """The efforts of one waiting job; JSON, for a policy's memory."""
 
@@ -118,13 +122,13 @@ def _modulo(spans_s: Floats, period_s: float) -> Floats:
     Multiples of a whole number are exact, and so is what they leave; a quotient that was rounded up to the
     next whole number leaves less than nothing.
     """
-    if period_s % 1.0:
+    if len(spans_s) < _MANY or period_s % 1.0:
         return spans_s % period_s
     multiples = spans_s / period_s
     np.floor(multiples, out=multiples)
     multiples *= period_s
     left: Floats = spans_s - multiples
-    if left.size and not (left.min() >= 0.0 and left.max() < period_s):
+    if not (left.min() >= 0.0 and left.max() < period_s):
         return spans_s % period_s
     return left
 
