@@ -61,6 +61,8 @@ def test_as_json(folder: Path) -> None:
         ("jobs.csv --since yesterday", "rota: --since: 'yesterday' is no day; expected such as 2026-11-01"),
         ("jobs.csv --price free", "rota: --price: 'free' is no price; expected 2.5, or by type"),
         ("none.csv", "rota: none.csv: no such file"),
+        ("jobs.csv --csv /", "rota: --csv: / is a folder; expected the name of a file"),
+        ("jobs.csv --html .", "rota: --html: . is a folder; expected the name of a file"),
     ],
 )
 def test_wrong(words: str, sentence: str, folder: Path) -> None:

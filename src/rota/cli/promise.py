@@ -124,12 +124,15 @@ def promise(
 
 def _sizes(text: str) -> dict[int, float]:
     """`4=2h,8=70m` as GPUs with seconds."""
-    sizes = {}
+    sizes: dict[int, float] = {}
     for part in text.split(","):
-        gpus, _, run = part.partition("=")
-        if not gpus.strip().isdecimal() or not run:
+        gpus, _, run = (word.strip() for word in part.partition("="))
+        run_s = parse_duration(run, "--size") if gpus.isdecimal() and run else 0.0
+        if not (run_s > 0.0 and int(gpus) > 0):
             raise InputError.at(f"{part!r} is no size", field="--size", expected="GPUS=TIME such as 4=2h")
-        sizes[int(gpus)] = parse_duration(run, "--size")
+        if int(gpus) in sizes:
+            raise InputError.at(f"names {gpus} GPUs twice", field="--size", expected="each size once")
+        sizes[int(gpus)] = run_s
     return sizes
 
 

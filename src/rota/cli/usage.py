@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from rota.cli.live.connect import TokenFileOption, UrlOption, connect
-from rota.cli.shell import JsonFlag, check_folder, complete_format, console, print_json
+from rota.cli.shell import JsonFlag, check_file, complete_format, console, print_json
 from rota.errors import InputError
 from rota.model.units import plural
 
@@ -71,9 +71,9 @@ def usage(
     Without TRACE the live cluster's own history is counted, jobs that still run with what they have had,
     at the prices of its configuration if no others are given.
     """
-    for path in (csv, html):
+    for option, path in (("--csv", csv), ("--html", html)):
         if path is not None:
-            check_folder(path.parent)
+            check_file(path, option)
     if price is not None:
         from rota.usage.prices import prices_text
 
