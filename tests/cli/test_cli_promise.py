@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shell_play import check_golden, rota
@@ -69,3 +71,17 @@ def test_wrong_input(arguments: str, says: str, folder: Path) -> None:
     done = rota("promise", "m.rota", *arguments.split())
     assert done.status == 2
     assert says in done.err
+
+
+def test_a_file_is_there_whole_or_not_at_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rota(*TAKE, "srtf")
+    write = Path.write_text
+
+    def fills_the_disk(path: Path, text: str, *words: object, **more: Any) -> int:
+        write(path, text[:20], **more)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fills_the_disk)
+    done = rota("promise", "m.rota", "--size", "4=30s", "--by", "3m", "--out", "told", *EXACT)
+    assert (done.status, done.err) == (1, "rota: told/promise.json: No space left on device\n")
+    assert list(Path("told").iterdir()) == []

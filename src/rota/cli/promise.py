@@ -305,7 +305,7 @@ def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, PromiseOutlo
 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(finite(facts), indent=2, ensure_ascii=False)
-    (folder / "promise.json").write_text(text + "\n", encoding="utf-8")
+    _write_file(folder / "promise.json", text + "\n")
     horizon_s, chances = 0.0, []
     for gpus, outlook in outlooks.items():
         now, pick = outlook.now_s, outlook.pick
@@ -325,6 +325,13 @@ def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, PromiseOutlo
             for one in outlook.promises
         ]
         reward = draw(reward_chart(points, pick.reached_s - now, horizon_s))
-        (folder / f"reward-{gpus}.svg").write_text(reward, encoding="utf-8")
-        (folder / f"ends-{gpus}.svg").write_text(draw(ends_chart(ends, horizon_s)), encoding="utf-8")
-    (folder / "chances.svg").write_text(draw(chances_chart(chances, horizon_s)), encoding="utf-8")
+        _write_file(folder / f"reward-{gpus}.svg", reward)
+        _write_file(folder / f"ends-{gpus}.svg", draw(ends_chart(ends, horizon_s)))
+    _write_file(folder / "chances.svg", draw(chances_chart(chances, horizon_s)))
+
+
+def _write_file(path: Path, text: str) -> None:
+    from rota.model.atomic import replacing
+
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
