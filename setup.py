@@ -4,8 +4,9 @@ A wheel, and so `pip install .`, has them compiled; where that cannot be, it goe
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
-the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`) and
-the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`).
+the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`), the
+plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the reasons of Philly's waits
+(`policies/philly/waits.c`).
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
 WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
-IN_C = [SHIM, WALK, BREEDING, CLIMB]
+WAITS = library("policies.philly.libwaits", "policies/philly/waits.c")
+IN_C = [SHIM, WALK, BREEDING, CLIMB, WAITS]
 
 
 class BuildAll(build_ext):

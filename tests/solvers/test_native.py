@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rota.policies.elasticflow import climbing
+from rota.policies.philly import waits
 from rota.solvers import breeding, inner_walk, native
 
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])

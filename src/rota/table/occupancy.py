@@ -119,12 +119,21 @@ class Occupancy:
 
     def _restore(self, truth: Occupancy) -> None:
         """Be as `truth` is, which has been watched since this was as it is: what is untouched is alike."""
+        has_counted = self.counts_hosts or truth.counts_hosts  # else hosts bear nothing, and did not
         self.jobs, self.counts_hosts = truth.jobs, truth.counts_hosts
         self.opportunists = truth.opportunists
         nodes, devices = self._take_touched()
         more_nodes, more_devices = truth._take_touched()
-        for node in nodes | more_nodes:
+        nodes |= more_nodes
+        for node in nodes:
             self._copy_node(truth, node)
+        if has_counted:
+            for node in nodes:
+                self.cpus_used[node] = truth.cpus_used[node]
+                self.memory_used[node] = truth.memory_used[node]
+        if self.down_nodes or truth.down_nodes:
+            for node in nodes:
+                _copy_member(self.down_nodes, truth.down_nodes, node)
         for device in devices | more_devices:
             self._copy_device(truth, device)
         if truth.counts_hosts:
@@ -142,8 +151,6 @@ class Occupancy:
         first, last = self.free.first[node], self.free.first[node + 1]
         self.free.copy_node(truth.free, node)
         self.claimed[first:last] = truth.claimed[first:last]
-        self.cpus_used[node], self.memory_used[node] = truth.cpus_used[node], truth.memory_used[node]
-        _copy_member(self.down_nodes, truth.down_nodes, node)
 
     def _copy_device(self, truth: Occupancy, device: int) -> None:
         self.claimed[device] = truth.claimed[device]

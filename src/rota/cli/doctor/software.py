@@ -107,11 +107,12 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
 def _solvers(advice: str) -> MachineFinding:
     """The inner loops of some policies, which are written in C."""
     from rota.policies.elasticflow.climbing import SOURCE as CLIMB
+    from rota.policies.philly.waits import SOURCE as WAITS
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.inner_walk import SOURCE as WALK
     from rota.solvers.native import library
 
-    slow = {"elasticflow": CLIMB, "gavel": WALK, "pollux": BREEDING}
+    slow = {"elasticflow": CLIMB, "gavel": WALK, "philly": WAITS, "pollux": BREEDING}
     slow = {policy: source for policy, source in slow.items() if library(source) is None}
     if not slow:
         return MachineFinding("solvers", FindingState.OK, "compiled", facts={"slow": []})

@@ -20,6 +20,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Code, Constraint
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.quota import QuotaShares
+from rota.policies.philly.waits import split_in_c
 from rota.scheduler.decision import Memory
 
 FAIR_SHARE: Final = "fair share"
@@ -80,16 +81,22 @@ class Delays:
         since = attempts["since_s"]
         if now <= since:
             return
-        history = self.labels[of[0]][of[1]]
-        first, end = _last(history, since, "right"), history["changes"]
-        if end - first <= _FEW:
-            seconds = self._seconds(history, first, since, now)
-        else:
-            seconds = self._seconds_of_many(history, first, since, now)
+        seconds = self.seconds(self.labels[of[0]][of[1]], since, now)
         total = self.delay_s.setdefault(size_bucket(of[1]), {})
         for label, part in zip(LABELS, seconds, strict=True):
             if part > 0.0:
                 total[label] = total.get(label, 0.0) + part
+
+    def seconds(self, history: ReasonHistory, since: float, now: float) -> list[float]:
+        """How long a wait from `since` to `now` was due to each of `LABELS`."""
+        split = split_in_c(len(LABELS))
+        if split is not None:
+            cycle, at_s, label = self.cycle, history["at_s"], history["label"]
+            return split(at_s, label, history["changes"], since, now, cycle.timeout_s, cycle.period_s)
+        first = _last(history, since, "right")
+        if history["changes"] - first <= _FEW:
+            return self._seconds(history, first, since, now)
+        return self._seconds_of_many(history, first, since, now)
 
     def _seconds(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
         """How long a wait from `since` to `now`, which began under the reason `first`, was due to each."""

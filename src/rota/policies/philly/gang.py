@@ -11,8 +11,7 @@ and an attempt that finds nothing costs nothing.
 from __future__ import annotations
 
 import math
-import sys
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypedDict
@@ -170,9 +169,6 @@ class Latest:
         self._of.pop(row, None)
 
 
-_LAST_ROW: Final = sys.maxsize
-
-
 class Calendar:
     """Waiting jobs by the part of the cycle in which their attempts open; holds the rows that are added."""
 
@@ -180,8 +176,10 @@ class Calendar:
         self.attempts = attempts
         self.cycle = cycle
         self.latest = latest or Latest(attempts, cycle)
-        self._phases: list[tuple[float, int]] = []
+        self._phases: list[float] = []
         """When in the cycle each row's attempts open, ascending."""
+        self._rows: list[int] = []
+        """These rows; those that open together ascend."""
         self._near_s = _ROUNDING * cycle.period_s
         self._next = (math.inf, -math.inf)
         """From when to before when the latter is when the next attempt opens; nothing is known at first."""
@@ -190,7 +188,9 @@ class Calendar:
         """`row` has an entry in `attempts`."""
         self.latest.forget(row)
         self._next = (math.inf, -math.inf)
-        insort(self._phases, self._phase(row))
+        place, phase = self._place(row)
+        self._phases.insert(place, phase)
+        self._rows.insert(place, row)
 
     @property
     def is_empty(self) -> bool:
@@ -200,26 +200,27 @@ class Calendar:
         """The entry of `row` is about to go."""
         self.latest.forget(row)
         self._next = (math.inf, -math.inf)
-        del self._phases[bisect_left(self._phases, self._phase(row))]
+        place, _ = self._place(row)
+        del self._phases[place], self._rows[place]
 
     def opened(self, from_s: float, to_s: float) -> list[int]:
         """Rows of which an attempt opened at one of these moments, both included; ascending."""
         latest, near = self.latest, self._near_s
         around = self._within(from_s - near, to_s - from_s + 2.0 * near)
-        rows = [row for _, row in around if latest.of(row, to_s).opened_s >= from_s]
+        rows = [row for row in around if latest.of(row, to_s).opened_s >= from_s]
         rows.sort()
         return rows
 
-    def _within(self, from_s: float, span_s: float) -> list[tuple[float, int]]:
-        """Those whose attempts open within `span_s` from `from_s` on, both ends included."""
-        phases, period = self._phases, self.cycle.period_s
+    def _within(self, from_s: float, span_s: float) -> list[int]:
+        """Rows whose attempts open within `span_s` from `from_s` on, both ends included."""
+        phases, rows, period = self._phases, self._rows, self.cycle.period_s
         if span_s >= period:
-            return phases
+            return rows
         first = from_s % period
-        last, begin = first + span_s, bisect_left(phases, (first, -1))
+        last, begin = first + span_s, bisect_left(phases, first)
         if last < period:
-            return phases[begin : bisect_right(phases, (last, _LAST_ROW))]
-        return phases[begin:] + phases[: bisect_right(phases, (last - period, _LAST_ROW))]
+            return rows[begin : bisect_right(phases, last, begin)]
+        return rows[begin:] + rows[: bisect_right(phases, last - period)]
 
     def next_s(self, now: float, wanted: Callable[[int], bool] | None = None) -> float:
         """When the next attempt of a `wanted` row (of any) opens, after now; infinite if there is none."""
@@ -232,17 +233,23 @@ class Calendar:
         return next_s
 
     def _found_next_s(self, now: float, wanted: Callable[[int], bool] | None) -> float:
-        phases, period, near, latest = self._phases, self.cycle.period_s, self._near_s, self.latest
+        phases, rows, period, near = self._phases, self._rows, self.cycle.period_s, self._near_s
         best, from_s = math.inf, now - near
         first = from_s % period
-        begin = bisect_left(phases, (first, -1))
-        for at in range(len(phases)):
-            phase, row = phases[(begin + at) % len(phases)]
+        begin, count = bisect_left(phases, first), len(phases)
+        for at in range(begin, begin + count):
+            place = at if at < count else at - count
+            phase, row = phases[place], rows[place]
             if best <= from_s + (phase - first) % period - near:
                 break  # all others open later
             if wanted is None or wanted(row):
-                best = min(best, latest.of(row, now).next_s)
+                best = min(best, self.latest.of(row, now).next_s)
         return best
 
-    def _phase(self, row: int) -> tuple[float, int]:
-        return self.attempts[row]["since_s"] % self.cycle.period_s, row
+    def _place(self, row: int) -> tuple[int, float]:
+        """Where `row` stands or would stand, and when in the cycle its attempts open."""
+        phases, phase = self._phases, self.attempts[row]["since_s"] % self.cycle.period_s
+        place = bisect_left(phases, phase)
+        if place < len(phases) and phases[place] == phase:
+            place = bisect_left(self._rows, row, place, bisect_right(phases, phase, place))
+        return place, phase
