@@ -185,6 +185,17 @@ def test_the_kept_scratch_is_lent_to_one_at_a_time() -> None:
     assert first.free.total == 16
 
 
+def test_limits_that_were_tried_are_forgotten_where_nobody_else_has_any() -> None:
+    truth = Occupancy(Cluster.build([NodeShape(count=2, gpus=4)]), trace_of("A 2x9").jobs)
+    before = exactly(truth)
+    scratch = truth.scratch()
+    scratch.hold(Grant(0, (0, 4), cpus=4.0, memory_gib=8.0, gpu_memory_gib=5.0))
+    assert (scratch.cpus_used, scratch.device_memory.used) == ([2.0, 2.0], {0: 5.0, 4: 5.0})
+    truth.take_back()
+    assert exactly(truth.scratch()) == before
+    assert not scratch.counts_hosts
+
+
 HELD = [
     # grants                                                free of 4   spare           why
     ([Grant(0, (0,))], 3, {}, "alone"),

@@ -131,10 +131,13 @@ class Occupancy:
             for node in nodes:
                 self.cpus_used[node] = truth.cpus_used[node]
                 self.memory_used[node] = truth.memory_used[node]
+            for device in devices:
+                self.device_memory.copy_device(truth.device_memory, device)
         if self.down_nodes or truth.down_nodes:
             for node in nodes:
                 _copy_member(self.down_nodes, truth.down_nodes, node)
-        for device in devices | more_devices:
+        devices |= more_devices
+        for device in devices:
             self._copy_device(truth, device)
         if truth.counts_hosts:
             self.tenant_gpus = truth.tenant_gpus.copy()
@@ -161,8 +164,6 @@ class Occupancy:
             self.sharers.pop(device, None)
         self._leave(device, truth.spare.get(device, 0.0))
         _copy_member(self.down, truth.down, device)
-        if truth.counts_hosts:
-            self.device_memory.copy_device(truth.device_memory, device)
 
     # -- claims ------------------------------------------------------------------------------------
 

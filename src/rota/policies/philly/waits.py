@@ -22,8 +22,8 @@ SplitWait = Callable[[Floats, Ints, int, float, float, float, float], list[float
 def split_in_c(labels: int) -> SplitWait | None:
     """What splits a wait by so many labels, or None without the library.
 
-    It takes moments and labels of the changes, how many of these there are, since when and until when the wait
-    lasted, and timeout and period of the cycle; it returns the seconds of each label.
+    It takes moments and labels of the changes, how many of these there are, since when and until when the
+    wait lasted, and timeout and period of the cycle; it returns the seconds of each label.
     """
     library = native.library(SOURCE)
     if library is None:
