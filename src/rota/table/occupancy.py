@@ -125,6 +125,7 @@ class Occupancy:
         nodes, devices = self._take_touched()
         more_nodes, more_devices = truth._take_touched()
         nodes |= more_nodes
+        devices |= more_devices
         for node in nodes:
             self._copy_node(truth, node)
         if has_counted:
@@ -136,7 +137,6 @@ class Occupancy:
         if self.down_nodes or truth.down_nodes:
             for node in nodes:
                 _copy_member(self.down_nodes, truth.down_nodes, node)
-        devices |= more_devices
         for device in devices:
             self._copy_device(truth, device)
         if truth.counts_hosts:
