@@ -200,22 +200,33 @@ class Occupancy:
             for grant in come:
                 self.hold(grant)
             return
-        left: set[int] = set()
+        freed: dict[int, tuple[int, ...]] = {}
         for grant in gone:
-            left.update(grant[1])
-        claimed, free = self.claimed, self.free
+            devices = grant[1]
+            if devices:
+                freed[devices[0]] = devices
+        others = list[Grant]()
         for grant in come:
             devices = grant[1]
-            if left.issuperset(devices):
-                left.difference_update(devices)
-                continue
-            for device in devices:
-                if device in left:
-                    left.remove(device)
+            if devices and freed.get(devices[0]) is devices:  # all who get the same devices share one tuple, mostly
+                del freed[devices[0]]
+            else:
+                others.append(grant)
+        if freed or others:
+            self._hand_over(freed.values(), others)
+
+    def _hand_over(self, left: Iterable[tuple[int, ...]], come: Iterable[Grant]) -> None:
+        """Those who held the devices `left`, disjoint, are gone, and `come` enter, on those or others."""
+        leaving = {device for devices in left for device in devices}
+        claimed, free = self.claimed, self.free
+        for grant in come:
+            for device in grant[1]:
+                if device in leaving:
+                    leaving.remove(device)
                 else:
                     claimed[device] = 1.0
                     free.remove(device)
-        for device in left:
+        for device in leaving:
             claimed[device] = 0.0
             free.put(device)
 

@@ -7,7 +7,7 @@ then all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rota.model.grants import Grant, is_packed
 from rota.model.whole import is_plainly_whole
@@ -19,6 +19,10 @@ from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 
 __all__ = ["RULES", "Breach", "change_hands", "check", "is_plainly_sound"]
+
+Devices = tuple[int, ...]
+Freed = dict[int, Devices]
+"""Whole devices that nobody holds any more once others have left them, by the first of each job's."""
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
@@ -46,24 +50,31 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
     if state.reservations if decision.reservations is None else decision.reservations:
         return False
     sharers, held = state.occupancy.sharers, state.grants
-    freed: set[int] = set()
+    freed: Freed = {}
     for row in decision.preempt:
         old = held.get(row)
-        if old is None or not old[1] or not freed.isdisjoint(old[1]):
-            return False  # of two that are equal, the second is not disjoint
-        if sharers and not sharers.keys().isdisjoint(old[1]):
+        if old is None or not _frees(old[1], freed, sharers):
             return False
-        freed.update(old[1])
     for grant in decision.grants:
         old = held.get(grant[0])
         if old is None:
             continue
-        if not is_plainly_whole(old) or not is_plainly_whole(grant) or not freed.isdisjoint(old[1]):
+        if not is_plainly_whole(old) or not is_plainly_whole(grant) or not _frees(old[1], freed, sharers):
             return False
-        if sharers and not sharers.keys().isdisjoint(old[1]):
-            return False
-        freed.update(old[1])
     return _are_fresh(state, decision.grants, freed)
+
+
+def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> bool:
+    """True if whoever held `devices` had them alone and is not one of those who freed others; frees them.
+
+    Nobody shares a device here, so two jobs that hold the first one are one job, named twice.
+    """
+    if not devices or devices[0] in freed:
+        return False
+    if sharers and not sharers.keys().isdisjoint(devices):
+        return False
+    freed[devices[0]] = devices
+    return True
 
 
 def change_hands(state: State, decision: Decision) -> bool:
@@ -80,36 +91,39 @@ def change_hands(state: State, decision: Decision) -> bool:
     return moves or (bool(decision.preempt) and bool(decision.grants))
 
 
-def _are_fresh(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
+def _are_fresh(state: State, grants: Iterable[Grant], freed: Freed) -> bool:
     """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
     devices free or freed."""
-    held, waiting, gpus_of, occupancy = state.grants, state.waiting, state.gpus_of, state.occupancy
-    takes_any, shared = state.takes_any, len(occupancy.sharers) > 0
-    taken: set[int] = set()
+    held, waiting, gpus_of, takes_any = state.grants, state.waiting, state.gpus_of, state.takes_any
     jobs: set[int] = set()
+    others = list[Grant]()
     for grant in grants:
         row, devices = grant[0], grant[1]
-        count = len(devices)
-        if row in jobs or count != gpus_of[row] or not (row in waiting or row in held):
+        if row in jobs or len(devices) != gpus_of[row] or not (row in waiting or row in held):
             return False
         if not state.asks_only_gpus(row):
             return False
+        if not takes_any[row] and not state.accepts(row, devices):
+            return False
+        jobs.add(row)
+        if devices and freed.get(devices[0]) is devices and is_plainly_whole(grant):
+            del freed[devices[0]]  # freed no longer: whoever comes next finds it claimed
+        else:
+            others.append(grant)
+    return not others or _fit(state.occupancy, others, freed)
+
+
+def _fit(occupancy: Occupancy, grants: Iterable[Grant], freed: Freed) -> bool:
+    """True if `grants`, on whole devices or on a part of each, fit together on what is free or `freed`."""
+    left = {device for devices in freed.values() for device in devices}
+    taken: set[int] = set()
+    for grant in grants:
         part = 1.0
         if not is_plainly_whole(grant):
             part = grant.share
             if not is_packed(grant) or not 0.0 < part < 1.0:
                 return False
-        jobs.add(row)
-        if shared or not freed.issuperset(devices):
-            if not _have_room(occupancy, devices, part, freed, taken):
-                return False
-            freed.difference_update(devices)
-        else:  # what is taken is freed no longer: whoever comes next finds it claimed
-            left = len(freed) - count
-            freed.difference_update(devices)
-            if len(freed) != left:
-                return False
-        if not takes_any[row] and not state.accepts(row, devices):
+        if not _have_room(occupancy, grant[1], part, left, taken):
             return False
     return True
 
