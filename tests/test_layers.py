@@ -14,13 +14,14 @@ import rota
 SOURCE = Path(rota.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
+    "native": set(),
     "model": {"errors"},
-    "solvers": {"errors", "model"},
+    "solvers": {"errors", "native", "model"},
     "crash": set(),
-    "table": {"errors", "model"},
+    "table": {"errors", "native", "model"},
     "knowledge": {"errors", "model", "table"},
     "scheduler": {"errors", "model", "solvers", "table", "knowledge"},
-    "policies": {"errors", "model", "solvers", "table", "knowledge", "scheduler"},
+    "policies": {"errors", "native", "model", "solvers", "table", "knowledge", "scheduler"},
     "traces": {"errors", "model"},
     "reports": {"errors", "model"},
     "usage": {"errors", "model", "wire", "reports"},

@@ -8,7 +8,8 @@ import pytest
 from rota.model.columns import Array
 from rota.policies.pollux.published import PublishedSearch
 from rota.policies.pollux.search import Search, SharingProblem
-from rota.solvers import breeding, native
+from rota import native
+from rota.solvers import breeding
 from rota.solvers.breeding import survivors
 from tiers import first
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rota.model.columns import Array, Floats, Ints
-from rota.solvers import native
+from rota import native
 
 SOURCE = Path(__file__).with_suffix(".c")
 _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64

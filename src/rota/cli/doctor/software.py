@@ -109,9 +109,10 @@ def _solvers(advice: str) -> MachineFinding:
     from rota.policies.elasticflow.climbing import SOURCE as CLIMB
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.inner_walk import SOURCE as WALK
-    from rota.solvers.native import library
+    from rota.table.turnover import SOURCE as TURNOVER
+    from rota.native import library
 
-    slow = {"elasticflow": CLIMB, "gavel": WALK, "pollux": BREEDING}
+    slow = {"elasticflow": CLIMB, "gandiva": TURNOVER, "gavel": WALK, "pollux": BREEDING}
     slow = {policy: source for policy, source in slow.items() if library(source) is None}
     if not slow:
         return MachineFinding("solvers", FindingState.OK, "compiled", facts={"slow": []})

@@ -53,7 +53,7 @@ class GandivaDecision:
         self.derived = derived
         self.grounds = derived.grounds
         self.changed = changed
-        """Rows about which there is news; None if any may have changed."""
+        """Rows about which there is news, as `Derived.news` tells them; None if it may be any."""
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
@@ -275,13 +275,9 @@ class GandivaDecision:
     # -- who runs ----------------------------------------------------------------------------------
 
     def _find_due(self) -> None:
-        homes, turns = self.homes.homes, self.derived.turns
+        homes = self.homes.homes
         self.due |= self.left
-        for key in turns.over(self.now):
-            if key in homes:
-                self.due.add(key)
-            else:
-                turns.note(key, math.inf)
+        self.due |= self.derived.turns.take_over(self.now)
         if not self.homeless:
             self.due |= {
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
@@ -376,15 +372,11 @@ class GandivaDecision:
         turns = self.derived.turns
         is_first = home["turn_ends_s"] == math.inf
         if count == len(home["circle"]) and not home["pairs"]:
-            end_s = math.inf
+            turns.note(key, math.inf)
+            home["turn_ends_s"] = math.inf
         elif is_new:
             switches = (key in self.left or not is_first) and some_come
-            turns.note(key, math.inf)
-            end_s = turns.end_s(self.now, self.p.switch if switches else 0.0)
-        else:
-            return
-        home["turn_ends_s"] = end_s
-        turns.note(key, end_s)
+            home["turn_ends_s"] = turns.renew(key, self.now, self.p.switch if switches else 0.0)
 
     # -- when to look again ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heapreplace
 from rota.policies.gandiva.server_groups import ServerGroups
 from rota.policies.gandiva.swaps import DevicesOf
 from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.grounds import Grounds
 
 
@@ -82,12 +83,26 @@ class TurnEnds:
             self._end_of[key] = end_s
             self._ends.setdefault(end_s, set()).add(key)
 
+    def renew(self, key: int, now: float, switch_s: float) -> float:
+        """A turn of home `key` begins now, whether the last one is over or not; returns when it ends."""
+        if key in self._end_of:
+            self.note(key, math.inf)
+        end_s = self.end_s(now, switch_s)
+        self._end_of[key] = end_s
+        self._ends.setdefault(end_s, set()).add(key)
+        return end_s
+
     def next_end_s(self) -> float:
         return min(self._ends, default=math.inf)
 
-    def over(self, now: float) -> list[int]:
-        """Homes of which the turn ends now, or has."""
-        return [key for end_s, keys in self._ends.items() if end_s <= now for key in keys]
+    def take_over(self, now: float) -> set[int]:
+        """Homes of which the turn ends now, or has: from now on they have none."""
+        over = set[int]()
+        for end_s in [end_s for end_s in self._ends if end_s <= now]:
+            over |= self._ends.pop(end_s)
+        for key in over:
+            del self._end_of[key]
+        return over
 
     def end_s(self, now: float, switch_s: float) -> float:
         """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
@@ -121,6 +136,10 @@ class Derived:
         """Devices that were down, as last looked at."""
         for key in self.homes.homes:
             self.note(key)
+
+    def news(self, snapshot: Snapshot, cursor: Cursor) -> list[int] | None:
+        """Rows to look at, None for all: who has a home keeps it, whether he runs or waits for his turn."""
+        return (snapshot.joined_or_left if self.grounds.all_ask_for_gpus else snapshot.changes)(cursor)
 
     def note(self, key: int) -> None:
         """The turn or the idle time of home `key` is another, or it is no home any more."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rota.policies.elasticflow import climbing
-from rota.solvers import breeding, inner_walk, native
+from rota import native
+from rota.solvers import breeding, inner_walk
 
 SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE]
 
