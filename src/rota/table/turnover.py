@@ -16,7 +16,7 @@ import numpy as np
 from rota import native
 from rota.model.columns import Array, Row
 
-SOURCE: Final = Path(__file__).with_suffix(".c")
+SOURCE: Final = Path(__file__).with_name("turnover.c")  # compiled, this file ends differently
 LEAST_TOGETHER: Final = 8
 """For fewer jobs a call takes longer than the jobs one by one."""
 _ROOM: Final = 64
