@@ -1,7 +1,8 @@
 """How the engine time of each policy grows with the jobs, with the GPUs and with the types of GPUs.
 
     python benchmarks/scaling.py [POLICY ...] [--only trace jobs nodes types] [--jobs 10000 300000]
-        [--nodes 80 1250] [--load 0.9] [--limit 300] [--trace jobs.csv]
+        [--nodes 80 1250] [--nodes-jobs 100000] [--types-jobs 20000] [--load 0.9] [--limit 300]
+        [--trace jobs.csv]
 
 Figures are CPU microseconds of the loop alone (`engine_seconds` of a record) per job, and ratios of them
 within one run, so that they hold on any machine.  The last column is the same ratio of what was simulated:
@@ -41,7 +42,6 @@ from rota.worlds.simulated.run import run
 PHILLY = Path("../shared/data/philly/philly_jobs_pollux.csv.gz")
 AGAINST = "srtf"
 """The policy that the whole list is measured against."""
-TYPES_JOBS, NODES_JOBS = 20_000, 100_000
 
 
 class OutOfTimeError(Exception):
@@ -103,7 +103,8 @@ def of_jobs(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
 def of_nodes(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
     """Lists of equal load for the smaller and for the larger cluster."""
     small, large = (parse_cluster(f"{nodes}x8") for nodes in arguments.nodes)
-    few, many = (generate(NODES_JOBS, seed=0, load=arguments.load, cluster=c) for c in (small, large))
+    jobs, load = arguments.nodes_jobs, arguments.load
+    few, many = (generate(jobs, seed=0, load=load, cluster=cluster) for cluster in (small, large))
     measure = partial(cost, limit_s=arguments.limit)
     return partial(measure, trace=few, cluster=small), partial(measure, trace=many, cluster=large)
 
@@ -111,7 +112,7 @@ def of_nodes(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
 def of_types(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
     """The same jobs where all GPUs are alike, and where every other one insists on one of two types."""
     one, two = parse_cluster("80x8"), parse_cluster("40x8:V100,40x8:P100")
-    trace = generate(TYPES_JOBS, seed=0, load=arguments.load, cluster=one)
+    trace = generate(arguments.types_jobs, seed=0, load=arguments.load, cluster=one)
     wanted = np.random.default_rng(0).choice([0, 0, 1, 2], len(trace))
     wanted[trace.jobs.gpus > two.gpus // 2] = 0
     jobs = replace(trace.jobs, gpu_types=wanted, type_names=two.type_names)
@@ -159,6 +160,8 @@ def main() -> None:
     parser.add_argument("policies", nargs="*", default=sorted(systems()), metavar="POLICY")
     parser.add_argument("--jobs", type=int, nargs=2, default=[10_000, 300_000])
     parser.add_argument("--nodes", type=int, nargs=2, default=[80, 1250])
+    parser.add_argument("--nodes-jobs", type=int, default=100_000, help="jobs of both lists of `nodes`")
+    parser.add_argument("--types-jobs", type=int, default=20_000, help="jobs of both lists of `types`")
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--limit", type=float, default=300.0, help="CPU seconds after which a run is stopped")
     parser.add_argument("--only", nargs="+", choices=list(MEASURES), default=list(MEASURES))

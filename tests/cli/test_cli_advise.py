@@ -40,6 +40,7 @@ def test_as_json(hundred: Path) -> None:
         ("--goal energy --power 60:300", "rota: --power: '60:300' is no power; expected BUSY:IDLE watts"),
         ("--present tiresia", "rota: there is no policy 'tiresia'; did you mean 'tiresias'?"),
         ("--window soon", "rota: --window: 'soon'"),
+        ("--out /", "rota: --out: / is a folder; expected the name of a file"),
         ("--seeds 0", "rota: --seeds: 0 seeds; expected at least one"),
         ("--policy fifo:skip=yes", "rota: --policy: fifo:skip=yes is what is there; expected another policy"),
     ],

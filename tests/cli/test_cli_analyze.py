@@ -64,6 +64,11 @@ def test_a_clean_dump(tmp_path: Path) -> None:
             "rota: --replays: 'many' is no number of jobs; expected no, or such as 1000",
         ),
         ("{sacct} --threshold idle=3", "rota: --threshold: 'idle' is no threshold; expected"),
+        (
+            "{sacct} --threshold idle_utilisation=0.1,idle_utilisation=0.2",
+            "rota: --threshold: sets 'idle_utilisation' twice; expected each threshold once",
+        ),
+        ("{sacct} --knowledge abc", "rota: --knowledge: 'abc' names no source; expected KIND=SOURCE"),
         ("{sacct} --cluster 3y4", "rota: "),
         ("{sacct} --out {sacct}", "rota: --out: "),
     ],

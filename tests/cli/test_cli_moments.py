@@ -47,6 +47,7 @@ def test_replay_under_another_policy(folder: Path) -> None:
         ("snapshot jobs.csv --policy fifo --at 0s --out .", "--out: . is a folder"),
         ("snapshot jobs.csv --policy fifo --at 2 --out x", "--at: '2' is not a duration"),
         ("snapshot jobs.csv --policy fifo --at 9d --out x", "--at: the last decision of the run is before"),
+        ("snapshot jobs.csv --policy fifo --at 0s --out x --seed -1", "--seed: -1 is no seed; expected 0 or"),
         ("snapshot jobs.csv --policy fofo --at 1s --out x", "there is no policy 'fofo'"),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shell_play import check_golden, rota
@@ -48,6 +50,11 @@ def test_under_another_policy(folder: Path) -> None:
     ("arguments", "says"),
     [
         ("--size 4 --by 2h", "--size: '4' is no size; expected GPUS=TIME such as 4=2h"),
+        ("--size 0=2h --by 2h", "--size: '0=2h' is no size; expected GPUS=TIME such as 4=2h"),
+        ("--size 4=0s --by 2h", "--size: '4=0s' is no size; expected GPUS=TIME such as 4=2h"),
+        ("--size 4=1h,4=2h --by 2h", "--size: names 4 GPUs twice; expected each size once"),
+        ("--size 4=2h --by 2h --sigma 1e308", "rota: sigma: 1e+308 is no spread; expected 0 to 20"),
+        ("--size 4=2h --by 2h --full 1e308", "full=1e+308 is no reward; expected at most 1e+15"),
         ("--size 4=2h --by 2", "--by: '2' is not a duration"),
         ("--size 4=2h --by 2h --target 1.5", "--target: 1.5 is no chance"),
         ("--size 4=2h --by 2h --target 0.5 --least 0.6", "--least: 0.6 is more than the 0.5"),
@@ -64,3 +71,17 @@ def test_wrong_input(arguments: str, says: str, folder: Path) -> None:
     done = rota("promise", "m.rota", *arguments.split())
     assert done.status == 2
     assert says in done.err
+
+
+def test_a_file_is_there_whole_or_not_at_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rota(*TAKE, "srtf")
+    write = Path.write_text
+
+    def fills_the_disk(path: Path, text: str, *words: object, **more: Any) -> int:
+        write(path, text[:20], **more)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fills_the_disk)
+    done = rota("promise", "m.rota", "--size", "4=30s", "--by", "3m", "--out", "told", *EXACT)
+    assert (done.status, done.err) == (1, "rota: told/promise.json: No space left on device\n")
+    assert list(Path("told").iterdir()) == []

@@ -197,6 +197,8 @@ WRONG = [
     ("jobs.csv --faults repair=2h", "--faults: 'repair=2h' has no mtbf"),
     ("jobs.csv --faults mtbf=0s", "--faults: mtbf is 0"),
     ("jobs.csv --knowledge duration=magic", "'magic' is no source"),
+    ("jobs.csv --knowledge duration=noisy:nan", "duration=noisy:nan has no spread; expected 0 or more"),
+    ("jobs.csv --service-history nope.csv", "nope.csv: cannot be read"),
     ("jobs.csv --knowledge length=user", "nobody provides 'length' in a simulated world"),
     ("jobs.csv --policy srtf --knowledge duration=user", "no job states a time limit"),
     ("jobs.csv --semantics clockwork", "--semantics: 'clockwork' is no preset"),

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from live_play import Answer, Canned
+from live_play import Answer, Canned, refusal
 from shell_play import rota
 
 from rota.wire.usage import UsageLine, UsageView
@@ -60,7 +60,13 @@ def test_as_json(folder: Path) -> None:
         ("jobs.csv --by month", "rota: jobs.csv has no dates"),
         ("jobs.csv --since yesterday", "rota: --since: 'yesterday' is no day; expected such as 2026-11-01"),
         ("jobs.csv --price free", "rota: --price: 'free' is no price; expected 2.5, or by type"),
+        (
+            "jobs.csv --since 2026-12-01 --until 2026-11-01",
+            "rota: --until: 2026-11-01 is not after 2026-12-01; expected a later day than that of --since",
+        ),
         ("none.csv", "rota: none.csv: no such file"),
+        ("jobs.csv --csv /", "rota: --csv: / is a folder; expected the name of a file"),
+        ("jobs.csv --html .", "rota: --html: . is a folder; expected the name of a file"),
     ],
 )
 def test_wrong(words: str, sentence: str, folder: Path) -> None:
@@ -68,6 +74,29 @@ def test_wrong(words: str, sentence: str, folder: Path) -> None:
     assert done.status == 2
     assert done.err.startswith(sentence)
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--by colour", "rota: --by: 'colour' is nothing to count by; expected tenant, user"),
+        ("--by tenant,colour", "rota: --by: 'colour' is nothing to count by; expected tenant, user"),
+        ("--price V100=-1", "rota: --price: 'V100=-1' is no price; expected 2.5, or by type"),
+        ("--since 2026-12-01 --until 2026-11-01", "rota: --until: 2026-11-01 is not after 2026-12-01"),
+    ],
+)
+def test_wrong_of_the_cluster(words: str, sentence: str, cluster: Canned, folder: Path) -> None:
+    """Said as for a trace, and no controller is asked."""
+    done = rota("usage", *words.split())
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert done.err.startswith(sentence)
+    assert not cluster.asked
+
+
+def test_what_the_controller_refuses_is_bad_input(cluster: Canned, folder: Path) -> None:
+    cluster.replies["GET /v1/usage"] = refusal(400, "GPU type 'cpu' has no price")
+    done = rota("usage", "--price", "V100=1")
+    assert (done.status, done.err) == (2, "rota: GPU type 'cpu' has no price\n")
 
 
 def test_as_a_page(folder: Path) -> None:

@@ -175,6 +175,14 @@ def test_no_log(cluster: Canned) -> None:
     assert done.status == 2
 
 
+@pytest.mark.parametrize("command", ["attach 17", "logs 17 --follow"])
+def test_only_who_has_met_a_controller_waits_for_it(command: str, cluster: Canned) -> None:
+    """Nothing is known of a job of which nothing was heard yet, so that it cannot be said to go on."""
+    cluster.replies["GET /v1/jobs/17/wait"] = refusal(503, "the store is away")
+    done = rota(*command.split())
+    assert (done.status, done.out, done.err) == (1, "", "rota: the store is away\n")
+
+
 def test_attach_ends_as_the_job(cluster: Canned) -> None:
     cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "x\n"})
     cluster.replies["GET /v1/jobs/17/wait"] = job("17", "FAILED", attempt=1, end_s=NOW_S, signal=9)

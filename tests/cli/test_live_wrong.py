@@ -37,6 +37,11 @@ WRONG = [
         "folder.yaml: cannot be read (Is a directory); expected an sbatch script",
     ),
     ("ls --token-file folder.yaml", "folder.yaml: cannot be read (Is a directory); expected a token"),
+    ("events --last x", "invalid value for '--last' / '-n': expected a valid integer; `rota events -h` says"),
+    (
+        "completion nosh",
+        "invalid value for 'bash|zsh|fish': 'nosh' is not one of 'bash', 'zsh', 'fish'; `rota",
+    ),
     ("ls --url nonsense", "'nonsense' is no address of a controller; expected http://HOST:PORT"),
 ]
 

@@ -300,6 +300,9 @@ def test_a_policy_that_does_not_exist(shell: Shell) -> None:
     assert "fifoo" in said
     nothing_is_left(shell)
     assert "policy srtf" in shell.up("--policy", "srtf"), "the first start is still to come"
+    said = shell.up("--policy", "fifoo", code=2)
+    assert "did you mean" in said, "also where another one decides already"
+    assert "policy set" not in said
 
 
 def test_another_controller_on_the_same_store(shell: Shell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +43,33 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
         write()
     assert (raised.value.filename, raised.value.filename2) == (str(tmp_path / "taken"), None)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
+    """`--csv /dev/null` as root took /dev/null from everybody on the machine."""
+    pipe, link = tmp_path / "pipe", tmp_path / "nothing"
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/null")
+    reads = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for path in (pipe, link):
+            with replacing(path) as place:
+                place.write_text("said")
+        assert os.read(reads, 10) == b"said"
+    finally:
+        os.close(reads)
+    assert pipe.is_fifo()
+    assert link.is_char_device()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
+def test_a_device_stays_a_device(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except OSError as error:
+        pytest.skip(f"no devices here: {error.strerror}")
+    with replacing(device) as place:
+        place.write_text("said")
+    assert device.is_char_device()

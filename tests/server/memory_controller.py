@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 
 from rota.errors import InputError
 from rota.scheduler.policy import policy_names
@@ -34,6 +35,7 @@ from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
 from rota.server.store.lines import JobLine
 from rota.server.tenants.settings import parse_tenants
+from rota.usage.counting import check_asked
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
@@ -289,6 +291,9 @@ class MemoryController:
     def usage(
         self, by: Sequence[str], since_s: float | None, until_s: float | None, prices: object
     ) -> UsageView:
+        check_asked(
+            by, *(None if at is None else datetime.fromtimestamp(at, UTC) for at in (since_s, until_s))
+        )
         ended = [view for view, _ in self._rows if view.end_s is not None]
         line = UsageLine(names=tuple("x" for _ in by), jobs=len(ended), gpu_hours=2.0 * len(ended))
         total = line.model_copy(update={"names": ("all",)})

@@ -139,3 +139,29 @@ def test_stopping_sends_them_home(tmp_path: Path) -> None:
         assert (caught.value.status, caught.value.retry_after_s) == (503, 1.0)
     assert time.monotonic() - began_s < 50
     assert threading.active_count() < 50
+
+
+@pytest.mark.parametrize("query", ["", "?wait_s=0", "?wait_s=0.01", "?wait_s=1e-3", "?wait_s=%30"])
+def test_a_wait_is_answered_alike_however_it_is_written(query: str, stage: Stage) -> None:
+    """What is written as most people do goes straight to its service, the rest over the router."""
+    job = submit(stage)
+    stage.controller.end(job)
+    assert stage.client().call("GET", f"/v1/jobs/{job}/wait{query}")["state"] == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("path", "who", "status"),
+    [
+        ("/v1/jobs/99/wait?wait_s=1", "alice", 404),
+        ("/v1/jobs/x/wait?wait_s=1", "alice", 404),
+        ("/v1/jobs/1/wait?wait_s=-1", "alice", 422),
+        ("/v1/jobs/1/wait?wait_s=3601", "alice", 422),
+        ("/v1/jobs/1/wait?wait=1", "alice", 400),
+        ("/v1/jobs/1/wait?wait_s=1", "agent", 403),
+    ],
+)
+def test_a_wait_that_is_refused(path: str, who: str, status: int, stage: Stage) -> None:
+    submit(stage)
+    with pytest.raises(Refused) as refused:
+        stage.client(who).call("GET", path)
+    assert refused.value.status == status

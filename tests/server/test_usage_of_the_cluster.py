@@ -11,6 +11,7 @@ from serving_toys import Stage
 from store_place import Place, jobs_of, node_info, place  # noqa: F401
 from test_store import DONE, RUNNING, attempt
 
+from rota.client import Refused
 from rota.errors import InputError
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import IntervalRow, JobState, Step, TokenRow
@@ -210,3 +211,19 @@ def test_what_the_page_cannot_count_is_a_sentence(stage: Stage) -> None:
     answer = ask(stage, "GET", "/usage?since=yesterday", authorization=f"Bearer {stage.tokens['alice']}")
     assert answer.status == 400
     assert "is no day; expected one such as 2026-11-22" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("by=colour", "'colour' is nothing to count by; expected tenant, user, group"),
+        ("price=V100%3D-1", "'V100=-1' is no price; expected 2.5, or by type: V100=1.2,A100=3"),
+        ("since=200000&until=100000", "1970-01-02 is not after 1970-01-03; expected a later day"),
+    ],
+)
+def test_what_the_api_cannot_count_is_a_sentence(asked: str, sentence: str, stage: Stage) -> None:
+    """Not a regular expression."""
+    with pytest.raises(Refused) as refused:
+        stage.client().call("GET", f"/v1/usage?{asked}")
+    assert refused.value.status == 400
+    assert sentence in str(refused.value)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from rota.server.api.calling import Waiting
+from rota.server.callers import Caller
+from rota.server.jobs import Jobs
 from rota.server.refusals import Busy
+from rota.server.store.asked import asked
+from rota.server.store.rows import JobRow, JobState
+from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
+from rota.wire.job import JobSpec
+from rota.wire.views import JobView
 
 
 def test_a_notice_from_another_thread() -> None:
@@ -115,3 +125,60 @@ def test_a_call_that_is_cancelled_is_not_told_of_the_end_of_all() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(call())
+
+
+# -- who waits for the end of a job ------------------------------------------------------------------
+
+
+class Desk:
+    """A job on record that comes to its end while, or right after, it is read."""
+
+    def __init__(self, notifier: Notifier, ends_at: int) -> None:
+        self.reads, self._notifier, self._ends_at = 0, notifier, ends_at
+
+    def row(self, id: str) -> JobRow:
+        self.reads += 1
+        was = JobRow(
+            0, id, "ann", 0.0, None, None, 0, asked(JobSpec(command=["x"]), "ann", "", 0.0), JobState()
+        )
+        if self.reads == self._ends_at:
+            self._notifier.notify([("ended", id)])
+        over = replace(was.now, state="COMPLETED", finish_s=1.0)
+        return was if self.reads <= self._ends_at else replace(was, now=over)
+
+    def own(self, who: Caller, id: str) -> JobRow:
+        return self.row(id)
+
+    def views(self, rows: list[JobRow]) -> list[JobView]:
+        return [job_view(row, None, 0.0, 1.0) for row in rows]
+
+
+def jobs_at(desk: Desk, notifier: Notifier) -> Jobs:
+    none: Any = None
+    clock: Any = SimpleNamespace(epoch_unix_s=0.0)
+    records: Any = desk
+    return Jobs(none, records, none, none, none, notifier, clock)
+
+
+def test_an_end_just_after_the_first_look_is_not_missed() -> None:
+    notifier = Notifier()
+    desk = Desk(notifier, ends_at=1)
+    view = asyncio.run(jobs_at(desk, notifier).wait(Caller("ann"), "1", 60.0))
+    assert (view.state, desk.reads) == ("COMPLETED", 2)
+
+
+def test_only_an_end_is_read() -> None:
+    """A job that begins is no news to who waits for its end: to read the store would delay the start."""
+    notifier = Notifier()
+    desk = Desk(notifier, ends_at=99)
+
+    async def wait() -> JobView:
+        waiting = asyncio.ensure_future(jobs_at(desk, notifier).wait(Caller("ann"), "1", 0.3))
+        await asyncio.sleep(0.05)
+        notifier.notify([("job", 0)])
+        await asyncio.sleep(0.05)
+        assert desk.reads == 1
+        return await waiting
+
+    assert asyncio.run(wait()).state == "PENDING"
+    assert desk.reads == 2, "once more when the time is over"

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rota.solvers.filling import DominantShare, fluid, nash
+from rota.solvers.dominant_share import DominantShare
+from rota.solvers.filling import fluid, nash
 
 PAPER = (9.0, 18.0)  # CPUs and GB of the paper's example
 A, B = (1.0, 4.0), (3.0, 1.0)
@@ -69,8 +70,10 @@ def test_shares_are_exact() -> None:
     shares.refund("a", (1, 0))
     assert shares.share("a") == Fraction(1, 9)
     assert shares.key("a", (1, 0)) == shares.key("b"), "what it would be"
-    assert shares.emptied().share("b") == 0
+    assert shares.key("b", (0, -4)) == 0, "and what it would be with less"
     assert shares.share("b") == Fraction(2, 9)
+    shares.clear()
+    assert shares.share("b") == 0
 
 
 def test_weights_divide_before_the_maximum() -> None:

@@ -73,6 +73,10 @@ class Thresholds:
                 near = get_close_matches(name, names, 1)
                 hint = f"did you mean {near[0]}?" if near else "one of " + ", ".join(names)
                 raise InputError.at(f"{name!r} is no threshold", field="--threshold", expected=hint)
+            if name in given:
+                raise InputError.at(
+                    f"sets {name!r} twice", field="--threshold", expected="each threshold once"
+                )
             given[name] = _amount(value) if equals else math.nan
             if not given[name] >= 0.0 or math.isinf(given[name]):
                 problem = f"{part.strip()!r} sets no number"

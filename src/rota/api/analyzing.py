@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from rota.analysis.studies import Analysis, study
 from rota.analysis.thresholds import Thresholds
 from rota.api.gains import Measured, with_gains
+from rota.api.setting import parse_knowledge
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
@@ -34,6 +35,7 @@ def analyze(
     Raises InputError for anything that is not as expected.
     """
     limits = Thresholds.parse(thresholds) if isinstance(thresholds, str) else thresholds or Thresholds()
+    parse_knowledge(knowledge)  # also where no replay reads it: a mistake is told at once
     if replays < 0:
         raise InputError.at(f"{replays} is no number of jobs", field="replays", expected="0 or more")
     whole = trace if isinstance(trace, Trace) else read(fspath(trace), format)

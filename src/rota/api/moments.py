@@ -59,6 +59,8 @@ def snapshot(
 
     `at_s` counts from the trace's second 0.  Raises InputError if the run ends before.
     """
+    if seed < 0:
+        raise InputError.at(f"{seed} is no seed", field="--seed", expected="0 or above")
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     whole, _ = on_cluster(whole, where)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rota.cli.shell import JsonFlag, check_folder, complete_format, complete_policy, console, print_json
+from rota.cli.shell import JsonFlag, check_file, complete_format, complete_policy, console, print_json
 from rota.model.one_thread import use_one_thread
 
 Text = str | None
@@ -137,7 +137,7 @@ def advise(
     spread over seeds and over who knows durations.  Differences smaller than these are called undecided.
     """
     if out is not None:
-        check_folder(out.absolute().parent)
+        check_file(out)
     use_one_thread()
     from rota.advice import advise as ask
     from rota.cli.measured_costs import costs_of

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from typing import Annotated, Any
@@ -63,10 +64,19 @@ def _misused(error: Any) -> Exception:
         raise error  # no mistake: its text is the help
     said = str(error.format_message()).removesuffix(".")
     said = said[:1].lower() + said[1:]
+    for theirs, ours in _WORDED:
+        said = theirs.sub(ours, said)
     if not said.endswith("?") and error.ctx is not None:  # else it has asked what was meant
         said += f"; `{error.ctx.command_path} -h` says more"
     _complain(said)
     return typer.Exit(InputError.exit_code)
+
+
+_WORDED = (
+    (re.compile(r"Value error, "), ""),
+    (re.compile(r"Input should be (.*?), unable to parse string as an? \w+"), r"expected \1"),
+)
+"""How the library below words what it refuses, and how it is said here."""
 
 
 def _complain(sentence: str) -> None:

@@ -10,13 +10,12 @@ import typer
 from rota.cli.shell import (
     KNOWLEDGE_HELP,
     JsonFlag,
-    check_folder,
+    check_file,
     complete_format,
     complete_policy,
     console,
     print_json,
 )
-from rota.errors import InputError
 from rota.model.one_thread import use_one_thread
 from rota.model.units import format_duration, parse_duration, plural
 
@@ -56,9 +55,7 @@ def snapshot(
     Example:
       rota snapshot jobs.csv --cluster 16x8 --policy srtf --at 2d --out monday.rota
     """
-    check_folder(out.parent)
-    if out.is_dir():
-        raise InputError.at(f"{out} is a folder", field="--out", expected="the name of a file")
+    check_file(out)
     at_s = parse_duration(at, field="--at")
     use_one_thread()
     from rota.api import snapshot as take

@@ -124,12 +124,15 @@ def promise(
 
 def _sizes(text: str) -> dict[int, float]:
     """`4=2h,8=70m` as GPUs with seconds."""
-    sizes = {}
+    sizes: dict[int, float] = {}
     for part in text.split(","):
-        gpus, _, run = part.partition("=")
-        if not gpus.strip().isdecimal() or not run:
+        gpus, _, run = (word.strip() for word in part.partition("="))
+        run_s = parse_duration(run, "--size") if gpus.isdecimal() and run else 0.0
+        if not (run_s > 0.0 and int(gpus) > 0):
             raise InputError.at(f"{part!r} is no size", field="--size", expected="GPUS=TIME such as 4=2h")
-        sizes[int(gpus)] = parse_duration(run, "--size")
+        if int(gpus) in sizes:
+            raise InputError.at(f"names {gpus} GPUs twice", field="--size", expected="each size once")
+        sizes[int(gpus)] = run_s
     return sizes
 
 
@@ -302,7 +305,7 @@ def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, PromiseOutlo
 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(finite(facts), indent=2, ensure_ascii=False)
-    (folder / "promise.json").write_text(text + "\n", encoding="utf-8")
+    _write_file(folder / "promise.json", text + "\n")
     horizon_s, chances = 0.0, []
     for gpus, outlook in outlooks.items():
         now, pick = outlook.now_s, outlook.pick
@@ -322,6 +325,13 @@ def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, PromiseOutlo
             for one in outlook.promises
         ]
         reward = draw(reward_chart(points, pick.reached_s - now, horizon_s))
-        (folder / f"reward-{gpus}.svg").write_text(reward, encoding="utf-8")
-        (folder / f"ends-{gpus}.svg").write_text(draw(ends_chart(ends, horizon_s)), encoding="utf-8")
-    (folder / "chances.svg").write_text(draw(chances_chart(chances, horizon_s)), encoding="utf-8")
+        _write_file(folder / f"reward-{gpus}.svg", reward)
+        _write_file(folder / f"ends-{gpus}.svg", draw(ends_chart(ends, horizon_s)))
+    _write_file(folder / "chances.svg", draw(chances_chart(chances, horizon_s)))
+
+
+def _write_file(path: Path, text: str) -> None:
+    from rota.model.atomic import replacing
+
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")

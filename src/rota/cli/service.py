@@ -106,6 +106,7 @@ def up(
             err=True,
         )
     from rota.agent.devices import check_spec
+    from rota.scheduler.policy import parse_policy
     from rota.server.config import choose
     from rota.wire.sync import check_node
 
@@ -118,6 +119,8 @@ def up(
     given = {key: value for key, value in flags.items() if value is not None}
     where = home().absolute()
     chosen = choose(where, given, None, config).config
+    if policy:  # also where it will not decide: the advice how to set it must be one that can be followed
+        parse_policy(policy)
     if chosen.devices != "none":  # before anything runs that would have to be stopped again
         check_spec(chosen.devices)
         if chosen.node:

@@ -81,6 +81,13 @@ def check_folder(folder: Path, field: str = "--out") -> None:
         raise InputError.at(f"{place} may not be written", field=field, expected="a folder of yours")
 
 
+def check_file(path: Path, field: str = "--out") -> None:
+    """Refuse, before any work, a file that could not be written because it is a folder or has none."""
+    if path.is_dir():
+        raise InputError.at(f"{path} is a folder", field=field, expected="the name of a file")
+    check_folder(path.absolute().parent, field)
+
+
 _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """What JSON leaves as it is and terminals obey."""
 Told = Callable[[str, int, int], None]

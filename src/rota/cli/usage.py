@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from rota.cli.live.connect import TokenFileOption, UrlOption, connect
-from rota.cli.shell import JsonFlag, check_folder, complete_format, console, print_json
+from rota.cli.live.connect import TokenFileOption, UrlOption, live
+from rota.cli.shell import JsonFlag, check_file, complete_format, console, print_json
 from rota.errors import InputError
 from rota.model.units import plural
 
 if TYPE_CHECKING:
+    from rota.client import Client
     from rota.wire.usage import UsageView
 
 SHOWN = 30
@@ -71,15 +72,16 @@ def usage(
     Without TRACE the live cluster's own history is counted, jobs that still run with what they have had,
     at the prices of its configuration if no others are given.
     """
-    for path in (csv, html):
+    for option, path in (("--csv", csv), ("--html", html)):
         if path is not None:
-            check_folder(path.parent)
+            check_file(path, option)
     if price is not None:
         from rota.usage.prices import prices_text
 
         price = prices_text(price)
     begin, end = _day(since, "--since"), _day(until, "--until")
     words = [word.strip() for word in by.split(",") if word.strip()]
+    _check(words, begin, end, price)
     if trace is None:
         figures = _of_cluster(words, begin, end, price, url, token_file)
     else:
@@ -96,6 +98,16 @@ def usage(
         print_json(figures.model_dump(mode="json"))
     else:
         _show(figures)
+
+
+def _check(by: list[str], since: datetime | None, until: datetime | None, price: str | None) -> None:
+    """What is wrong whatever is counted, said before a trace is read or a controller asked."""
+    from rota.usage.counting import check_asked
+    from rota.usage.prices import parse_prices
+
+    check_asked(by, since, until)
+    if price is not None:
+        parse_prices(price)
 
 
 def _of_trace(
@@ -132,12 +144,16 @@ def _of_cluster(
         "until": None if until is None else until.timestamp(),
         "price": price,
     }
-    with connect(url, token_file) as client:
-        said = client.call("GET", "/v1/usage", query=asked, timeout_s=300)
+    said = _ask(asked, url=url, token_file=token_file)
     figures = UsageView.model_validate(said)
     if not figures.total.jobs and since is None and until is None:
         raise InputError("no job has run on this cluster yet")
     return figures
+
+
+@live
+def _ask(client: Client, asked: dict[str, object]) -> Any:
+    return client.call("GET", "/v1/usage", query=asked, timeout_s=300)
 
 
 def _day(text: str | None, field: str) -> datetime | None:

@@ -34,6 +34,10 @@ DAYS = 3
 """Days of past from which on a stretch begins at the same hour as the moment."""
 
 
+MOST_SIGMA = 20.0
+"""With this spread one of six jobs takes 500 million times as long as was said; beyond, numbers overflow."""
+
+
 @dataclass(frozen=True)
 class Misjudgement:
     """Ratio of what is really left of a job to what is estimated: the estimate is the median."""
@@ -44,8 +48,8 @@ class Misjudgement:
     """Ratios of past jobs by tenant: those of a tenant with at least `ENOUGH` are drawn from instead."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.sigma < math.inf:
-            raise InputError(f"sigma: {self.sigma:g} is no spread; expected 0 or more")
+        if not 0.0 <= self.sigma <= MOST_SIGMA:
+            raise InputError(f"sigma: {self.sigma:g} is no spread; expected 0 to {MOST_SIGMA:g}")
 
     def draw(self, jobs: JobTable, rows: Ints, rng: Generator) -> Floats:
         """A ratio for each of `rows`."""

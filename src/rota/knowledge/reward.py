@@ -54,6 +54,10 @@ class Reward:
         return np.array([value for _, value in self.points], dtype=np.float64)
 
 
+MOST_REWARD = 1e15
+"""Either way; sums of rewards stay exact to the unit."""
+
+
 @dataclass(frozen=True)
 class ByDeadline:
     """An agreement: the job is to have done so much of its work by a moment."""
@@ -77,6 +81,9 @@ class ByDeadline:
             )
         if not -math.inf < self.floor <= self.full < math.inf:
             raise InputError(f"the reward cannot rise from full={self.full:g} to floor={self.floor:g}")
+        for name, reward in (("full", self.full), ("floor", self.floor)):
+            if abs(reward) > MOST_REWARD:
+                raise InputError(f"{name}={reward:g} is no reward; expected at most {MOST_REWARD:g}")
 
     @property
     def reward(self) -> Reward:

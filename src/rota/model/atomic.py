@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,9 +15,13 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` if the block ends without an error.
 
     Missing folders are made, and the file gets the mode that the umask of the process gives new files.
+    What is there and no file, such as /dev/null or a pipe, stays what it is and is written to.
     An OSError names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if _takes_writing(path):  # for root, to replace /dev/null is to take it from the whole machine
+        yield path
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield partial
@@ -29,6 +34,15 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
             partial.unlink()
+
+
+def _takes_writing(path: Path) -> bool:
+    """Whether `path` is, or leads to, a device or a pipe."""
+    try:
+        kind = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISFIFO(kind)
 
 
 def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:

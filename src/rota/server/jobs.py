@@ -137,15 +137,15 @@ class Jobs:
 
     async def wait(self, who: Caller, id: str, wait_s: float) -> JobView:
         """The job once it has ended, or as it is after `wait_s`."""
-        row = self._records.own(who, id)
         until = time.monotonic() + wait_s
-        with self._notifier.listen(("job", row.row)) as listener:
+        with self._notifier.listen(("ended", id)) as listener:  # before it is read: an end is not missed
+            row = self._records.own(who, id)
             while True:
-                view = self._records.view(id)
                 left = until - time.monotonic()
-                if is_over(view.state) or left <= 0:
-                    return view
+                if is_over(row.now.state) or left <= 0:
+                    return self._records.views([row])[0]
                 await listener.wait(left)
+                row = self._records.row(id)
 
     async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""

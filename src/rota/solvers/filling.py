@@ -1,6 +1,5 @@
-"""Progressive filling: shares of several resources, kept exactly, and the divisible optimum they approach.
+"""Progressive filling of divisible tasks: the optimum that filling task by task approaches.
 
-`DominantShare` does the arithmetic of task-by-task filling in integers, so that 2/9 and 4/18 tie.
 `fluid` fills all users at once, as if tasks were divisible; `nash` is the market the paper compares with.
 
 Source: Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI 2011.
@@ -8,84 +7,11 @@ Source: Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from copy import copy
-from fractions import Fraction
-from math import lcm
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from rota.model.columns import Floats
-
-Combine = Callable[[Iterable[int]], int]
-"""What one number stands for a user's shares: `max` is its dominant share, `sum` is asset fairness."""
-
-
-class DominantShare:
-    """What users hold of each resource, and the share by which they are compared.
-
-    `capacity` and all amounts are whole numbers in a unit of the caller's (thousandths of a core, say).  A
-    weight is one number per user or one per resource; users without one have weight 1.
-    """
-
-    def __init__(
-        self,
-        capacity: Sequence[int],
-        weights: Mapping[Any, Fraction | Sequence[Fraction]] | None = None,
-        combine: Combine = max,
-    ) -> None:
-        if not all(amount > 0 for amount in capacity):
-            raise ValueError(f"capacities must be above 0: {list(capacity)}")
-        self.combine = combine
-        spread = {user: _per_resource(weight, len(capacity)) for user, weight in (weights or {}).items()}
-        common = lcm(*(weight.numerator for row in spread.values() for weight in row))
-        self.scale = lcm(*capacity) * common
-        """Keys are shares times this."""
-        self._even = tuple(self.scale // amount for amount in capacity)
-        self._factors = {
-            user: tuple(
-                even * weight.denominator // weight.numerator
-                for even, weight in zip(self._even, row, strict=True)
-            )
-            for user, row in spread.items()
-        }
-        self._held: dict[Hashable, tuple[int, ...]] = {}
-        self._nothing = (0,) * len(capacity)
-
-    def emptied(self) -> DominantShare:
-        """The same capacity and weights, and nobody holds anything."""
-        twin = copy(self)
-        twin._held = {}
-        return twin
-
-    def charge(self, user: Hashable, amounts: Sequence[int]) -> None:
-        """`user` holds so much more."""
-        held = self._held.get(user, self._nothing)
-        self._held[user] = tuple(a + b for a, b in zip(held, amounts, strict=True))
-
-    def refund(self, user: Hashable, amounts: Sequence[int]) -> None:
-        """`user` holds so much less."""
-        self.charge(user, [-amount for amount in amounts])
-
-    def key(self, user: Hashable, extra: Sequence[int] | None = None) -> int:
-        """The weighted share as an exact integer to compare; with `extra` beside what is held."""
-        held = self._held.get(user, self._nothing)
-        if extra is not None:
-            held = tuple(a + b for a, b in zip(held, extra, strict=True))
-        factors = self._factors.get(user, self._even)
-        return self.combine(amount * factor for amount, factor in zip(held, factors, strict=True))
-
-    def share(self, user: Hashable) -> Fraction:
-        """The weighted share: of the most demanded resource if `combine` is `max`."""
-        return Fraction(self.key(user), self.scale)
-
-
-def _per_resource(weight: Fraction | Sequence[Fraction], resources: int) -> tuple[Fraction, ...]:
-    row = (weight,) * resources if isinstance(weight, Fraction) else tuple(weight)
-    if len(row) != resources or any(one <= 0 for one in row):
-        raise ValueError(f"a weight must be above 0, one or one per resource: {row}")
-    return row
 
 
 def fluid(

@@ -93,6 +93,7 @@ class State:
         self.takes_any: list[bool] = (self.jobs.gpu_types == 0).tolist()
         """True for each row that asks for no type of GPU."""
         self._accepting: dict[int, list[bool]] = {}
+        self._type_of: list[int] = cluster.device_type.tolist()
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
         """True for each row that the empty cluster could hold."""
 
@@ -581,5 +582,4 @@ class State:
         if accepting is None:
             names = self.jobs.types_in(wanted)
             accepting = self._accepting[wanted] = [name in names for name in self.cluster.type_names]
-        type_of = self.cluster.device_type
-        return all(accepting[type_of.item(device)] for device in devices)
+        return all(accepting[self._type_of[device]] for device in devices)

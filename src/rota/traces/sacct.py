@@ -45,7 +45,7 @@ from rota.traces.sacct_priority import levels_of
 from rota.traces.sacct_rows import COMMAND, ID, jobs_of, read_rows
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, is_blank
-from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in
+from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in, unread_in
 
 MINUTE_S = 60.0
 WAITING, RUNNING = -1, -2
@@ -112,6 +112,7 @@ def read(source: TraceSource) -> Trace:
     table, noted, usage = jobs_of(rows)
     if not (table.has("ReqTRES") or table.has("AllocTRES")):
         table.require("AllocTRES")
+    _check_amounts(table)
     table = _of_sense(table, noted)
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
@@ -143,6 +144,16 @@ def read(source: TraceSource) -> Trace:
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
         zone="local time of the site, zone not recorded",
     )
+
+
+def _check_amounts(table: TextTable) -> None:
+    """Refuse a TRES whose GPUs, cores or memory are no amounts."""
+    for name in ("ReqTRES", "AllocTRES"):
+        cells = table.text(name) if table.has(name) else pl.Series([], dtype=pl.String)
+        for cell in cells.unique(maintain_order=True):
+            if entry := unread_in(cell):
+                problem = f"{entry!r} is no amount".replace("{", "{{").replace("}", "}}")
+                table.reject((cells == cell).to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
 
 
 def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:

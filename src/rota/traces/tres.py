@@ -11,8 +11,21 @@ import re
 _GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)(?=,|$)")
 _AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn]?)(?=,|$)", re.IGNORECASE)
 _USED = re.compile(r"(?:^|,)(mem|gres/gpumem|gres/gpuutil)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)")
+_COUNTED = re.compile(r"cpu|mem|gres/gpu(:[^=]+)?", re.IGNORECASE)
 _GIB = {"K": 1 / 1024**2, "": 1 / 1024, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _BYTES_GIB = _GIB | {"": 1 / 1024**3}
+
+
+def unread_in(tres: str) -> str:
+    """The first amount of GPUs, cores or memory that is no amount, such as `gres/gpu=two`; else nothing.
+
+    Left alone it would count as none at all.
+    """
+    for entry in tres.split(",") if tres else ():
+        name, _, _ = entry.partition("=")
+        if _COUNTED.fullmatch(name) and not (_GPU.fullmatch(entry) or _AMOUNT.fullmatch(entry)):
+            return entry
+    return ""
 
 
 def gpus_in(tres: str) -> int:

@@ -29,14 +29,22 @@ def usage_of(
 
     Raises InputError for an unknown `by`, and where dates are asked for and there are none.
     """
-    wrong = [name for name in by if name not in BY]
-    if wrong or not by:
-        problem = f"{wrong[0][:80]!r} is nothing to count by" if wrong else "names nothing to count by"
-        raise InputError.at(problem, field="--by", expected=", ".join(BY))
+    check_asked(by, since, until)
     if held.epoch is None and ("month" in by or since or until):
         raise InputError(f"{held.source} has no dates: it counts its seconds from nowhere in particular")
     pieces = _pieces(held, _cuts(held, "month" in by, since, until))
     return _summed(held, tuple(by), pieces, _names(held, pieces, by), prices)
+
+
+def check_asked(by: Sequence[str], since: datetime | None = None, until: datetime | None = None) -> None:
+    """Raises InputError for an unknown `by`, and for a time that ends before it begins."""
+    wrong = [name for name in by if name not in BY]
+    if wrong or not by:
+        problem = f"{wrong[0][:80]!r} is nothing to count by" if wrong else "names nothing to count by"
+        raise InputError.at(problem, field="--by", expected=", ".join(BY))
+    if since is not None and until is not None and until <= since:
+        problem = f"{until:%Y-%m-%d} is not after {since:%Y-%m-%d}"
+        raise InputError.at(problem, field="--until", expected="a later day than that of --since")
 
 
 # -- pieces of stretches, cut at months and moments ----------------------------------------------------

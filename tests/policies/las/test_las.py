@@ -40,6 +40,13 @@ EXAMPLE_1 = "J1 2x2 J2 1x8 J3 2x6"
         ("las:quantum=1000", "A 4x10 B 4x10", "1x4", [10, 20], "within a quantum nobody is preempted"),
         ("las:quantum=5,metric=time", "A 4x10 B 1x10", "1x4", [20, 15], "5 s each, whatever their width"),
         ("las:quantum=20", "A 4x10 B 2x9@5", "1x4", [19, 14], "B has had less all along"),
+        (
+            "las:quantum=1",
+            "A 4x9 B 1x3 C 3x9",
+            "1x4",
+            [18, 3.75, 15.5],
+            "C ends as its 27th quantum does, and is not stopped a rounding error before",
+        ),
         ("las", "A 2x10 B 4x10 C 2x10", "1x4", [10, 20, 10], "C passes B by"),
     ],
 )

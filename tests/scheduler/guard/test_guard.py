@@ -17,6 +17,7 @@ from rota.model.promises import Offer
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import RULES, check
+from rota.table.state import Phase
 from scripted import Scripted, state_of
 
 PACKED, TURNS, BELOW, GUARANTEED = Role.PACKED, Role.TURNS, Role.OPPORTUNISTIC, Role.GUARANTEED
@@ -302,6 +303,36 @@ def test_the_quick_check_of_moves_agrees_with_the_full_one(cluster: str) -> None
         assert not (quick and guard.check(state, decision)), decision
         accepted += quick and any(grant.job < 3 for grant in given)
     assert accepted > 20
+
+
+def test_the_quick_check_of_what_is_kept_agrees_with_the_full_one() -> None:
+    """Random starts and stops with devices kept for others, for nobody who lives, or twice."""
+    from rota.scheduler.guard import check as guard
+
+    rng = np.random.default_rng(8)
+    accepted = 0
+    for _ in range(800):
+        state = state_of(" ".join(f"J{i} {int(rng.integers(1, 3))}x9" for i in range(6)), "1x8")
+        state.start(Grant(0, tuple(range(state.gpus_of[0]))))
+        if rng.random() < 0.1:
+            state.withdraw(5, Phase.CANCELLED)
+        among = rng.permutation(9 if rng.random() < 0.1 else 8).tolist()
+        given, kept = [], []
+        for row in rng.permutation(6)[: rng.integers(1, 5)].tolist():
+            places = [among.pop() if rng.random() < 0.95 else 3 for _ in range(state.gpus_of[row])]
+            if rng.random() < 0.4:
+                given.append(Grant(row, tuple(sorted(places))))
+            else:
+                kept.append(Reservation(row, tuple(places), 9.0 if rng.random() < 0.9 else 0.0))
+        before = rng.random() < 0.2
+        state.reservations = tuple(kept) if before else ()
+        decision = Decision(
+            {}, given, [0] if rng.random() < 0.3 else [], reservations=None if before else kept
+        )
+        quick = guard.is_plainly_sound(state, decision)
+        assert not (quick and guard.check(state, decision)), decision
+        accepted += quick and bool(given) and bool(kept)
+    assert accepted > 50
 
 
 def test_the_quick_check_of_shared_devices_agrees_with_the_full_one() -> None:

@@ -92,10 +92,13 @@ def attach(
     from rota.cli.live.following import Follower, follow_to_end
 
     follower = Follower(client, job, None if all_ranks else [rank], from_end=lines)
+    follower.look(0.0)  # a controller is waited for only by those who have met it
     raise typer.Exit(follow_to_end(follower, cancels=False))
 
 
 def _follow(client: Client, job: str, rank: int, lines: int | None) -> None:
     from rota.cli.live.following import Follower, follow_to_end
 
-    follow_to_end(Follower(client, job, [rank], from_end=lines), cancels=False)
+    follower = Follower(client, job, [rank], from_end=lines)
+    follower.look(0.0)
+    follow_to_end(follower, cancels=False)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
+from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Can
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.sizes import on_closed
 
 STRICT_VALUE = 10.0
@@ -76,33 +79,91 @@ def planned_gpus(gpus: float, capacity: int) -> int:
     return rounded if rounded <= capacity else whole
 
 
-def asks_of(snapshot: Snapshot, capacity: int, parameters: ChronusParameters) -> dict[int, LeaseAsk]:
-    """What each live job asks for, by row."""
-    jobs = snapshot.jobs
-    rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
-    claims = (jobs.gpus[rows] * jobs.gpu_share[rows]).tolist()
-    durations = np.minimum(np.nan_to_num(snapshot.know(Knowledge.DURATION)[rows], nan=_MOST_S), _MOST_S)
-    worked = jobs.ran_s(rows) if parameters.is_artifact else jobs.work_s(rows)
-    bears = ((jobs.can(rows) & _STOPS) != 0).tolist()
-    columns = zip(
-        rows.tolist(), claims, durations.tolist(), worked.tolist(), jobs.submit_s[rows].tolist(),
-        jobs.deadline_s[rows].tolist(), jobs.work_done(rows).tolist(), bears, strict=True,
-    )  # fmt: skip
-    asks, apart = {}, set(on_closed(snapshot))
-    for row, gpus, duration_s, done_s, submit_s, deadline_s, work, bears_stops in columns:
+class Requested:
+    """What does not change as long as no request does: of every row, with those still to come."""
+
+    def __init__(self, snapshot: Snapshot, capacity: int, parameters: ChronusParameters) -> None:
+        self.jobs, self.cluster, self.capacity = snapshot.jobs.table, snapshot.cluster, capacity
+        jobs = self.jobs
+        self.claims: Floats = jobs.gpus * jobs.gpu_share
+        """GPUs that each takes."""
+        sizes, place = np.unique(self.claims, return_inverse=True)
+        factors = [1.0 + overhead_s(gpus, parameters) / parameters.lease_s for gpus in sizes.tolist()]
+        self.factor: Floats = np.array(factors)[place]
+        """By which one stop in each lease makes each longer."""
+        self.planned: Ints = np.array([planned_gpus(gpus, capacity) for gpus in sizes.tolist()])[place]
+        self.kinds: Ints = request_kinds(jobs, self.cluster)
+        """Where one finds no place, others of its kind do not either."""
+        self.is_due: Bools = ~np.isnan(jobs.deadline_s)
+        """Those that have a deadline, and GPUs to keep it with."""
+        self.is_due[[row for row, dues in jobs.deadlines.items() if dues]] = True
+        self.is_due &= self.claims != 0.0
+
+    def holds_for(self, snapshot: Snapshot, capacity: int) -> bool:
+        """True if this is what `snapshot` has, for a cluster of so many GPUs."""
+        is_same = self.jobs is snapshot.jobs.table and self.cluster is snapshot.cluster
+        return is_same and self.capacity == capacity
+
+
+class LiveAsks:
+    """What the live jobs ask for, as columns; one of them as a `LeaseAsk` once somebody looks at it."""
+
+    def __init__(self, snapshot: Snapshot, requested: Requested, parameters: ChronusParameters) -> None:
+        self._snapshot, self.requested = snapshot, requested
+        jobs, running = snapshot.jobs, snapshot.running
+        self.rows: Ints = np.sort(np.concatenate((snapshot.waiting, running)))
+        self.runs: Bools = np.zeros(len(self.rows), dtype=bool)
+        self.runs[self.places(running)] = True
+        durations = np.minimum(
+            np.nan_to_num(snapshot.know(Knowledge.DURATION)[self.rows], nan=_MOST_S), _MOST_S
+        )
+        factor = requested.factor[self.rows]
+        done = jobs.ran_s(self.rows) if parameters.is_artifact else jobs.work_s(self.rows)
         if not parameters.is_artifact:  # a second of work takes a little more of the estimate
-            done_s *= 1.0 + overhead_s(gpus, parameters) / parameters.lease_s
-        left_s = _estimate(duration_s, gpus, parameters) - done_s
-        dues: tuple[tuple[float, float], ...] = tuple((one.at_s, one.value) for one in jobs.deadlines(row))
-        if not dues and not math.isnan(deadline_s):
-            dues = ((deadline_s, STRICT_VALUE),)
-        asks[row] = LeaseAsk(
-            row, gpus, 0 if row in apart else planned_gpus(gpus, capacity), left_s, dues if gpus else (),
-            submit_s, work, row in snapshot.grants, bears_stops,
+            done = done * factor
+        unit = parameters.lease_s / _UNITS
+        estimates = np.floor(durations * factor * parameters.safety / unit + 1e-9) * unit
+        self.left_s: Floats = np.where(estimates == 0.0, unit, estimates) - done
+        self.claims: Floats = requested.claims[self.rows]
+        self.submit_s: Floats = jobs.submit_s[self.rows]
+        self.bears_stops: Bools = (jobs.can(self.rows) & _STOPS) != 0
+        self._apart = set(on_closed(snapshot))
+        self._seen: dict[int, LeaseAsk] = {}
+
+    def __contains__(self, row: int) -> bool:
+        return row in self._snapshot.grants or self._snapshot.waits(row)
+
+    def __getitem__(self, row: int) -> LeaseAsk:
+        ask = self._seen.get(row)
+        if ask is None:
+            ask = self._seen[row] = self._ask(row, int(self.rows.searchsorted(row)))
+        return ask
+
+    def _ask(self, row: int, place: int) -> LeaseAsk:
+        gpus, jobs = self.claims.item(place), self._snapshot.jobs
+        planned = 0 if row in self._apart else self.requested.planned.item(row)
+        return LeaseAsk(
+            row, gpus, planned, self.left_s.item(place), self._dues(row) if gpus else (),
+            self.submit_s.item(place), jobs.work_done(row), row in self._snapshot.grants,
+            self.bears_stops.item(place),
         )  # fmt: skip
-    return asks
 
+    def _dues(self, row: int) -> tuple[tuple[float, float], ...]:
+        jobs = self._snapshot.jobs
+        dues = tuple((one.at_s, one.value) for one in jobs.deadlines(row))
+        deadline_s = jobs.deadline_s.item(row)
+        return dues if dues or math.isnan(deadline_s) else ((deadline_s, STRICT_VALUE),)
 
-def _estimate(duration_s: float, gpus: float, parameters: ChronusParameters) -> float:
-    """As `estimate_s`, and never nothing."""
-    return estimate_s(duration_s, gpus, parameters) or parameters.lease_s / _UNITS
+    def places(self, rows: Ints | Sequence[int]) -> Ints:
+        """Where live `rows` stand in the columns."""
+        places: Ints = self.rows.searchsorted(rows)
+        return places
+
+    def with_deadlines(self) -> list[LeaseAsk]:
+        """Those who have one."""
+        return [self[row] for row in self.rows[self.requested.is_due[self.rows]].tolist()]
+
+    def service(self) -> Floats:
+        """GPU-seconds left, [live job]."""
+        service: Floats = np.maximum(self.left_s, 0.0) * self.claims
+        return service

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rota.model.columns import Ints
 from rota.model.promises import DeadlinePlan, PlannedSlot
-from rota.policies.chronus.asks import LeaseAsk
+from rota.policies.chronus.asks import LeaseAsk, LiveAsks
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Book:
         self.overrun.append(ask.row)
         self.dues[ask.row] = ask.due_s
 
-    def bring_up(self, asks: dict[int, LeaseAsk], lease: int) -> None:
+    def bring_up(self, asks: LiveAsks, lease: int) -> None:
         """Forget who is gone, and whoever asks for something else now or has lost work: they come anew."""
         for row in [row for row in self.dues if row not in asks]:
             self.drop(row)
@@ -105,7 +105,7 @@ class Book:
                 self.done[row] = ask.work
                 self.plans[row] = [one for one in self.plans[row] if one >= lease]
 
-    def shorten(self, asks: dict[int, LeaseAsk], now: float, lease_s: float, *, begins: bool) -> None:
+    def shorten(self, asks: LiveAsks, now: float, lease_s: float, *, begins: bool) -> None:
         """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
 
         A lease that is under way stays; one that `begins` may be given back.

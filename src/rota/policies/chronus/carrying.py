@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
 
+import numpy as np
+
+from rota.model.columns import Ints
 from rota.model.grants import Grant
-from rota.policies.chronus.asks import LeaseAsk
-from rota.policies.chronus.ranks import Ranked, ServiceRank
+from rota.policies.chronus.asks import LiveAsks
+from rota.policies.chronus.ranks import ServiceOrder
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import Front, Item
-from rota.scheduler.stages.requests import request_kinds
-from rota.scheduler.stages.trial import admit_placed, running_set_placed
+from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 
-_NEVER = -1.0
+_NEVER = -1
 """Place of those that never give way."""
 
 
 class InOrder:
     """Waiting jobs in order, one list for each kind of request."""
 
-    def __init__(self, items: Sequence[Item], kinds: Sequence[int]) -> None:
-        """`items` ascend, `kinds` are by row."""
-        self._lists: dict[int, list[Item]] = {}
-        for item in items:
-            self._lists.setdefault(kinds[item[1]], []).append(item)
+    def __init__(self, rows: Ints, places: Ints, kinds: Ints) -> None:
+        """`places` of `rows`, which are of those `kinds`, ascend."""
+        order = np.argsort(kinds, kind="stable")
+        self._rows, self._places = rows[order], places[order]
+        ordered = kinds[order]
+        begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+        ends = np.append(begins[1:], len(ordered))[: len(begins)]
+        spans = zip(begins.tolist(), ends.tolist(), strict=True)
+        self._lists = dict(zip(ordered[begins].tolist(), spans, strict=True))
+        """By kind: from where to where its jobs stand."""
+
+    def _item(self, at: int) -> Item:
+        return float(self._places.item(at)), self._rows.item(at)
 
     def fronts(self) -> list[Front]:
         """The first job of each kind with that kind, as a heap."""
-        fronts = [(items[0], kind) for kind, items in self._lists.items()]
+        fronts = [(self._item(begin), kind) for kind, (begin, _) in self._lists.items()]
         heapify(fronts)
         return fronts
 
@@ -37,47 +46,44 @@ class InOrder:
         """The head of `fronts` is dealt with; the next job of its kind takes its place."""
         kind = fronts[0][1]
         count = passed[kind] = passed.get(kind, 0) + 1
-        items = self._lists[kind]
-        if count < len(items):
-            heapreplace(fronts, (items[count], kind))
+        begin, end = self._lists[kind]
+        if begin + count < end:
+            heapreplace(fronts, (self._item(begin + count), kind))
         else:
             heappop(fronts)
 
 
 def carry_out(
-    snapshot: Snapshot, fit: Fitter, ranked: Sequence[Ranked], asks: dict[int, LeaseAsk], *, begins: bool
+    snapshot: Snapshot, fit: Fitter, order: ServiceOrder, asks: LiveAsks, *, begins: bool
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows that give way.
 
     When a lease `begins`, all who hold none stand in one order.  Within a lease those who run stay, but for
     jobs that hold it or are sure of their GPUs: for them the last in order give way.
     """
-    table = snapshot.jobs.table
-    kinds = request_kinds(table, snapshot.cluster).tolist()
-    running: list[Item] = []
-    waiting: list[Item] = []
-    for place, one in enumerate(ranked):
-        is_sure = one.rank <= ServiceRank.GUARANTEED
-        if one.row in snapshot.grants:
-            stays = is_sure or not asks[one.row].bears_stops or not asks[one.row].gpus
-            running.append((_NEVER if stays else float(place), one.row))
-        else:
-            late = 0 if begins or is_sure else len(ranked)
-            waiting.append((float(place + late), one.row))
-    return running_set_placed(InOrder(waiting, kinds), sorted(running), snapshot, fit)[:2]
+    at = asks.places(order.rows)
+    runs, late = asks.runs[at], np.arange(len(at)) >= order.sure
+    places = np.arange(len(at)) + (0 if begins else len(at)) * (late & ~runs)
+    first = np.argsort(places[~runs], kind="stable")
+    rows = order.rows[~runs][first]
+    waiting = InOrder(rows, places[~runs][first], asks.requested.kinds[rows])
+    if not begins and late[~runs].all() and not snapshot.reservations:  # nobody gives way to any of them
+        return admit_in_order(waiting, snapshot, fit, rooms={}), []
+    stays = ~(late & asks.bears_stops[at] & (asks.claims[at] != 0.0))
+    places = np.where(stays, _NEVER, places)
+    running = zip(places[runs].tolist(), order.rows[runs].tolist(), strict=True)
+    items = sorted((float(place), row) for place, row in running)
+    return running_set_placed(waiting, items, snapshot, fit)[:2]
 
 
 def let_go(
-    snapshot: Snapshot, fit: Fitter, ranked: Sequence[Ranked], asks: dict[int, LeaseAsk]
+    snapshot: Snapshot, fit: Fitter, order: ServiceOrder, asks: LiveAsks
 ) -> tuple[list[Grant], list[int]]:
     """The authors' way to begin a lease: who holds it runs, all others give way and are placed anew after."""
-    planned = [one.row for one in ranked if one.rank is ServiceRank.PLANNED]
-    keeps = set(planned)
-    gone = [
-        row
-        for row in snapshot.running.tolist()
-        if row not in keeps and asks[row].bears_stops and asks[row].gpus
-    ]
+    planned = order.rows[: order.planned].tolist()
+    gives_way = asks.runs & asks.bears_stops & (asks.claims != 0.0)
+    gives_way[asks.places(planned)] = False
+    gone = asks.rows[gives_way].tolist()
     scratch = fit.scratch(snapshot)
     for row in gone:
         scratch.release(snapshot.grants[row])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from rota.policies.chronus.asks import LeaseAsk
+from rota.policies.chronus.asks import LiveAsks
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.planning import LeasePlanner
 
 
 def doubtful(
-    book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float, parameters: ChronusParameters
+    book: Book, asks: LiveAsks, capacity: int, now: float, parameters: ChronusParameters
 ) -> list[int]:
     """Rows whose deadline is not kept if the cluster stays as it is, ascending.
 
@@ -33,7 +33,7 @@ def doubtful(
 
 
 def _sure_s(
-    book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float, parameters: ChronusParameters
+    book: Book, asks: LiveAsks, capacity: int, now: float, parameters: ChronusParameters
 ) -> dict[int, float]:
     """Seconds left in the present lease of those who hold it and find GPUs; who waits begins with a slot."""
     ends_s, slot_s = (book.lease + 1) * parameters.lease_s, parameters.slot_s

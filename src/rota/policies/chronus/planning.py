@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.columns import Ints
-from rota.policies.chronus.asks import LeaseAsk
+from rota.policies.chronus.asks import LeaseAsk, LiveAsks
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters, LeaseObjective
 from rota.solvers.lease_program import Candidate, LeaseLimits, plan_leases
@@ -21,9 +21,7 @@ MOST_LEASES = 20_000
 class LeasePlanner:
     """The leases from `first` on, on a cluster of so many GPUs."""
 
-    def __init__(
-        self, book: Book, asks: dict[int, LeaseAsk], capacity: int, first: int, p: ChronusParameters
-    ) -> None:
+    def __init__(self, book: Book, asks: LiveAsks, capacity: int, first: int, p: ChronusParameters) -> None:
         self.book, self.asks, self.capacity, self.first, self.p = book, asks, capacity, first, p
         self.is_cut = False
         """True if a search ended at a limit."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from enum import IntEnum
 from itertools import takewhile
 from typing import NamedTuple
 
-from rota.policies.chronus.asks import LeaseAsk, asks_of
+import numpy as np
+
+from rota.model.columns import Ints
+from rota.policies.chronus.asks import LeaseAsk, LiveAsks, Requested
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.scheduler.snapshot import Snapshot
@@ -36,19 +40,52 @@ class Ranked(NamedTuple):
     row: int
 
 
+class ServiceOrder(NamedTuple):
+    """All live jobs, the first served first."""
+
+    rows: Ints
+    planned: int
+    """So many of the first hold the present lease."""
+    sure: int
+    """So many of the first do, or are sure of their GPUs to its end."""
+
+    def without(self, rows: Collection[int]) -> ServiceOrder:
+        """The order of all but `rows`."""
+        if not rows:
+            return self
+        stays = ~np.isin(self.rows, list(rows))
+        planned, sure = (int(np.count_nonzero(stays[:count])) for count in (self.planned, self.sure))
+        return ServiceOrder(self.rows[stays], planned, sure)
+
+
 class Ranks:
     """The classes of all live jobs at one moment."""
 
-    def __init__(
-        self, book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float, p: ChronusParameters
-    ) -> None:
+    def __init__(self, book: Book, asks: LiveAsks, capacity: int, now: float, p: ChronusParameters) -> None:
         self.book, self.asks, self.now, self.p = book, asks, now, p
         self._out, self._refused = set(book.overrun), set(book.refused)
         self.guaranteed = self._guaranteed(capacity)
 
-    def ordered(self) -> list[Ranked]:
-        """All live jobs, the first served first."""
-        return sorted(Ranked(*self._rank(ask), ask.submit_s, ask.row) for ask in self.asks.values())
+    def ordered(self) -> ServiceOrder:
+        """All live jobs in order.
+
+        Only those in the book are looked at one by one: all others are served alike.
+        """
+        asks, book = self.asks, self.book
+        noted = [asks[row] for row in {*book.plans, *book.refused, *book.overrun} if row in asks]
+        ranked = [Ranked(*self._rank(ask), ask.submit_s, ask.row) for ask in noted]
+        ranked = sorted(one for one in ranked if one.rank is not ServiceRank.SPARE)
+        spare = np.ones(len(asks.rows), dtype=bool)
+        spare[asks.places([one.row for one in ranked])] = False
+        rows = asks.rows[spare]
+        rows = rows[np.lexsort((asks.submit_s[spare], asks.service()[spare]))]
+        early = [one for one in ranked if one.rank < ServiceRank.SPARE]
+        before = np.array([one.row for one in early], dtype=np.int64)
+        after = np.array([one.row for one in ranked[len(early) :]], dtype=np.int64)
+        planned, sure = (
+            sum(one.rank <= rank for one in early) for rank in (ServiceRank.PLANNED, ServiceRank.GUARANTEED)
+        )
+        return ServiceOrder(np.concatenate((before, rows, after)), planned, sure)
 
     def _guaranteed(self, capacity: int) -> frozenset[int]:
         """Jobs without a promise that end within the lease, the shortest service first, beside the leases."""
@@ -91,15 +128,15 @@ class ByRanks:
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Those whose class is before that of `row`, or in the same one whose claim is more urgent."""
         capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
-        asks = asks_of(snapshot, capacity, self.parameters)
+        asks = LiveAsks(snapshot, Requested(snapshot, capacity, self.parameters), self.parameters)
         live = replace(  # some may have ended since it decided
             self.book,
             plans={one: leases for one, leases in self.book.plans.items() if one in asks},
             refused=[one for one in self.book.refused if one in asks],
         )
         ordered = Ranks(live, asks, capacity, snapshot.now, self.parameters).ordered()
-        before = takewhile(lambda one: one.row != row, ordered)
-        return [one.row for one in before if not asks[one.row].runs]
+        before = takewhile(lambda one: one != row, ordered.rows.tolist())
+        return [one for one in before if snapshot.waits(one)]
 
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
         """True if `row` could be placed on `scratch`."""

@@ -33,7 +33,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration, plural
-from rota.policies.chronus.asks import LeaseAsk, asks_of
+from rota.policies.chronus.asks import LiveAsks, Requested
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.carrying import carry_out, let_go
 from rota.policies.chronus.doubts import doubtful
@@ -79,6 +79,7 @@ class Chronus:
 
     def __init__(self, parameters: ChronusParameters | None = None) -> None:
         self.parameters = p = parameters or ChronusParameters()
+        self._requested: Requested | None = None
         self._profiler = None
         if p.profile_nodes:
             within = replace(p, profile_nodes=0)
@@ -95,7 +96,7 @@ class Chronus:
         if is_between and not (book.plans and snapshot.cause & Event.CAPACITY):
             return self._answer(snapshot, book)
         capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
-        asks = asks_of(snapshot, capacity, p)
+        asks = LiveAsks(snapshot, self._requested_of(snapshot, capacity), p)
         if is_between:
             return self._doubt(snapshot, book, asks, capacity)
         lease = math.floor(now / p.lease_s + 1e-9)
@@ -105,10 +106,16 @@ class Chronus:
         book.shorten(asks, now, p.lease_s, begins=begins)
         is_cut = begins and self._begin(book, asks, capacity)
         if begins and p.is_artifact:
-            ranked = Ranks(book, asks, capacity, now, p).ordered()
-            grants, preempt = let_go(snapshot, Fitter(snapshot, consolidate), ranked, asks)
+            order = Ranks(book, asks, capacity, now, p).ordered()
+            grants, preempt = let_go(snapshot, Fitter(snapshot, consolidate), order, asks)
             return self._answer(snapshot, book, grants, preempt, at_s=math.nextafter(now, math.inf))
         return self._slot(snapshot, book, asks, capacity, begins, is_cut)
+
+    def _requested_of(self, snapshot: Snapshot, capacity: int) -> Requested:
+        """What the jobs have asked for, worked out once for each table of them."""
+        if self._requested is None or not self._requested.holds_for(snapshot, capacity):
+            self._requested = Requested(snapshot, capacity, self.parameters)
+        return self._requested
 
     def _next_s(self, snapshot: Snapshot, book: Book) -> float:
         """When there is something to decide: as was asked for, or when a slot begins for whoever waits."""
@@ -117,21 +124,21 @@ class Chronus:
             return asked_s
         return min(asked_s, math.ceil(snapshot.now / slot_s - 1e-9) * slot_s)
 
-    def _begin(self, book: Book, asks: dict[int, LeaseAsk], capacity: int) -> bool:
+    def _begin(self, book: Book, asks: LiveAsks, capacity: int) -> bool:
         """A lease begins; True if the search for its plan ended at a limit."""
         planner = LeasePlanner(book, asks, capacity, book.lease, self.parameters)
         planner.assign()
         book.short, book.capacity, book.doubted = bool(book.refused), capacity, []
         return planner.is_cut
 
-    def _doubt(self, snapshot: Snapshot, book: Book, asks: dict[int, LeaseAsk], capacity: int) -> Decision:
+    def _doubt(self, snapshot: Snapshot, book: Book, asks: LiveAsks, capacity: int) -> Decision:
         """The cluster has changed within a slot: what that means for promises is said at once."""
         self._look(book, asks, capacity, snapshot.now)
         decision = self._answer(snapshot, book)
         decision.promises = self._promises(book)
         return decision
 
-    def _look(self, book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float) -> None:
+    def _look(self, book: Book, asks: LiveAsks, capacity: int, now: float) -> None:
         """Note which promises are at risk, if the cluster is or was too small for the present plan."""
         if capacity < book.capacity or book.doubted:
             book.doubted = doubtful(book, asks, capacity, now, self.parameters)
@@ -140,23 +147,23 @@ class Chronus:
         self,
         snapshot: Snapshot,
         book: Book,
-        asks: dict[int, LeaseAsk],
+        asks: LiveAsks,
         capacity: int,
         begins: bool,
         is_cut: bool,
     ) -> Decision:
         """An inner slot begins: who has come is admitted, what is free is given out."""
         p = self.parameters
-        came = [ask for ask in asks.values() if ask.dues and ask.row not in book.dues]
+        came = [ask for ask in asks.with_deadlines() if ask.row not in book.dues]
         came.sort(key=lambda ask: (ask.submit_s, ask.row))
         later = LeasePlanner(book, asks, capacity, book.lease + 1, p).admit(came)
         book.short = book.short or bool(book.refused)
         self._look(book, asks, capacity, snapshot.now)
         ranks = Ranks(book, asks, capacity, snapshot.now, p)
         offers = self._offers(snapshot, later, asks)
-        ranked = [one for one in ranks.ordered() if one.row not in offers]
+        order = ranks.ordered().without(offers)
         fit = Fitter(snapshot, consolidate)
-        grants, preempt = carry_out(snapshot, fit, ranked, asks, begins=begins)
+        grants, preempt = carry_out(snapshot, fit, order, asks, begins=begins)
         grants = placed_together(snapshot, fit, grants, preempt, p.search)
         for row in offers:
             book.drop(row)
@@ -165,9 +172,7 @@ class Chronus:
         decision.is_cut = is_cut
         return decision
 
-    def _offers(
-        self, snapshot: Snapshot, later: dict[int, float], asks: dict[int, LeaseAsk]
-    ) -> dict[int, Offer]:
+    def _offers(self, snapshot: Snapshot, later: dict[int, float], asks: LiveAsks) -> dict[int, Offer]:
         """A later deadline for those who wait and could be promised one."""
         offer_s = self.parameters.offer_s
         offers: dict[int, Offer] = {}

@@ -45,9 +45,23 @@ class Gang:
     virtual: list[list[Virtual]] = field(default_factory=list)
     """What they are in the virtual cluster; empty for whoever runs without a guarantee."""
 
+    numbers: list[int] = field(default_factory=list)
+    """Numbers of its virtual GPUs in the order of its devices, once that has been made out."""
+
     @property
     def gpus(self) -> int:
         return sum(self.pods)
+
+    def in_order(self) -> list[list[Virtual]]:
+        """Its virtual GPUs in the order of the devices that serve them; none without a guarantee."""
+        if not self.virtual:
+            return []
+        return [sorted((own for pod in self.virtual for own in pod), key=_device)]
+
+
+def _device(own: Virtual) -> int:
+    assert own.physical is not None
+    return own.physical.device
 
 
 class Cell:
@@ -68,8 +82,12 @@ class Cell:
 
     def free_for(self, priority: int) -> int:
         """GPUs that are free, or used by jobs of less than `priority`."""
-        lower = sum(count for at, count in self.used.items() if at < priority) if self.used else 0
-        return self.size - self.busy + lower
+        free = self.size - self.busy
+        if priority > OPPORTUNISTIC or OPPORTUNISTIC in self.used:
+            for at, used in self.used.items():
+                if at < priority:
+                    free += used
+        return free
 
 
 class Physical(Cell):

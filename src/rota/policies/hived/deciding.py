@@ -27,11 +27,17 @@ class Deciding:
     """What is granted, and who has to leave, while one decision is made."""
 
     def __init__(
-        self, snapshot: Snapshot, clusters: VirtualClusters, requests: Requests, standing: Standing
+        self,
+        snapshot: Snapshot,
+        clusters: VirtualClusters,
+        requests: Requests,
+        standing: Standing,
+        gang_of: dict[int, Gang] | None = None,
     ) -> None:
+        """With `gang_of` those who run stand on `clusters` already; else as is remembered, or can be."""
         self.snapshot, self.clusters, self.requests = snapshot, clusters, requests
-        self.row_of: dict[Gang, int] = {}
-        self.gang_of: dict[int, Gang] = {}
+        self.gang_of: dict[int, Gang] = {} if gang_of is None else gang_of
+        self.row_of: dict[Gang, int] = {gang: row for row, gang in self.gang_of.items()}
         self.strangers: dict[int, list[int]] = {}
         """Rows by device that they share with a gang: another policy had put them there."""
         self.granted: dict[int, Grant] = {}
@@ -41,10 +47,12 @@ class Deciding:
         self.offers: dict[int, Offer] = {}
         self.promises: dict[int, Promise] = {}
         self.reasons: dict[int, Constraint] = {}
-        self._adopt(standing)
+        if gang_of is None:
+            self._adopt(standing)
         self.clusters.spoil(self._leaves(sorted(snapshot.occupancy.down)))
         self.scratch = snapshot.scratch()
-        self._low = [row for row in self.gang_of if not self.gang_of[row].virtual]
+        low = (row for row, gang in self.gang_of.items() if not gang.virtual)
+        self._low = dict.fromkeys(sorted(low, key=lambda row: self._rank(row, standing)))
         self._kept: set[int] = set()
         """Those of them that stay where they are."""
         for row in self._low:
@@ -57,8 +65,7 @@ class Deciding:
         """Those who run, on the cells that they have: the remembered ones first, then by priority."""
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if grant.devices]
-        rank = {row: (row not in standing, -self.requests.jobs.priority.item(row), row) for row in rows}
-        for row in sorted(rows, key=rank.__getitem__):
+        for row in sorted(rows, key=lambda row: self._rank(row, standing)):
             gpus = self._leaves(grants[row].devices)
             if len(gpus) < len(grants[row].devices) or any(leaf.gang is not None for leaf in gpus):
                 for device in grants[row].devices:
@@ -67,6 +74,9 @@ class Deciding:
             gang = self.requests.running(row)
             adopt(self.clusters, gang, gpus, standing.get(row))
             self._enter(row, gang)
+
+    def _rank(self, row: int, standing: Standing) -> tuple[bool, int, int]:
+        return row not in standing, -self.requests.jobs.priority.item(row), row
 
     def _enter(self, row: int, gang: Gang) -> None:
         self.row_of[gang], self.gang_of[row] = row, gang
@@ -252,10 +262,6 @@ class Deciding:
         """All that is to change; `idle` are waiting jobs without GPUs."""
         grants = [grant for row, grant in self.granted.items() if self.snapshot.grants.get(row) != grant]
         grants += admit_placed(idle, self.scratch, self.requests.fit)
-        memory["standing"] = {
-            str(row): [own.number for pod in self.in_order(gang) for own in pod]
-            for row, gang in sorted(self.gang_of.items())
-        }
         preempt = [row for row in self.preempted if row not in self.granted]
         preempt = [row for row in preempt if row not in self.cancel]
         gone = {*preempt, *self.granted, *self.reject, *self.offers, *self.cancel}
@@ -279,12 +285,14 @@ class Deciding:
             return None
         return frozenset(row for row, gang in self.gang_of.items() if gang.virtual)
 
-    def in_order(self, gang: Gang) -> list[list]:  # type: ignore[type-arg]
-        """Its virtual GPUs in the order of the devices that serve them."""
-        if not gang.virtual:
-            return []
-        own = [own for pod in gang.virtual for own in pod]
-        return [sorted(own, key=lambda one: one.physical.device)]
+    def touched(self) -> set[int]:
+        """Rows about which something is decided."""
+        return {*self.granted, *self.preempted, *self.cancel, *self.reject, *self.offers}
+
+    @property
+    def is_plain(self) -> bool:
+        """True if who runs stands alone on healthy cells of its tenant, or as an opportunist."""
+        return not (self.strangers or self.requests.homeless or self.snapshot.occupancy.down)
 
 
 def _in_turns(

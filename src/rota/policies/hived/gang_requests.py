@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rota.model.cells import CellKind
 from rota.model.grants import Grant, Role
 from rota.model.job_columns import JobKind
+from rota.model.jobs import JobTable
 from rota.policies.hived.cells import OPPORTUNISTIC, Gang
 from rota.policies.hived.clusters import VirtualClusters
 from rota.policies.hived.layout import Layout
@@ -25,12 +26,25 @@ _ASKED = (
 )  # fmt: skip
 
 
+class AskedOnce:
+    """What follows from requests and cells alone, by row, once it has been made out."""
+
+    def __init__(self, jobs: JobTable, layout: Layout) -> None:
+        self.jobs, self.layout = jobs, layout
+        self.vc: dict[int, str] = {}
+        self.shape: dict[int, Shape] = {}
+
+
 class Requests:
     """What the jobs of one snapshot ask for, in cells."""
 
-    def __init__(self, snapshot: Snapshot, layout: Layout, *, lazy: bool) -> None:
+    def __init__(
+        self, snapshot: Snapshot, layout: Layout, *, lazy: bool, asked: AskedOnce | None = None
+    ) -> None:
         self.snapshot, self.layout, self.lazy = snapshot, layout, lazy
         self.jobs = snapshot.jobs.table
+        is_known = asked is not None and asked.jobs is self.jobs and asked.layout is layout
+        self.asked = asked if asked is not None and is_known else AskedOnce(self.jobs, layout)
         self.fit = Fitter(snapshot, consolidate)
         self.homeless: set[int] = set()
         """Jobs that have run, and that the cells of their tenants could not hold any more, since those have
@@ -39,7 +53,10 @@ class Requests:
 
     def vc_of(self, row: int) -> str:
         """The virtual cluster of the job's tenant; empty if it has none."""
-        return self.layout.vc_of(self.jobs.name_of("tenant", row))
+        vc = self.asked.vc.get(row)
+        if vc is None:
+            vc = self.asked.vc[row] = self.layout.vc_of(self.jobs.name_of("tenant", row))
+        return vc
 
     def is_guaranteed(self, row: int) -> bool:
         is_eager = self.jobs.kind.item(row) == JobKind.OPPORTUNISTIC or row in self.homeless
@@ -50,9 +67,12 @@ class Requests:
 
     def shape(self, row: int) -> Shape:
         """What decides whether the job fits."""
-        jobs = self.jobs
-        whose = jobs.tenant.item(row) if self._has_caps else self.vc_of(row)
-        return (whose, *(getattr(jobs, name).item(row) for name in _ASKED))
+        shape = self.asked.shape.get(row)
+        if shape is None:
+            jobs = self.jobs
+            whose = jobs.tenant.item(row) if self._has_caps else self.vc_of(row)
+            shape = self.asked.shape[row] = (whose, *(getattr(jobs, name).item(row) for name in _ASKED))
+        return shape
 
     def gangs(self, row: int, clusters: VirtualClusters) -> list[Gang]:
         """The gang of `row` as pods for each kind of nodes that it accepts and its virtual cluster has."""
@@ -94,13 +114,14 @@ class Requests:
         """GPUs of the job that an idle node of the kind has cores and memory for."""
         cluster, jobs = self.snapshot.cluster, self.jobs
         most, asked = kind.gpus(kind.node_level), max(jobs.gpus.item(row), 1)
-        nodes = [node for top in self.layout.kinds[kind] for node in top]
-        for need, capacity in (
-            (jobs.cpus.item(row), cluster.node_cpus[nodes]),
-            (jobs.memory_gib.item(row), cluster.node_memory_gib[nodes]),
+        for need, capacities in (
+            (jobs.cpus.item(row), cluster.node_cpus),
+            (jobs.memory_gib.item(row), cluster.node_memory_gib),
         ):
-            if need and capacity.all():
-                most = min(most, math.floor(float(capacity.max()) * asked / need + EPSILON))
+            if need:
+                capacity = capacities[[node for top in self.layout.kinds[kind] for node in top]]
+                if capacity.all():
+                    most = min(most, math.floor(float(capacity.max()) * asked / need + EPSILON))
         return most
 
     def suggested(self, scratch: Occupancy, row: int, gang: Gang) -> WillDo:

@@ -28,8 +28,9 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Code, Constraint
 from rota.model.tenants import Between
 from rota.policies.hived.deciding import Deciding
-from rota.policies.hived.gang_requests import Requests
+from rota.policies.hived.gang_requests import AskedOnce, Requests
 from rota.policies.hived.inner import Inner
+from rota.policies.hived.keeping import KeptCells
 from rota.policies.hived.layout import Layout
 from rota.policies.hived.parameters import HivedParameters
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -69,6 +70,8 @@ class Hived:
         self.parameters = parameters or HivedParameters()
         self._cluster: Cluster | None = None
         self._layout: Layout | None = None
+        self._kept: KeptCells | None = None
+        self._asked: AskedOnce | None = None
         self._inner = Inner(self._make) if self.parameters.policy else None
 
     def _make(self) -> Policy:
@@ -78,9 +81,9 @@ class Hived:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         layout = self._layout_of(snapshot.cluster)
-        requests = Requests(snapshot, layout, lazy=self.parameters.lazy)
-        standing = {int(row): numbers for row, numbers in self._remembered(memory, layout).items()}
-        deciding = Deciding(snapshot, layout.clusters(), requests, standing)
+        requests = Requests(snapshot, layout, lazy=self.parameters.lazy, asked=self._asked)
+        self._asked = requests.asked
+        deciding = self._deciding(snapshot, layout, requests, memory)
         waiting, gpus_of = snapshot.waiting.tolist(), snapshot.gpus_of
         for row in waiting:
             if requests.has_run(row) and requests.is_guaranteed(row) and not deciding.could_hold(row):
@@ -96,11 +99,29 @@ class Hived:
         deciding.keep_opportunists()
         deciding.opportunists(row for row in waiting if gpus_of[row] and not requests.is_guaranteed(row))
         decision = deciding.decision(memory, [row for row in waiting if not gpus_of[row]])
+        self._note(deciding, memory)
         decision.wake = wake
         decision.otherwise = _TURN if self.parameters.policy else None
         if self._inner is not None:
             self._inner.tell(decision)
         return decision
+
+    def _deciding(self, snapshot: Snapshot, layout: Layout, requests: Requests, memory: Memory) -> Deciding:
+        """Those who run on their cells: as they were left, or else as is remembered."""
+        remembered, kept = self._remembered(memory, layout), self._kept
+        standing = {int(row): numbers for row, numbers in remembered.items()}
+        if kept is not None and not snapshot.occupancy.down and kept.is_brought_up(snapshot, remembered):
+            return Deciding(snapshot, kept.clusters, requests, standing, kept.gang_of)
+        self._kept = None
+        return Deciding(snapshot, layout.clusters(), requests, standing)
+
+    def _note(self, deciding: Deciding, memory: Memory) -> None:
+        """Remember who stands where, and keep the cells if the next decision may go on with them."""
+        snapshot, is_new = deciding.snapshot, self._kept is None
+        kept = self._kept or KeptCells(deciding.clusters, snapshot.jobs.table)
+        kept.note(snapshot, deciding.gang_of, {*deciding.touched(), *(deciding.gang_of if is_new else ())})
+        memory["standing"] = kept.standing
+        self._kept = kept if deciding.is_plain else None
 
     def _remembered(self, memory: Memory, layout: Layout) -> dict[str, list[int]]:
         """Who stands where; nothing once the cells have moved, so that it is made out afresh."""
@@ -110,5 +131,5 @@ class Hived:
 
     def _layout_of(self, cluster: Cluster) -> Layout:
         if self._layout is None or self._cluster is not cluster:
-            self._cluster, self._layout = cluster, Layout(cluster)
+            self._cluster, self._layout, self._kept = cluster, Layout(cluster), None
         return self._layout

@@ -105,8 +105,9 @@ class Delays:
     def _seconds_of_many(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
         """The same where reasons changed often."""
         end = history["changes"]
-        stops = np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now)
-        moments = np.concatenate(([since], stops, [now]))
+        moments = np.empty(end - first + 1)
+        moments[0], moments[-1] = since, now
+        np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now, out=moments[1:-1])
         seconds: list[float] = np.bincount(
             history["label"][first:end], moments[1:] - moments[:-1], len(LABELS)
         ).tolist()

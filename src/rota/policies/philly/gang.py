@@ -27,6 +27,10 @@ _ROUNDING: Final = 1e-4
 """Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
 
 
+_MANY: Final = 512
+"""So many remainders cost more than the steps on whole columns that give the same."""
+
+
 class Attempts(TypedDict):
     """The efforts of one waiting job; JSON, for a policy's memory."""
 
@@ -108,8 +112,25 @@ class Cycle:
 
     def deferred_s(self, moments_s: Floats, since_s: float) -> Floats:
         """Each moment, or the next opening of a job that waits since `since_s` if it falls into a pause."""
-        phase = (moments_s - since_s) % self.period_s
+        phase = _modulo(moments_s - since_s, self.period_s)
         return np.where(phase < self.timeout_s, moments_s, moments_s - phase + self.period_s)
+
+
+def _modulo(spans_s: Floats, period_s: float) -> Floats:
+    """`spans_s % period_s` to the last bit, which NumPy works out one by one.
+
+    Multiples of a whole number are exact, and so is what they leave; a quotient that was rounded up to the
+    next whole number leaves less than nothing.
+    """
+    if len(spans_s) < _MANY or period_s % 1.0:
+        return spans_s % period_s
+    multiples = spans_s / period_s
+    np.floor(multiples, out=multiples)
+    multiples *= period_s
+    left: Floats = spans_s - multiples
+    if not (left.min() >= 0.0 and left.max() < period_s):
+        return spans_s % period_s
+    return left
 
 
 class LatestAttempt:

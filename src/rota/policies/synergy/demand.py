@@ -18,12 +18,23 @@ from rota.scheduler.snapshot import Snapshot
 _SHARE = np.full(len(AMOUNTS), math.nan)
 
 
+class Asked:
+    """What jobs without a profile want by what they asked for, made out once for each; and where it was."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
+        self.jobs, self.cluster = jobs, cluster
+        self.wants: dict[int, Floats] = {}
+
+
 class Demands:
     """What is known of the jobs' sensitivity at one moment, as demands."""
 
-    def __init__(self, snapshot: Snapshot, parameters: SynergyParameters) -> None:
+    def __init__(self, snapshot: Snapshot, parameters: SynergyParameters, asked: Asked | None = None) -> None:
         self.parameters = parameters
         self.jobs: JobTable = snapshot.jobs.table
+        if asked is None or asked.jobs is not self.jobs or asked.cluster is not snapshot.cluster:
+            asked = Asked(self.jobs, snapshot.cluster)
+        self.asked = asked
         stated = capacities(snapshot.cluster)
         self.most: Floats = np.where(stated == 0.0, math.inf, stated).max(axis=0)
         """What the largest node has, [amount]."""
@@ -63,11 +74,15 @@ class Demands:
 
     def _asked(self, row: int) -> Floats:
         """What somebody without a profile asked for, but no more than a node has; his share of the rest."""
-        asked, gpus = self.jobs, max(self.jobs.gpus.item(row), 1)
-        each = [asked.cpus.item(row) / gpus, asked.memory_gib.item(row) / gpus, 0.0]
-        return np.array(
-            [min(one, most) if one else math.nan for one, most in zip(each, self.most, strict=True)]
-        )
+        wants = self.asked.wants.get(row)
+        if wants is None:
+            jobs, gpus = self.jobs, max(self.jobs.gpus.item(row), 1)
+            each = [jobs.cpus.item(row) / gpus, jobs.memory_gib.item(row) / gpus, 0.0]
+            most = zip(each, self.most, strict=True)
+            wants = self.asked.wants[row] = np.array(
+                [min(one, top) if one else math.nan for one, top in most]
+            )
+        return wants
 
     def _on_one_node(self, wants: Floats, gpus: int) -> Floats:
         """The authors' bound: a job wants no more than one node has, in all."""

@@ -63,9 +63,10 @@ class Room:
     def __init__(self, cluster: Cluster, free: Free, taken: Floats) -> None:
         """`taken` is what others than the jobs to come hold of each node, [node, amount]."""
         self.free = free
-        self.node_of = cluster.device_node
         stated = capacities(cluster)
         self.unlimited: Bools = stated == 0.0
+        self._is_endless = bool(self.unlimited.all())
+        """True if no node is ever short of anything."""
         capacity = np.maximum(stated - taken, 0.0)
         self.capacity = np.where(self.unlimited, np.inf, capacity)
         gpus = np.maximum(cluster.node_gpus, 1)[:, None]
@@ -143,7 +144,9 @@ class Room:
 
     def fits(self, ask: Ask, parts: Parts, each: Floats) -> bool:
         """True if there is so much left on `parts`, whose GPUs it has already."""
-        return all((ask.share * gpus * each[node] <= self.left[node] + EPSILON).all() for node, gpus in parts)
+        return self._is_endless or all(
+            (ask.share * gpus * each[node] <= self.left[node] + EPSILON).all() for node, gpus in parts
+        )
 
     def feeds_empty(self, ask: Ask) -> bool:
         """True if the job would get what it wants if nobody else ran."""
@@ -165,13 +168,12 @@ class Room:
             self.count[node] -= gpus
         self._enter(Seat(ask, tuple(sorted(devices)), parts, _least(parts, each)))
 
-    def keep(self, ask: Ask, devices: tuple[int, ...], each: Floats) -> None:
-        """The same on `devices`, some of which may not be free for others."""
-        parts = self.parts_of(devices)
+    def keep(self, ask: Ask, devices: tuple[int, ...], parts: Parts, each: Floats) -> None:
+        """The same on `devices`, which are `parts`; some of them may not be free for others."""
         for device in devices:
             if self.free.is_free(device):
                 self.free.remove(device)
-                self.count[self.node_of[device]] -= 1
+                self.count[self.free.node_of[device]] -= 1
         self._enter(Seat(ask, devices, parts, _least(parts, each)))
 
     def _enter(self, seat: Seat) -> None:

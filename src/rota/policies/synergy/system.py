@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from rota.model.columns import Bools, Floats
 from rota.model.grants import Code, Constraint, Grant, are_idle, with_one_nan
 from rota.model.jobs import JobTable
 from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
-from rota.policies.synergy.demand import Demands
+from rota.policies.synergy.demand import Asked, Demands
 from rota.policies.synergy.opt import divide
 from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
 from rota.policies.synergy.room import Ask, Room, Seat
@@ -55,6 +56,15 @@ _NEARLY_S = 1e-6
 _GREEDY = Constraint(
     Code.POLICY, detail="waits until nodes have all the cores and memory it wants beside free GPUs"
 )
+
+
+class GivenSeat(NamedTuple):
+    """A seat and the grant that it is."""
+
+    asked: Grant
+    devices: tuple[int, ...]
+    each: bytes
+    grant: Grant
 
 
 def _needs(p: SynergyParameters, kind: Knowledge) -> bool:
@@ -95,6 +105,9 @@ class Synergy:
         self._jobs: JobTable | None = None
         self._cluster: Cluster | None = None
         self._view: View | None = None
+        self._asked: Asked | None = None
+        self._given: dict[int, GivenSeat] = {}
+        """Grants by row as they were made out last."""
         self._seen: Snapshot | None = None
         self._ranking: Ranking | None = None
         """What was told when everything was divided last."""
@@ -122,7 +135,7 @@ class Synergy:
         rows = snapshot.changes(self._cursor)
         fresh = self._view is None or snapshot.cluster is not self._cluster
         if self._view is None or rows is None or fresh or snapshot.jobs.table is not self._jobs:
-            self._jobs, self._cluster = snapshot.jobs.table, snapshot.cluster
+            self._jobs, self._cluster, self._given = snapshot.jobs.table, snapshot.cluster, {}
             nothing = np.zeros(snapshot.cluster.nodes)
             bare = replace(snapshot.cluster, node_cpus=nothing, node_memory_gib=nothing, capacities={})
             idle = self.parameters.mode is SynergyMode.ARTIFACT
@@ -139,7 +152,8 @@ class Synergy:
         assert self._seen is not None
         chosen = self._chosen(snapshot, decision)
         beside = Hosted(snapshot, chosen)
-        demands = Demands(snapshot, self.parameters)
+        demands = Demands(snapshot, self.parameters, self._asked)
+        self._asked = demands.asked
         asks = self._asks(snapshot, decision, chosen, demands)
         room = self._room(snapshot, asks, beside)
         out = self._divide(room, asks, demands)
@@ -147,7 +161,8 @@ class Synergy:
             pinned = [ask._replace(allowed=np.zeros_like(ask.allowed), held=()) for ask in asks]
             room = self._room(snapshot, pinned, beside)
             out = settle(room, pinned, migrate=False) or []
-        grants = [_grant(room, seat) for seat in room.seats.values()]
+        self._given = {row: self._granted(room, seat) for row, seat in room.seats.items()}
+        grants = [given.grant for given in self._given.values()]
         grants += hosts_of_cpu_jobs(snapshot, beside, grants)
         own["began_s"] = float(snapshot.now)
         return self._said(snapshot, decision, chosen, grants, {ask.row for ask in out})
@@ -176,6 +191,13 @@ class Synergy:
             devices = held.devices if held is not None and stays and nodes.any() else ()
             asks.append(Ask(row, gpus, demands.of(row, gpus), grant, nodes, devices, grant.share))
         return self._ordered(asks)
+
+    def _granted(self, room: Room, seat: Seat) -> GivenSeat:
+        """What `seat` is as a grant: as it was, unless it has changed."""
+        given, each, asked = self._given.get(seat.ask.row), seat.each.tobytes(), seat.ask.grant
+        if given and given.asked is asked and given.devices is seat.devices and given.each == each:
+            return given
+        return GivenSeat(asked, seat.devices, each, _grant(room, seat))
 
     @property
     def _news(self) -> Event:
@@ -210,9 +232,11 @@ class Synergy:
         reserved = bool(snapshot.reservations if decision.reservations is None else decision.reservations)
         masks: dict[tuple[float, ...], Bools] = {}
         allowed = []
+        is_one_type = len(cluster.type_names) == 1
         for grant in grants:
             row = grant.job
-            kinds = {cluster.device_type.item(device) for device in grant.devices}
+            devices = grant.devices[:1] if is_one_type else grant.devices
+            kinds = {cluster.device_type.item(device) for device in devices}
             if reserved or len(kinds) != 1 or grant.share != 1.0 or grant.role or row in jobs.parts:
                 allowed.append(nowhere)
                 continue

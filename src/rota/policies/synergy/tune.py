@@ -31,8 +31,9 @@ def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = Fal
     left = []
     for ask in moving:
         wanted = room.wanted(ask.wants)
-        if room.fits(ask, room.parts_of(ask.held), wanted):
-            room.keep(ask, ask.held, wanted)
+        parts = room.parts_of(ask.held)
+        if room.fits(ask, parts, wanted):
+            room.keep(ask, ask.held, parts, wanted)
         else:
             left.append(ask)
     out: list[Ask] = []
@@ -72,11 +73,11 @@ def _stay(room: Room, ask: Ask, devices: tuple[int, ...]) -> None:
     """Seat the job on `devices`, with less if need be."""
     parts, wanted, share = room.parts_of(devices), room.wanted(ask.wants), room.cut(ask.wants)
     if room.fits(ask, parts, wanted):
-        room.keep(ask, devices, wanted)
+        room.keep(ask, devices, parts, wanted)
         return
     if not room.fits(ask, parts, share):
         room.make_room(parts, share, ask.share)
-    room.keep(ask, devices, share)
+    room.keep(ask, devices, parts, share)
 
 
 def _get(room: Room, ask: Ask) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rota.model.grants import Grant, is_packed
 from rota.model.whole import is_plainly_whole
 from rota.scheduler.decision import Decision
-from rota.scheduler.guard.claims import check_claims, check_offers, check_reservations
+from rota.scheduler.guard.claims import are_plainly_kept, check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
 from rota.table.occupancy import EPSILON, Occupancy
@@ -47,7 +47,8 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
     """
     if decision.reject or decision.cancel or decision.offers or not state.is_open:
         return False
-    if state.reservations if decision.reservations is None else decision.reservations:
+    kept = state.reservations if decision.reservations is None else decision.reservations
+    if kept and not are_plainly_kept(state, decision.grants, kept):
         return False
     sharers, held = state.occupancy.sharers, state.grants
     freed: Freed = {}

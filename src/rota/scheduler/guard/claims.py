@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from rota.model.columns import Row
 from rota.model.grants import Grant, Reservation, Role, is_unlimited
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.host_claims import HostClaims
@@ -153,6 +154,22 @@ def check_reservations(state: State, decision: Decision) -> list[Breach]:
                 )
                 broken.append(breach(state, "reservation", row, message))
     return broken
+
+
+def are_plainly_kept(state: State, grants: Iterable[Grant], kept: Iterable[Reservation]) -> bool:
+    """True if what is `kept` is for jobs that wait or run, no device twice, and none of it is in `grants`."""
+    waiting, running = state.waiting, state.running
+    devices: set[int] = set()
+    count = 0
+    for reservation in kept:
+        row: Row = reservation[0]
+        if not (row in waiting or row in running):
+            return False
+        count += len(reservation[1])
+        devices.update(reservation[1])
+    if len(devices) != count or (devices and not 0 <= min(devices) <= max(devices) < state.cluster.gpus):
+        return False
+    return all(devices.isdisjoint(grant[1]) for grant in grants)
 
 
 def _check_reserved(state: State, grants: Iterable[Grant], kept: Iterable[Reservation]) -> list[Breach]:

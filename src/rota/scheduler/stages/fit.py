@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence, Set
 
 from mypy_extensions import mypyc_attr
 
+from rota.model.columns import Row
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
 from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place, consolidate
-from rota.table.free import mask_of, nodes_in
+from rota.table.free import Free, mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
 Room = Sequence[tuple[int, int]]
@@ -42,6 +43,8 @@ class Fitter:
         self._admitted: dict[tuple[int, int], list[int]] = {}
         """By type mask and node set, for the jobs that ask for some nodes only."""
         self._asks_for_nodes = bool(self.jobs.node_set_names)
+        self.is_simple = type(self) is Fitter and place is consolidate and not self.reserved
+        """True if whole devices are consolidated and none is kept for anybody."""
 
     def scratch(self, snapshot: Snapshot) -> Occupancy:
         """A scratch occupancy to place jobs on; what is reserved for others is passed by when placing."""
@@ -308,6 +311,36 @@ class FitterWithin(Fitter):
 
     def _nodes_by_type(self, row: int) -> list[int]:
         return [nodes & self.within for nodes in super()._nodes_by_type(row)]
+
+
+def placed(fit: Fitter, scratch: Occupancy, row: Row, wanted: Room) -> Grant | None:
+    """As `fit(scratch, row)`, for who knows the `room_wanted`: counting comes first, since it costs less."""
+    free = scratch.free
+    if wanted and fit.is_simple and not scratch.counts_hosts:
+        return _whole_on(free, row, wanted)
+    return fit(scratch, row) if is_room(free, wanted) else None
+
+
+def _whole_on(free: Free, row: Row, wanted: Room) -> Grant | None:
+    """Whole devices where nothing but their number and type counts; they stay free."""
+    for nodes, gpus in wanted:
+        node = free.best_fit(gpus, nodes)
+        if node >= 0:
+            return whole_grant(row, free.lowest(node, gpus))
+        if gpus > 1 and free.within(nodes) >= gpus:
+            devices = consolidate(free, gpus, nodes)
+            assert devices is not None, "counting said that the job fits"
+            free.put_all(devices)
+            return whole_grant(row, devices)
+    return None
+
+
+def is_room(free: Free, wanted: Room) -> bool:
+    """True if enough devices are free on some nodes that are wanted, or counting them does not tell."""
+    for nodes, gpus in wanted:
+        if free.within(nodes) >= gpus:
+            return True
+    return not wanted
 
 
 def _fed(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> int:

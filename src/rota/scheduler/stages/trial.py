@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
+from rota.model.columns import Row
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter, Room
-from rota.scheduler.stages.order import Front, Item
+from rota.scheduler.stages.fit import Fitter, Room, placed
+from rota.scheduler.stages.order import Front, Item, JobOrder
 from rota.table.free import Free
 from rota.table.occupancy import Occupancy
 
@@ -76,17 +77,26 @@ def admit_in_order(
                 occupancy = fit.scratch(snapshot)
             occupancy.hold(grants[entered])
             entered += 1
-        grant: Grant | None = None
-        if rooms is None or _is_room(occupancy.free, _room_of(rooms, kind, fit, row)):
+        if rooms is None:
             grant = fit(occupancy, row)
+        else:
+            grant = placed(fit, occupancy, row, _room_of(rooms, kind, fit, row))
         if grant is not None:
             grants.append(grant)
-            order.advance(fronts, passed)
+            _advance(order, fronts, passed)
         elif blocks and blocks(row):
             break
         else:
             heappop(fronts)
     return grants
+
+
+def _advance(order: Fronts, fronts: list[Front], passed: dict[int, int]) -> None:
+    """As `order.advance`; of the usual order it is known where to find it."""
+    if isinstance(order, JobOrder):
+        order.advance(fronts, passed)
+    else:
+        order.advance(fronts, passed)
 
 
 def _room_of(rooms: dict[int, Room], kind: int, fit: Fitter, row: int) -> Room:
@@ -134,9 +144,10 @@ def running_set_placed(
             if rebuild.is_exhausted and _all_want_gpus(fronts, rooms, fit):
                 break
             continue
-        order.advance(fronts, passed)
-        for victim in evicted or ():
-            heappush(fronts, (victim, _EVICTED))
+        _advance(order, fronts, passed)
+        if evicted:
+            for victim in evicted:
+                heappush(fronts, (victim, _EVICTED))
     losers = [item[1] for item, kind in sorted(fronts) if kind == _EVICTED]  # none, unless all are exhausted
     return rebuild.moved, rebuild.losers + losers, rebuild.reached
 
@@ -172,6 +183,10 @@ class _Rebuild:
         self.is_exhausted = False
         """True once nothing is free, and nobody stands behind whoever is next: so it stays."""
         self._is_scratch = False
+        self._last: Grant | None = None
+        """Granted, and not held on the scratch yet."""
+        self._cut = 0
+        """`running[_cut:end]` go for whoever is placed now."""
         self._held = HeldFromEnd(running, snapshot.grants, self.occupancy.free.node_of)
 
     def place(self, item: Item, wanted: Room) -> list[Item] | None:
@@ -179,53 +194,87 @@ class _Rebuild:
 
         Victims go one by one from the end until it fits; if it never does they keep what they have.
         """
-        row, present = item[1], self.present
+        row, grant = item[1], self._on_free(item[1], wanted)
+        if grant is not None:
+            self._enter(grant)
+            return []
         limit = item if self.ahead is None else (item[0] + self.ahead, row)
-        first = bisect_right(self.running, limit, self.begin, self.end)  # those from here on are behind it
-        cut = self.end
+        cut = first = self.end  # those from `first` on are behind it
+        if cut > self.begin and self.running[cut - 1] > limit:
+            first = bisect_right(self.running, limit, self.begin, cut)
+        if first == cut:
+            self.is_exhausted = self.is_exhausted or (bool(wanted) and not self._free_total())
+        else:
+            grant = self._from_others(row, wanted, first)
+        if grant is None:
+            self.reached = self.reached or first == self.begin
+            return None
+        victims, self.end = self.running[self._cut : cut], self._cut
+        self._enter(grant)
+        return [(key if self.ahead is None else key - self.ahead, victim) for key, victim in victims]
+
+    def _on_free(self, row: Row, wanted: Room) -> Grant | None:
+        """The grant of `row` if nobody has to go."""
+        if wanted and not self._free_total():
+            return None
+        self._hold_last()
+        return placed(self.fit, self.occupancy, row, wanted)
+
+    def _from_others(self, row: Row, wanted: Room, first: int) -> Grant | None:
+        """The grant of `row`, for which nothing free will do, once `running[_cut:end]` are gone.
+
+        None, and nothing changed, if it would not do that all of `running[first:end]` were gone.
+        """
+        self._hold_last()
+        present, cut = self.present, self.end
+        grant: Grant | None = None
         if wanted:
-            if first == cut and not self.occupancy.free.total:
-                self.is_exhausted, self.reached = True, self.reached or first == self.begin
-                return None
             least = self._held.least(self.occupancy.free, wanted, first, cut)
             if least < 0:
-                self.reached = self.reached or first == self.begin
                 return None
             for _ in range(least):
                 cut -= 1
                 self._scratch().release(present[self.running[cut][1]])
-        grant = self._fit(row, wanted)
+            if least:
+                grant = placed(self.fit, self.occupancy, row, wanted)
         while grant is None and cut > first:
             cut -= 1
             self._scratch().release(present[self.running[cut][1]])
-            grant = self._fit(row, wanted)
+            grant = placed(self.fit, self.occupancy, row, wanted)
         if grant is None:
-            self.reached = self.reached or first == self.begin
             for place in range(self.end - 1, cut - 1, -1):
                 self._scratch().hold(present[self.running[place][1]])
-            return None
-        victims, self.end = self.running[cut : self.end], cut
-        self._enter(grant)
-        return [(key if self.ahead is None else key - self.ahead, victim) for key, victim in victims]
+        self._cut = cut
+        return grant
 
     def settle(self, row: int) -> None:
         """The turn of a job that lost its devices: it keeps them if they are free again, or finds others."""
+        self._hold_last()
         old = self.present[row]
         is_back = _is_free(self.occupancy, old) and self.fit.admits(self.occupancy, old)
-        grant = old if is_back else self._fit(row, self.fit.room_wanted(row))
+        grant = old if is_back else placed(self.fit, self.occupancy, row, self.fit.room_wanted(row))
         if grant is None:
             self.losers.append(row)
         else:
             self._enter(grant)
 
-    def _fit(self, row: int, wanted: Room) -> Grant | None:
-        """The grant of `row` on what is free; counting comes first, since it costs less."""
-        return self.fit(self.occupancy, row) if _is_room(self.occupancy.free, wanted) else None
-
     def _enter(self, grant: Grant) -> None:
-        self._scratch().hold(grant)
-        if self.present.get(grant.job) != grant:
+        self._hold_last()
+        self._last = grant
+        old = self.present.get(grant[0])
+        if old is None or old != grant:
             self.moved.append(grant)
+
+    def _hold_last(self) -> None:
+        """Somebody is to be tried beside who was granted last: mostly nobody is, and no scratch is needed."""
+        if self._last is not None:
+            self._scratch().hold(self._last)
+            self._last = None
+
+    def _free_total(self) -> int:
+        """Free devices; all of them if nobody counts what was granted last."""
+        last, total = self._last, self.occupancy.free.total
+        return total if last is None or last[2] != 1.0 else total - len(last[1])
 
     def _scratch(self) -> Occupancy:
         """The scratch, which is about to change."""
@@ -293,14 +342,7 @@ class HeldFromEnd:
         return sum([nodes >> node_of[device] & 1 for device in devices])
 
 
-def _is_room(free: Free, wanted: Room) -> bool:
-    """True if enough devices are free on some nodes that are wanted, or counting them does not tell."""
-    for nodes, gpus in wanted:
-        if free.within(nodes) >= gpus:
-            return True
-    return not wanted
-
-
 def _is_free(scratch: Occupancy, grant: Grant) -> bool:
     """True if what a job held before is still nobody else's."""
-    return bool(grant.devices) and all(scratch.free.is_free(device) for device in grant.devices)
+    free = scratch.free
+    return len(grant[1]) > 0 and all(free.is_free(device) for device in grant[1])

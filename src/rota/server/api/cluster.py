@@ -19,6 +19,7 @@ from rota.wire.views import ClusterStatus, CostView, EventView, JobView, NodeVie
 
 router = APIRouter(prefix="/v1", tags=["cluster"], responses=refusals())
 NO_REASON = Reason()
+# Told, not enforced by the form: `usage_of` and `parse_prices` refuse the rest in words.
 _BY = f"^({'|'.join(BY)})(,({'|'.join(BY)}))*$"
 _TYPE, _AMOUNT = r"[^,=\s][^,=\x00]*=", r"[0-9]{1,12}(\.[0-9]{1,12})?"
 _PRICE = rf"^({_TYPE})?{_AMOUNT}(,({_TYPE})?{_AMOUNT})*$"
@@ -82,13 +83,22 @@ def usage(
     history: AskedHistory,
     who: Person,
     by: Annotated[
-        str, Query(pattern=_BY, max_length=80, description=f"what to count by, of {', '.join(BY)}")
+        str,
+        Query(
+            max_length=80,
+            description=f"what to count by, of {', '.join(BY)}",
+            json_schema_extra={"pattern": _BY},
+        ),
     ] = "tenant",
     since: Annotated[Unix | None, Query(description="count from this Unix time on")] = None,
     until: Annotated[Unix | None, Query(description="count up to this Unix time")] = None,
     price: Annotated[
         str | None,
-        Query(pattern=_PRICE, max_length=1024, description="of a GPU-hour: 2.5, or by type: V100=1.2,A100=3"),
+        Query(
+            max_length=1024,
+            description="of a GPU-hour: 2.5, or by type: V100=1.2,A100=3",
+            json_schema_extra={"pattern": _PRICE},
+        ),
     ] = None,
     format: TableFormat = TableFormat.JSON,
 ) -> Response:

@@ -1,7 +1,8 @@
-"""The calls that come most often, an agent's question and a submission, go straight to their services.
+"""The calls that come most often go straight to their services: an agent's question, a submission, a wait.
 
-A router and its dependencies take as long to find a service as it takes to answer.  Whatever is unusual is
-left to the routes `rota.server.api.agents.sync` and `rota.server.api.jobs.submit`, which mean the same.
+A router and its dependencies take as long to find a service as it takes to answer, and who submits and then
+waits would keep the scheduler from its decision for so long.  Whatever is unusual is left to the routes
+`rota.server.api.agents.sync`, `rota.server.api.jobs.submit` and `wait`, which mean the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.errors import RotaError
-from rota.server.api.calling import answer, patience_s, wait_for
+from rota.server.api.calling import LONGEST_WAIT_S, answer, patience_s, wait_for
 from rota.server.api.forms import Submission
 from rota.server.api.problems import refused
 from rota.server.api.services import Services
@@ -23,6 +24,9 @@ from rota.wire.sync import SyncRequest
 
 _SYNC = re.compile(r"/v1/agents/([^/]{1,253})/sync")
 _SUBMIT = "/v1/jobs"
+_WAIT = re.compile(r"/v1/jobs/([0-9]{1,15}(?:_[0-9]{1,9})?)/wait")
+_FOR = re.compile(rb"(?:wait_s=([0-9]{1,3}(?:\.[0-9]{1,9})?))?")
+"""What a wait asks for: so many seconds, or as many as one may wait."""
 
 
 class StraightCalls:
@@ -32,7 +36,10 @@ class StraightCalls:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an agent's question or a submission, or pass the call on."""
+        """Answer an agent's question, a submission or a wait, or pass the call on."""
+        if scope["type"] == "http" and scope["method"] == "GET":
+            await self._get(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -47,6 +54,19 @@ class StraightCalls:
             await self._app(scope, _once(body, receive), send)
             return
         scope["route"] = _Sync if match else _Submit
+        await response(scope, receive, send)
+
+    async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a wait, or pass the call on."""
+        job, asked = _WAIT.fullmatch(scope["path"]), _FOR.fullmatch(scope["query_string"])
+        response = None
+        if job and asked and scope["identity"].user:
+            wait_s = LONGEST_WAIT_S if asked[1] is None else float(asked[1])
+            response = await _waited(Request(scope, receive), job[1], wait_s)
+        if response is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = _Wait
         await response(scope, receive, send)
 
 
@@ -85,6 +105,16 @@ async def _submitted(http: Request, body: bytes) -> Response | None:
         return refused(http, error)
 
 
+async def _waited(http: Request, id: str, wait_s: float) -> Response | None:
+    """How a job stands once it has ended or the time is over; None for every refusal, said by the route."""
+    services: Services = http.app.state.services
+    waiting = services.jobs.wait(http.scope["identity"], id, patience_s(wait_s))
+    try:
+        return answer(await wait_for(http, waiting))
+    except RotaError:
+        return None
+
+
 class _Sync:
     """What the counters call it."""
 
@@ -93,6 +123,10 @@ class _Sync:
 
 class _Submit:
     path = _SUBMIT
+
+
+class _Wait:
+    path = "/v1/jobs/{id}/wait"
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

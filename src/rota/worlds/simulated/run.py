@@ -11,7 +11,7 @@ from functools import partial
 
 from rota import __version__
 from rota.errors import InputError
-from rota.knowledge.needs import Provider
+from rota.knowledge.needs import Knowledge, Provider
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.record import Record
@@ -121,6 +121,9 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
     for kind in policy.needs:
         if kind not in providers:
             providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed))
+    for kind in map(Knowledge, setting.knowledge):
+        if kind not in providers and ":" in setting.knowledge[kind]:  # a file or a number that nobody reads
+            make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed)
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
 
 

@@ -66,6 +66,8 @@ MOST_IN_VAIN: Final = 10_000
 """After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
 
 
+SAME_S: Final = 1e-6
+"""Two moments are one if no more lies between them: that is rounding.  Work of so little time is done."""
 HEAP_LEAST: Final = 256
 """Up to so many entries of the heap, void ones do no harm."""
 
@@ -184,6 +186,8 @@ class SimulatedWorld:
         finish = self._next_finish()
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
+        if until < finish <= until + SAME_S:  # or a job that has done its work would be stopped, and wait
+            until = finish
         now = min(min(arrival, finish), min(until, self._holds.next_s))  # of two, no call is made
         if self._to_speak:
             now = min(now, self.abilities.next_s)
@@ -260,7 +264,7 @@ class SimulatedWorld:
             if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             left = self._target(row) - self.progress.done(row, now)
-            if left <= 1e-6 * self.progress.rate_of(row) or self._strikes.have_come(row, now):
+            if left <= SAME_S * self.progress.rate_of(row) or self._strikes.have_come(row, now):
                 ended.append(self._outcome(row, now))
             else:
                 self._dirty.add(row)
@@ -483,7 +487,7 @@ class SimulatedWorld:
         beside = [self.state.grants[r] for r in self._beside(grant) if r in self.state.grants]
         at = At(done, now, self._company_s(row, beside))
         pace = self.speed.pace(row, grant, beside, at)
-        if pace.until_work - done <= 1e-6 * pace.rate:
+        if pace.until_work - done <= SAME_S * pace.rate:
             pace = self.speed.pace(row, grant, beside, at._replace(done=pace.until_work))
         if pace.until_s <= now:
             raise WorldError(

@@ -1,0 +1,65 @@
+"""Cells kept from one decision to the next: only who has come or gone is put on them or taken off.
+
+What is bound says all (`VirtualClusters`), so that cells kept are those that would be built anew from what is
+remembered.  Where that cannot be told for sure they are built anew: hardware is bad, jobs share devices,
+requests or cells have changed, or somebody else has decided meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rota.model.jobs import JobTable
+from rota.policies.hived.cells import Gang
+from rota.policies.hived.clusters import VirtualClusters
+from rota.scheduler.snapshot import Cursor, Snapshot
+
+Numbers = dict[str, list[int]]
+"""By row that runs: numbers of its virtual GPUs, as a memory can hold them."""
+
+
+class KeptCells:
+    """Virtual clusters with those who run on them, as the last decision left them."""
+
+    def __init__(self, clusters: VirtualClusters, jobs: JobTable) -> None:
+        self.clusters, self.jobs = clusters, jobs
+        self.gang_of: dict[int, Gang] = {}
+        self.standing: Numbers = {}
+        """Who stood where, as it was remembered then."""
+        self._touched: set[int] = set()
+        """Rows that the decision was about: some of it may have been refused."""
+        self._cursor = Cursor()
+
+    def note(self, snapshot: Snapshot, gang_of: dict[int, Gang], touched: Collection[int]) -> None:
+        """The decision is made."""
+        self.gang_of = gang_of
+        for row in touched:
+            if row in gang_of:
+                _as_adopted(gang_of[row])
+        gangs = sorted(gang_of.items())
+        self.standing = {str(row): gang.numbers if gang.virtual else [] for row, gang in gangs}
+        self._touched = set(touched)
+        snapshot.changes(self._cursor)
+
+    def is_brought_up(self, snapshot: Snapshot, standing: Numbers) -> bool:
+        """Bring the cells up to `snapshot`; False if they have to be built anew from what is remembered."""
+        changed = snapshot.changes(self._cursor)
+        if changed is None or snapshot.jobs.table is not self.jobs or standing != self.standing:
+            return False
+        for row in self._touched.union(changed):
+            grant, gang = snapshot.grants.get(row), self.gang_of.get(row)
+            if grant is None or not grant.devices:
+                if gang is not None:
+                    self.clusters.stop(gang)
+                    del self.gang_of[row]
+            elif gang is None or tuple(leaf.device for leaf in gang.physical[0]) != grant.devices:
+                return False
+        return True
+
+
+def _as_adopted(gang: Gang) -> None:
+    """The form in which a gang that runs is put on its cells: one pod, in the order of its devices."""
+    gang.pods, gang.kind, gang.most_per_node = (gang.gpus,), "", Gang.most_per_node
+    gang.physical = [sorted((leaf for pod in gang.physical for leaf in pod), key=lambda leaf: leaf.device)]
+    gang.virtual = gang.in_order()
+    gang.numbers = [own.number for pod in gang.virtual for own in pod]
