@@ -42,7 +42,7 @@ class Table:
             self.state.submit(row)
 
     def swap(self, leave: int, come: int, after_s: float, rate: float) -> None:
-        """The first `leave` that run stop, and the first `come` that wait begin, on other nodes if they can."""
+        """The first `leave` that run stop, and the first `come` that wait begin, on free nodes first."""
         state = self.state
         state.now += after_s
         gone = state.running.sorted().tolist()[:leave]
@@ -108,6 +108,10 @@ def test_the_compiled_build_uses_it() -> None:
         pytest.skip("`make fast` has not been run")
     asked = "from rota.table.turnover import is_built, __file__ as file; print(is_built(), file)"
     said = subprocess.run(
-        [sys.executable, "-c", asked], env={"PYTHONPATH": str(fast)}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", asked],
+        env={"PYTHONPATH": str(fast)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert said.stdout.startswith("True"), said.stdout

@@ -486,9 +486,8 @@ class Loop:
         for grant in come:
             fields: tuple[Any, ...] = grant
             old = held.get(fields[0])
-            if old is not None:
-                if old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1]):
-                    return False
+            if old is not None and (old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1])):
+                return False
         if not self.world.swap(gone, come, decision.leave):
             return False
         left, since_s = state.swap(gone, come)

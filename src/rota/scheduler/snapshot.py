@@ -18,7 +18,7 @@ from rota.table.view import View
 
 
 class Cursor:
-    """How far a cache has read what changes; it is moved on by one of `Snapshot.changes` and `joined_or_left`."""
+    """How far a cache has read what changes; `Snapshot.changes`, or `joined_or_left`, moves it on."""
 
     __slots__ = ("_log", "_read")
 
@@ -150,7 +150,7 @@ class Snapshot:
         return cursor.read(self._log)
 
     def joined_or_left(self, cursor: Cursor) -> list[Row] | None:
-        """The same of rows that came, ended, were held or let go: of those who wait or run, not who does which."""
+        """The same of rows that came, ended, were held or let go; not of those who start or stop."""
         return cursor.read(self._state.membership)
 
     # -- what is decided by counting ---------------------------------------------------------------

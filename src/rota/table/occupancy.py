@@ -208,7 +208,7 @@ class Occupancy:
         others = list[Grant]()
         for grant in come:
             devices = grant[1]
-            if devices and freed.get(devices[0]) is devices:  # all who get the same devices share one tuple, mostly
+            if devices and freed.get(devices[0]) is devices:  # mostly all share one tuple
                 del freed[devices[0]]
             else:
                 others.append(grant)

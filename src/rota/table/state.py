@@ -300,16 +300,11 @@ class State:
     def _turnover_of(self) -> StateTurnover | None:
         """What is noted about many at one call, where that could be built."""
         if self._turnover is None and is_built():
-            self._turnover = StateTurnover(
-                (
-                    self.phase, self.first_start_s, self.since_s, self.run_s, self.service, self.service_rate,
-                    self.placed_s, self.adjusted_s, self.starts, self.moves, self.preemptions,
-                )  # fmt: skip
-            )
+            self._turnover = StateTurnover([getattr(self, name) for name in COLUMNS])
         return self._turnover
 
     def _stop_all(self, gone: Sequence[Row]) -> list[Any]:
-        """What is noted about each of `gone` when it stops now and waits; since when each held what it held."""
+        """What is noted about each of `gone` when it stops now and waits; since when each held its own."""
         phase_of, since_of, run_of, now = self._phase_of, self._since_of, self._run_of, self.now
         service_of, rate_of, preemptions_of = self._service_of, self._rate_of, self._preemptions_of
         held_since = [self.held_since_s(row) for row in gone]

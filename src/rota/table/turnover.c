@@ -7,12 +7,12 @@
 
 const char built_of[] = BUILT_OF;
 
-/* Columns of `State` and of `Progress`, in the order in which `turnover.py` names them. */
+/* Columns of `State` and of `Progress`, in the order of `COLUMNS` of their modules. */
 
 typedef struct {
     int8_t *phase;
     double *first_start, *since, *run, *service, *rate, *placed, *adjusted;
-    int64_t *starts, *moves, *preemptions;
+    int64_t *starts, *moves, *preemptions, *failures;
 } State;
 
 typedef struct {

@@ -23,7 +23,7 @@ _ROOM: Final = 64
 
 
 def function(name: str, *whole: Any) -> Any:
-    """The function `name` of the library, which takes columns, rows and the arguments `whole`; None without it."""
+    """The function `name` of the library, of columns, rows and the arguments `whole`; None without it."""
     library: Any = native.library(SOURCE)
     if library is None:
         return None
@@ -71,8 +71,7 @@ def _pointers(columns: Sequence[Array]) -> Array:
 
 
 class StateTurnover:
-    """The columns of a `State`, in the order of `State` in C: phase, first start, since, run, service, rate,
-    placed, adjusted, starts, moves, preemptions."""
+    """The columns of a `State`, in the order of its `COLUMNS`."""
 
     def __init__(self, columns: Sequence[Array]) -> None:
         self._kept = list(columns)
@@ -94,11 +93,13 @@ class StateTurnover:
 
     def begin(self, rows: Sequence[Row], devices: Sequence[Any], phase: int, now: float) -> None:
         """`rows` begin now, each on so many whole devices, and are in `phase`."""
-        self._begin_rows(self._columns, self._rows.put(rows), self._devices.put(devices), len(rows), phase, now)
+        self._begin_rows(
+            self._columns, self._rows.put(rows), self._devices.put(devices), len(rows), phase, now
+        )
 
 
 class ProgressTurnover:
-    """The columns of a `Progress`, in the order of `Progress` in C: base, rate, since."""
+    """The columns of a `Progress`, the first three of its `COLUMNS`."""
 
     def __init__(self, columns: Sequence[Array]) -> None:
         self._kept = list(columns)

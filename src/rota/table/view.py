@@ -91,7 +91,8 @@ class View(State):
         """
         rows = list(rows)
         if self.idle:
-            self.log, self.membership = [], []  # who runs stays a job that waits: only a new log makes orders read its key anew
+            # Who runs stays a job that waits: only a new log makes orders read its key anew.
+            self.log, self.membership = [], []
         self._share(self.whole)
         self.occupancy.take_back()
         for row in rows:
