@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
@@ -200,7 +200,8 @@ class Occupancy:
             for grant in come:
                 self.hold(grant)
             return
-        freed: dict[int, tuple[int, ...]] = {}
+        freed: dict[Any, tuple[int, ...]] = {}
+        devices: Any  # a number of its stays the object that it is
         for grant in gone:
             devices = grant[1]
             if devices:
@@ -208,8 +209,9 @@ class Occupancy:
         others = list[Grant]()
         for grant in come:
             devices = grant[1]
-            if devices and freed.get(devices[0]) is devices:  # mostly all share one tuple
-                del freed[devices[0]]
+            first = devices[0] if devices else -1
+            if freed.get(first) is devices:  # mostly all share one tuple
+                del freed[first]
             else:
                 others.append(grant)
         if freed or others:

@@ -306,8 +306,16 @@ class GandivaDecision:
             and not home["pairs"]
             and key not in self.moved
             and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
-            and not (self._packs and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
+            and not (self._packs and self.homes.room(home) < -EPSILON and self._will_pair(key, home))
         )
+
+    def _will_pair(self, key: int, home: ServerGroup) -> bool:
+        """True if two jobs of a home without pairs are to be put together now."""
+        if not self.trials.may_try(home):
+            return False
+        for row in home["circle"]:
+            self.trials.note_rate(row)
+        return self._is_new_turn(key, home) and self.trials.next_of(home) is not None
 
     def _counts(self, rows: Sequence[int]) -> bool:
         """True if counting GPUs says which of `rows` can run together on nodes that they may use."""

@@ -8,9 +8,11 @@ then all of them together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from rota.model.columns import Row
 from rota.model.grants import Grant, is_packed
-from rota.model.whole import is_plainly_whole
+from rota.model.whole import is_made_whole, is_plainly_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import are_plainly_kept, check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
@@ -52,12 +54,14 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
         return False
     sharers, held = state.occupancy.sharers, state.grants
     freed: Freed = {}
+    row: Row
     for row in decision.preempt:
         old = held.get(row)
         if old is None or not _frees(old[1], freed, sharers):
             return False
     for grant in decision.grants:
-        old = held.get(grant[0])
+        fields: tuple[Any, ...] = grant  # each stays the object that it is
+        old = held.get(fields[0])
         if old is None:
             continue
         if not is_plainly_whole(old) or not is_plainly_whole(grant) or not _frees(old[1], freed, sharers):
@@ -70,47 +74,53 @@ def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> 
 
     Nobody shares a device here, so two jobs that hold the first one are one job, named twice.
     """
-    if not devices or devices[0] in freed:
+    if not devices:
         return False
-    if sharers and not sharers.keys().isdisjoint(devices):
+    numbers: tuple[Any, ...] = devices
+    first = numbers[0]
+    if first in freed or (sharers and not sharers.keys().isdisjoint(devices)):
         return False
-    freed[devices[0]] = devices
+    freed[first] = devices
     return True
 
 
 def change_hands(state: State, decision: Decision) -> bool:
     """True if a plainly sound decision lets jobs leave whole devices, or move, and begin on whole ones."""
-    moves = False
+    moves, held = False, state.grants
     for grant in decision.grants:
-        if grant.share != 1.0:
+        fields: tuple[Any, ...] = grant
+        if not is_made_whole(grant) and fields[2] != 1.0:
             return False
-        old = state.grants.get(grant.job)
+        old = held.get(fields[0])
         if old is not None:
-            if old.devices == grant.devices:
+            if old[1] == fields[1]:
                 return False
             moves = True
     return moves or (bool(decision.preempt) and bool(decision.grants))
 
 
-def _are_fresh(state: State, grants: Iterable[Grant], freed: Freed) -> bool:
+def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
     """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
     devices free or freed."""
     held, waiting, gpus_of, takes_any = state.grants, state.waiting, state.gpus_of, state.takes_any
-    jobs: set[int] = set()
+    jobs: set[Row] = set()
     others = list[Grant]()
     for grant in grants:
-        row, devices = grant[0], grant[1]
-        if row in jobs or len(devices) != gpus_of[row] or not (row in waiting or row in held):
+        fields: tuple[Any, ...] = grant
+        row: Row = fields[0]
+        devices: Any = fields[1]
+        if len(devices) != gpus_of[grant[0]] or not (row in waiting or row in held):
             return False
-        if not state.asks_only_gpus(row):
-            return False
-        if not takes_any[row] and not state.accepts(row, devices):
+        if not state.asks_only_gpus(row) or not (takes_any[row] or state.accepts(row, devices)):
             return False
         jobs.add(row)
-        if devices and freed.get(devices[0]) is devices and is_plainly_whole(grant):
-            del freed[devices[0]]  # freed no longer: whoever comes next finds it claimed
+        first = devices[0] if devices else -1
+        if freed.get(first) is devices and is_plainly_whole(grant):
+            del freed[first]  # freed no longer: whoever comes next finds it claimed
         else:
             others.append(grant)
+    if len(jobs) != len(grants):
+        return False
     return not others or _fit(state.occupancy, others, freed)
 
 
