@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,14 +73,6 @@ def test_in_c_as_one_by_one(swaps: list[tuple[int, int, float, float]]) -> None:
     assert together.columns() == single.columns()
     assert together.told == single.told
     assert sorted(together.state.waiting.rows.tolist()) == sorted(single.state.waiting.rows.tolist())
-
-
-def test_more_than_there_was_room_for() -> None:
-    numbers = turnover._Numbers(np.int64)
-    numbers.put(range(3))
-    assert numbers.read(3) == [0, 1, 2]
-    numbers.put(range(1000))
-    assert numbers.read(1000) == list(range(1000))
 
 
 def test_columns_in_other_places_are_followed() -> None:

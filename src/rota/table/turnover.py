@@ -7,6 +7,7 @@ one by one, to the same bit.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,6 @@ from rota.model.columns import Array, Row
 SOURCE: Final = Path(__file__).with_name("turnover.c")  # compiled, this file ends differently
 LEAST_TOGETHER: Final = 8
 """For fewer jobs a call takes longer than the jobs one by one."""
-_ROOM: Final = 64
 
 
 def function(name: str, *whole: Any) -> Any:
@@ -31,38 +31,6 @@ def function(name: str, *whole: Any) -> Any:
     made.restype = None
     made.argtypes = (ctypes.c_void_p, ctypes.c_void_p, *whole)
     return made
-
-
-class _Numbers:
-    """Room for as many numbers as are handed over at once, where it is."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._dtype = dtype
-        self._grow(_ROOM)
-
-    def _grow(self, room: int) -> None:
-        self._room = room
-        self._array: Any = np.zeros(room, dtype=self._dtype)
-        self.address: Any = self._array.ctypes.data
-
-    def put(self, numbers: Sequence[Any]) -> Any:
-        """The address at which `numbers` lie until the next call."""
-        count = len(numbers)
-        if count > self._room:
-            self._grow(2 * count)
-        self._array[:count] = numbers
-        return self.address
-
-    def read(self, count: int) -> list[Any]:
-        """The first `count` of them."""
-        numbers: list[Any] = self._array[:count].tolist()
-        return numbers
-
-    def hold(self, count: int) -> Any:
-        """The address of room for `count` numbers."""
-        if count > self._room:
-            self._grow(2 * count)
-        return self.address
 
 
 def _pointers(columns: Sequence[Array]) -> Array:
@@ -77,25 +45,25 @@ class StateTurnover:
         self._kept = list(columns)
         self._pointers = _pointers(columns)
         self._columns: Any = self._pointers.ctypes.data
-        self._rows = _Numbers(np.int64)
-        self._devices = _Numbers(np.float64)
-        self._held_since = _Numbers(np.float64)
         last = ctypes.c_int64, ctypes.c_int64, ctypes.c_double
         self._stop_rows = function("stop_rows", *last, ctypes.c_void_p)
         self._begin_rows = function("begin_rows", ctypes.c_void_p, *last)
+        # Compiled, what is local is let go as soon as its address has been taken.
+        self._rows: Any = None
+        self._numbers: Any = None
 
     def stop(self, rows: Sequence[Row], phase: int, now: float) -> list[Any]:
         """`rows` stop now, and are in `phase`; since when each held what it held."""
         count = len(rows)
-        since = self._held_since.hold(count)
-        self._stop_rows(self._columns, self._rows.put(rows), count, phase, now, since)
-        return self._held_since.read(count)
+        self._rows, self._numbers = array("q", rows), array("d", bytes(8 * count))
+        self._stop_rows(self._columns, _address(self._rows), count, phase, now, _address(self._numbers))
+        since: list[Any] = self._numbers.tolist()
+        return since
 
     def begin(self, rows: Sequence[Row], devices: Sequence[Any], phase: int, now: float) -> None:
         """`rows` begin now, each on so many whole devices, and are in `phase`."""
-        self._begin_rows(
-            self._columns, self._rows.put(rows), self._devices.put(devices), len(rows), phase, now
-        )
+        self._rows, self._numbers = array("q", rows), array("d", devices)
+        self._begin_rows(self._columns, _address(self._rows), _address(self._numbers), len(rows), phase, now)
 
 
 class ProgressTurnover:
@@ -105,19 +73,26 @@ class ProgressTurnover:
         self._kept = list(columns)
         self._pointers = _pointers(columns)
         self._columns: Any = self._pointers.ctypes.data
-        self._rows = _Numbers(np.int64)
-        self._rates = _Numbers(np.float64)
         last = ctypes.c_int64, ctypes.c_double
         self._stand_still = function("stand_still", *last)
         self._work_on = function("work_on", ctypes.c_void_p, *last)
+        self._rows: Any = None  # as in `StateTurnover`
+        self._rates: Any = None
 
     def stand_still(self, rows: Sequence[Row], now: float) -> None:
         """`rows` stand still from now on."""
-        self._stand_still(self._columns, self._rows.put(rows), len(rows), now)
+        self._rows = array("q", rows)
+        self._stand_still(self._columns, _address(self._rows), len(rows), now)
 
     def work_on(self, rows: Sequence[Row], rates: Sequence[Any], now: float) -> None:
         """`rows` work at `rates` from now on, whether they stood still before or not."""
-        self._work_on(self._columns, self._rows.put(rows), self._rates.put(rates), len(rows), now)
+        self._rows, self._rates = array("q", rows), array("d", rates)
+        self._work_on(self._columns, _address(self._rows), _address(self._rates), len(rows), now)
+
+
+def _address(numbers: Any) -> Any:
+    """Where an array begins, which is kept until that is no more needed."""
+    return numbers.buffer_info()[0]
 
 
 def is_built() -> bool:

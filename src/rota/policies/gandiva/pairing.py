@@ -132,7 +132,7 @@ class PairTrials:
             home["trial"] = pair[0]
 
     def next_of(self, home: ServerGroup) -> Pair | None:
-        """Whom to try next: two that have run alone and leave some of a GPU, least utilised first; or None."""
+        """Whom to try next: two that ran alone and leave some of a GPU, least utilised first; or None."""
         use = self._utilisation()
         rows = [
             row
