@@ -181,6 +181,7 @@ class GandivaDecision:
     def _forget(self, row: int) -> None:
         """`row` has ended."""
         self._leave(row)
+        self.derived.grant_of.pop(row, None)
         for name in ("alone", "bad", "moves", "barred"):
             self.memory[name].pop(row, None)
 
@@ -285,7 +286,7 @@ class GandivaDecision:
         self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
-        swaps = Swaps(self.snapshot, self.derived.devices_of)
+        swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)
         placed = []
         for key in sorted(self.due):
             home = self.homes.homes[key]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
 from rota.policies.gandiva.server_groups import ServerGroups
-from rota.policies.gandiva.swaps import DevicesOf
+from rota.policies.gandiva.swaps import DevicesOf, GrantOf
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.grounds import Grounds
@@ -128,6 +128,7 @@ class Derived:
         """Rows that wait and ask for no GPU."""
         self.turns = TurnEnds(quantum_s)
         self.devices_of: DevicesOf = [{} for _ in range(grounds.cluster.nodes)]
+        self.grant_of: GrantOf = {}
         self.growing: set[int] = set()
         """Homes that have GPUs to spare for somebody."""
         self.gpus: list[int] | None = None
