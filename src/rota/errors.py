@@ -37,7 +37,7 @@ class InputError(RotaError):
         `row` counts as an editor does: the first line of the file is row 1.  A `field` that begins with a
         dash is an option of the command line and stands for itself.
         """
-        places = [str(file)] if file is not None else []
+        places = [shown(file)] if file is not None else []
         if row is not None:
             places.append(f"row {row}")
         if field is not None:
@@ -45,6 +45,11 @@ class InputError(RotaError):
         where = ", ".join(places)
         sentence = f"{where}: {problem}" if where else problem
         return cls(f"{sentence}; expected {expected}" if expected else sentence)
+
+
+def shown(file: object) -> str:
+    """The name of a file on one line: what breaks a line or cannot be printed is written as an escape."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(file))
 
 
 class PolicyError(RotaError):

@@ -20,6 +20,8 @@ def test_what_is_not_named_stays() -> None:
         ("idle_utilization=1", "'idle_utilization' is no threshold; expected did you mean idle_utilisation?"),
         ("idle_utilisation", "'idle_utilisation' sets no number; expected such as idle_utilisation=0.05"),
         ("array_tasks=many", "'array_tasks=many' sets no number; expected such as array_tasks=5"),
+        ("", "sets no threshold; expected such as idle_utilisation=0.05"),
+        (" , ", "sets no threshold; expected such as idle_utilisation=0.05"),
         ("array_tasks=-1", "'array_tasks=-1' sets no number; expected such as array_tasks=5"),
     ],
 )

@@ -52,6 +52,10 @@ def test_under_another_policy(folder: Path) -> None:
         ("--size 4 --by 2h", "--size: '4' is no size; expected GPUS=TIME such as 4=2h"),
         ("--size 0=2h --by 2h", "--size: '0=2h' is no size; expected GPUS=TIME such as 4=2h"),
         ("--size 4=0s --by 2h", "--size: '4=0s' is no size; expected GPUS=TIME such as 4=2h"),
+        (
+            "--size 4=2h,999=2h --by 2h",
+            "rota: --size: a job of 999 GPUs can never run: it needs 999 GPUs at once; the cluster has 8 ",
+        ),
         ("--size 4=1h,4=2h --by 2h", "--size: names 4 GPUs twice; expected each size once"),
         ("--size 4=2h --by 2h --sigma 1e308", "rota: sigma: 1e+308 is no spread; expected 0 to 20"),
         ("--size 4=2h --by 2h --full 1e308", "full=1e+308 is no reward; expected at most 1e+15"),

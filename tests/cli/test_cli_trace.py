@@ -50,6 +50,12 @@ def test_formats() -> None:
     assert "…" not in text
 
 
+@pytest.mark.parametrize("command", [("trace", "describe"), ("analyze",), ("simulate", "--policy", "fifo")])
+def test_a_name_of_two_lines_is_told_in_one(command: tuple[str, ...], folder: Path) -> None:
+    done = rota(*command, "no\nsuch\x1b.csv")
+    assert (done.status, done.err) == (2, "rota: no\\nsuch\\x1b.csv: no such file\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

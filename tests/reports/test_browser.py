@@ -240,6 +240,24 @@ def test_a_bar_says_whose_it_is(open_page: Any) -> None:
     assert about.locator("tbody tr").count() == 2
 
 
+def test_where_rows_are_nodes_no_gpu_is_named(open_page: Any) -> None:
+    page = open_page()
+    page.locator("figure.gantt").first.scroll_into_view_if_needed()
+    area = page.locator("figure.gantt .area").first
+    box, nodes = area.bounding_box(), page.evaluate("rota.drawn().then((data) => data.nodes)")
+    place = {"x": 0.3 * box["width"], "y": 0.75 / len(nodes) * box["height"]}
+    tips = []
+    for paint in ("full", "size"):
+        page.select_option("#paint", paint)
+        page.mouse.move(0, 0)
+        area.hover(position=place)
+        tips.append(page.locator(".tip").inner_text())
+    full, jobs = tips
+    assert full.splitlines()[1] == f"{nodes[0]} · V100"
+    assert "of the GPUs held" in full
+    assert jobs.splitlines()[1].startswith(f"{nodes[0]} · V100 · GPU ")
+
+
 def test_a_job_is_sought(open_page: Any) -> None:
     page = open_page()
     page.fill("#job", "nobody")

@@ -117,6 +117,16 @@ def test_other_tenants_name(stage: Stage) -> None:
     assert (error.status, "may not submit for tenant" in str(error)) == (403, True)
 
 
+@pytest.mark.parametrize("workdir", ["data", "../x", "~/x", "./"])
+@pytest.mark.parametrize("query", [{}, {"dry_run": True}])
+def test_folder_without_a_root(stage: Stage, workdir: str, query: dict[str, object]) -> None:
+    """The client makes it one that begins at /; nobody else knows where it would begin."""
+    body = {"spec": SPEC | {"workdir": workdir}}
+    error = refused(stage, "alice", "POST", "/v1/jobs", body, **query)
+    sentence = f"workdir {workdir!r} is relative; expected an absolute path such as /data, or none"
+    assert (error.status, sentence in str(error), "\n" in str(error)) == (422, True, False)
+
+
 @pytest.mark.parametrize("id", ["0x1", "1_", "-1", "1" * 16, "1%2F2", "%00", "%F0%9F%98%80"])
 def test_no_such_id(stage: Stage, id: str) -> None:
     error = refused(stage, "alice", "GET", f"/v1/jobs/{id}/why")

@@ -29,6 +29,18 @@ def test_tasks_of_one_array_and_how_they_ended(read_text: Any, tmp_path: Path) -
     assert trace.take(np.array([2, 0])).observed.exits == {1: "exit 2"}
 
 
+def test_slurms_own_mark_is_no_signal(read_text: Any) -> None:
+    """There is no signal 125: Slurm writes it for who ran out of memory, in that state alone."""
+    trace = read_text(
+        dump(
+            row("11", State="OUT_OF_MEMORY", ExitCode="0:125"),
+            row("12", State="OUT_OF_MEMORY", ExitCode="0:9"),
+            row("13", State="FAILED", ExitCode="125:0"),
+        )
+    )
+    assert trace.observed.exits == {0: "out of memory", 1: "signal 9", 2: "exit 125"}
+
+
 @pytest.mark.parametrize(
     ("cell", "cpu_s"),
     [("01:02:03", 3723.0), ("2-00:00:10", 172810.0), ("05:30.250", 330.25), ("", None), ("INVALID", None)],

@@ -81,6 +81,9 @@ class Thresholds:
             if not given[name] >= 0.0 or math.isinf(given[name]):
                 problem = f"{part.strip()!r} sets no number"
                 raise InputError.at(problem, field="--threshold", expected=f"such as {name}={_usual(name):g}")
+        if text is not None and not given:
+            expected = f"such as {names[0]}={_usual(names[0]):g}"
+            raise InputError.at("sets no threshold", field="--threshold", expected=expected)
         return replace(cls(), **given)
 
 

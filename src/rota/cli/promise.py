@@ -91,6 +91,7 @@ def promise(
     from rota.worlds.simulated.faults import parse_breakdowns
 
     moment = _under(load(file), policy)
+    _check_room(moment, sizes)
     now = float(moment.packed["state"]["now"])
     agreements = [ByDeadline(now + ahead_s, full, floor, grace_s, fraction) for ahead_s in due_s]
     outlooks: dict[int, PromiseOutlook] = {}
@@ -147,10 +148,25 @@ def _under(moment: Frozen, policy: str | None) -> Frozen:
     return replace(moment, policy=str(parse_policy(policy)), memory={})
 
 
-def _job(gpus: int, run_s: float) -> Any:
+def _table(gpus: int, run_s: float) -> Any:
     from rota.model.jobs import JobTable
 
-    return JobTable.build(["new"], submit_s=[0.0], gpus=[gpus], limit_s=[run_s]).job(0)
+    return JobTable.build(["new"], submit_s=[0.0], gpus=[gpus], limit_s=[run_s])
+
+
+def _job(gpus: int, run_s: float) -> Any:
+    return _table(gpus, run_s).job(0)
+
+
+def _check_room(moment: Frozen, sizes: dict[int, float]) -> None:
+    """Raise InputError for a job that the cluster could never hold: no deadline would be late enough."""
+    from rota.model.feasible import refusals
+    from rota.scheduler.moments.packing import unpack_cluster
+
+    cluster = unpack_cluster(moment.packed["cluster"])
+    for gpus, run_s in sizes.items():
+        for why in refusals(_table(gpus, run_s), cluster, [0]).values():
+            raise InputError.at(f"a job of {gpus} GPUs can never run: it {why}", field="--size")
 
 
 def _asked(moment: Frozen, run_s: float, source: str) -> Any:

@@ -6,6 +6,8 @@ import errno
 import os
 import sys
 
+from rota.errors import shown
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -24,7 +26,7 @@ def sentence_of(error: OSError) -> str:
     """What could not be read or written, and why."""
     said = error.strerror or str(error)
     if error.filename:
-        return f"{error.filename}: {said}"
+        return f"{shown(error.filename)}: {said}"
     if error.errno in _NO_ROOM:
         discard_output()  # else Python would complain of it once more as it ends
         return f"the output cannot be written: {said}"

@@ -120,7 +120,8 @@ class JobSpec(BaseModel):
     """One process for each device (as `torchrun` starts them), or one for each node."""
     terminal: bool = False
     """Rank 0 has a terminal, to which `rota shell` attaches; there is one process for each node then."""
-    workdir: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
+    workdir: Annotated[str, Field(max_length=4096, json_schema_extra={"pattern": r"^(/[^\x00]*)?$"})] = ""
+    """Where it runs, an absolute path; the home of its user if empty."""
     output: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
     """File that takes what the ranks write as well, from `workdir` if it is relative; written as the user, by
     appending.  %j is the job, %A and %a its array and index, %x its name, %u the user, %t the rank, %N the

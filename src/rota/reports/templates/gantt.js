@@ -154,7 +154,7 @@
       const lane = which[0] + Math.min(Math.floor(down * (which[1] - which[0])), which[1] - which[0] - 1);
       const node = nodeOf(lane), line = (...words) => element("div", {}, ...words);
       const type = data.types[node] ? ` · ${data.types[node]}` : "";
-      const rows = [line(`${data.nodes[node]}${type} · GPU ${lane - tops[node]}`)];
+      const rows = [line(this.jobs ? `${data.nodes[node]}${type} · GPU ${lane - tops[node]}` : `${this.rowName(node)}${type}`)];
       const i = this.jobs ? this.at(fraction, down) : -1;
       if (i >= 0) rows.push(...this.toldJob(i, line));
       else rows.push(line(this.toldHeat(fraction, node)));
@@ -170,12 +170,19 @@
         wait === null ? null : line(`waited ${rota.duration(wait * data.unit)} in all`),
       ].filter(Boolean);
     }
+    rowOf(node) { // first and last node of the row of the picture
+      const row = data.rows.findLastIndex((first) => first <= node);
+      return [data.rows[row], (data.rows[row + 1] || data.nodes.length) - 1];
+    }
+    rowName(node) {
+      const [first, last] = this.rowOf(node);
+      return first === last ? data.nodes[node] : `${data.nodes[first]} to ${data.nodes[last]}`;
+    }
     toldHeat(fraction, node) {
       const share = this.share(fraction, node);
       if (share === null) return "";
       if (this.number < 0) return share === 0 ? "the same" : `${Math.abs(100 * share).toFixed(0)}% of its GPUs ${share > 0 ? "more" : "fewer"} held`;
-      const row = data.rows.findLastIndex((first) => first <= node), last = data.rows[row + 1] || data.nodes.length;
-      const several = last - data.rows[row];
+      const [first, last] = this.rowOf(node), several = last - first + 1;
       return `${(100 * share).toFixed(0)}% of the GPUs held` + (several > 1 ? ` on ${several} nodes` : "");
     }
     share(fraction, node) { // as the picture has it

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rota.wire.job import Due, Gpus, JobSpec, Name, Seconds
 from rota.wire.numbers import Batch, Unix
@@ -68,6 +68,16 @@ class Submission(RequestForm):
     spec: JobSpec
     key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")] | None = None
     """Chosen by the caller: sent again with the same key, nothing is submitted twice."""
+
+    @field_validator("spec")
+    @classmethod
+    def _check_workdir(cls, spec: JobSpec) -> JobSpec:
+        """Not a rule of `JobSpec`: the client completes one, and what is on record stays readable."""
+        if spec.workdir and not spec.workdir.startswith("/"):
+            raise ValueError(
+                f"workdir {spec.workdir!r} is relative; expected an absolute path such as /data, or none"
+            )
+        return spec
 
 
 class Submitted(BaseModel):
