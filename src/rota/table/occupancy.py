@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
@@ -200,22 +200,35 @@ class Occupancy:
             for grant in come:
                 self.hold(grant)
             return
-        left: set[int] = set()
+        freed: dict[Any, tuple[int, ...]] = {}
+        devices: Any  # a number of its stays the object that it is
         for grant in gone:
-            left.update(grant[1])
-        claimed, free = self.claimed, self.free
+            devices = grant[1]
+            if devices:
+                freed[devices[0]] = devices
+        others = list[Grant]()
         for grant in come:
             devices = grant[1]
-            if left.issuperset(devices):
-                left.difference_update(devices)
-                continue
-            for device in devices:
-                if device in left:
-                    left.remove(device)
+            first = devices[0] if devices else -1
+            if freed.get(first) is devices:  # mostly all share one tuple
+                del freed[first]
+            else:
+                others.append(grant)
+        if freed or others:
+            self._hand_over(freed.values(), others)
+
+    def _hand_over(self, left: Iterable[tuple[int, ...]], come: Iterable[Grant]) -> None:
+        """Those who held the devices `left`, disjoint, are gone, and `come` enter, on those or others."""
+        leaving = {device for devices in left for device in devices}
+        claimed, free = self.claimed, self.free
+        for grant in come:
+            for device in grant[1]:
+                if device in leaving:
+                    leaving.remove(device)
                 else:
                     claimed[device] = 1.0
                     free.remove(device)
-        for device in left:
+        for device in leaving:
             claimed[device] = 0.0
             free.put(device)
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from rota import native
 from rota.policies.elasticflow import climbing
-from rota.solvers import breeding, inner_walk, native
+from rota.solvers import breeding, inner_walk
+from rota.table import turnover
 
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, turnover.SOURCE]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])
