@@ -4,9 +4,9 @@ A wheel, and so `pip install .`, has them compiled; where that cannot be, it goe
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
-the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`), the
-plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the reasons of Philly's waits
-(`policies/philly/waits.c`).
+the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
+what is noted of jobs that stop and begin together (`table/turnover.c`), the plans of ElasticFlow's artifact
+(`policies/elasticflow/climb.c`) and the reasons of Philly's waits (`policies/philly/waits.c`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ HOT = [
     "src/rota/model/whole.py",
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
+    "src/rota/table/turnover.py",
     "src/rota/table/progress.py",
     "src/rota/table/device_memory.py",
     "src/rota/table/occupancy.py",
@@ -141,7 +142,7 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     return Extension(
         f"rota.{name}",
         [str(path)],
-        define_macros=[("BUILT_OF", f'"{digest}"')],  # `solvers/native.py` compares it
+        define_macros=[("BUILT_OF", f'"{digest}"')],  # `native.py` compares it
         libraries=["m"],
         extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],
         optional=True,
@@ -152,7 +153,8 @@ WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 WAITS = library("policies.philly.libwaits", "policies/philly/waits.c")
-IN_C = [SHIM, WALK, BREEDING, CLIMB, WAITS]
+TURNOVER = library("table.libturnover", "table/turnover.c")
+IN_C = [SHIM, WALK, BREEDING, CLIMB, WAITS, TURNOVER]
 
 
 class BuildAll(build_ext):

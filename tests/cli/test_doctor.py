@@ -328,9 +328,9 @@ def test_node_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_inner_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is slower because something in C was not built is named."""
-    monkeypatch.setattr("rota.solvers.native.library", lambda path: None if path.stem == "climb" else path)
+    monkeypatch.setattr("rota.native.library", lambda path: None if path.stem == "climb" else path)
     [found] = [one for one in software.engine(MachinePlaces(Path("/"))) if one.subject == "solvers"]
     assert found.state is FindingState.ADVICE
     assert found.says.endswith(": elasticflow")
-    monkeypatch.setattr("rota.solvers.native.library", lambda path: path)
+    monkeypatch.setattr("rota.native.library", lambda path: path)
     assert states(list(software.engine(MachinePlaces(Path("/")))))["solvers"] == "ok"

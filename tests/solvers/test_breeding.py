@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rota import native
 from rota.model.columns import Array
 from rota.policies.pollux.published import PublishedSearch
 from rota.policies.pollux.search import Search, SharingProblem
-from rota.solvers import breeding, native
+from rota.solvers import breeding
 from rota.solvers.breeding import survivors
 from tiers import first
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
-from rota.solvers import inner_walk, interior, native
+from rota import native
+from rota.solvers import inner_walk, interior
 from rota.solvers.interior import inner_optimum
 from rota.solvers.interior_system import InnerProgram, SparseRows
 from rota.solvers.lp import SolveStatus

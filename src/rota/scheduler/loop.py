@@ -483,23 +483,19 @@ class Loop:
         for row in gone:
             if held[row][7] is _NOT_A_RUN:
                 return False
-        moved = list[Row]()
         for grant in come:
             fields: tuple[Any, ...] = grant
             old = held.get(fields[0])
-            if old is not None:
-                if old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1]):
-                    return False
-                moved.append(fields[0])
+            if old is not None and (old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1])):
+                return False
         if not self.world.swap(gone, come, decision.leave):
             return False
-        starts_s = [state.held_since_s(row) for row in gone]
-        moved_s = [state.held_since_s(row) for row in moved]
-        left = state.swap(gone, come)
+        left, since_s = state.swap(gone, come)
+        count = len(gone)
         if gone:
-            self.recorder.exchanged(left[: len(gone)], starts_s, state.now, _PREEMPTED)
-        if moved:
-            self.recorder.exchanged(left[len(gone) :], moved_s, state.now, _MIGRATED)
+            self.recorder.exchanged(left[:count], since_s[:count], state.now, _PREEMPTED)
+        if count < len(left):
+            self.recorder.exchanged(left[count:], since_s[count:], state.now, _MIGRATED)
         self._noted = len(state.log)  # of those who stopped and began nobody waits for the first time
         return True
 

@@ -18,13 +18,22 @@ from rota.table.view import View
 
 
 class Cursor:
-    """How far a cache has read what changes; `Snapshot.changes` moves it on."""
+    """How far a cache has read what changes; `Snapshot.changes`, or `joined_or_left`, moves it on."""
 
     __slots__ = ("_log", "_read")
 
     def __init__(self) -> None:
         self._log: list[Row] | None = None
         self._read = 0
+
+    def read(self, log: list[Row]) -> list[Row] | None:
+        """Rows in `log` since it was last read, each once; None if another one was, or none."""
+        read, self._read = self._read, len(log)
+        if self._log is not log:
+            self._log = log
+            return None
+        rows = log[read:]
+        return rows if len(rows) < 2 or len(set(rows)) == len(rows) else list(dict.fromkeys(rows))
 
     def follows(self, snapshot: Snapshot) -> bool:
         """True if it has read changes of the run that `snapshot` is a moment of."""
@@ -138,13 +147,11 @@ class Snapshot:
 
         None if that cannot be told: it is new, or comes from another run.  Then look at everybody.
         """
-        log, read = self._log, cursor._read
-        cursor._read = len(log)
-        if cursor._log is not log:
-            cursor._log = log
-            return None
-        rows = log[read:]
-        return rows if len(rows) < 2 or len(set(rows)) == len(rows) else list(dict.fromkeys(rows))
+        return cursor.read(self._log)
+
+    def joined_or_left(self, cursor: Cursor) -> list[Row] | None:
+        """The same of rows that came, ended, were held or let go; not of those who start or stop."""
+        return cursor.read(self._state.membership)
 
     # -- what is decided by counting ---------------------------------------------------------------
 

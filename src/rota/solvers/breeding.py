@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rota import native
 from rota.model.columns import Array, Floats, Ints
-from rota.solvers import native
 
 SOURCE = Path(__file__).with_suffix(".c")
 _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rota import native
 from rota.model.columns import Floats
-from rota.solvers import native
 from rota.solvers.interior_system import InnerProgram, SparseRows
 
 SOURCE = Path(__file__).with_suffix(".c")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
@@ -124,21 +124,10 @@ class Occupancy:
         self.opportunists = truth.opportunists
         nodes, devices = self._take_touched()
         more_nodes, more_devices = truth._take_touched()
-        nodes |= more_nodes
-        devices |= more_devices
-        for node in nodes:
-            self._copy_node(truth, node)
-        if has_counted:
-            for node in nodes:
-                self.cpus_used[node] = truth.cpus_used[node]
-                self.memory_used[node] = truth.memory_used[node]
-            for device in devices:
-                self.device_memory.copy_device(truth.device_memory, device)
-        if self.down_nodes or truth.down_nodes:
-            for node in nodes:
-                _copy_member(self.down_nodes, truth.down_nodes, node)
-        for device in devices:
-            self._copy_device(truth, device)
+        for node in nodes | more_nodes:
+            self._copy_node(truth, node, has_counted)
+        for device in devices | more_devices:
+            self._copy_device(truth, device, has_counted)
         if truth.counts_hosts:
             self.tenant_gpus = truth.tenant_gpus.copy()
 
@@ -150,12 +139,15 @@ class Occupancy:
         self._watch()
         return nodes, devices
 
-    def _copy_node(self, truth: Occupancy, node: int) -> None:
+    def _copy_node(self, truth: Occupancy, node: int, hosts: bool) -> None:
         first, last = self.free.first[node], self.free.first[node + 1]
         self.free.copy_node(truth.free, node)
         self.claimed[first:last] = truth.claimed[first:last]
+        if hosts:
+            self.cpus_used[node], self.memory_used[node] = truth.cpus_used[node], truth.memory_used[node]
+        _copy_member(self.down_nodes, truth.down_nodes, node)
 
-    def _copy_device(self, truth: Occupancy, device: int) -> None:
+    def _copy_device(self, truth: Occupancy, device: int, hosts: bool) -> None:
         self.claimed[device] = truth.claimed[device]
         rows = truth.sharers.get(device)
         if rows is not None:
@@ -164,6 +156,8 @@ class Occupancy:
             self.sharers.pop(device, None)
         self._leave(device, truth.spare.get(device, 0.0))
         _copy_member(self.down, truth.down, device)
+        if hosts:
+            self.device_memory.copy_device(truth.device_memory, device)
 
     # -- claims ------------------------------------------------------------------------------------
 
@@ -208,22 +202,35 @@ class Occupancy:
             for grant in come:
                 self.hold(grant)
             return
-        left: set[int] = set()
+        freed: dict[Any, tuple[int, ...]] = {}
+        devices: Any  # a number of its stays the object that it is
         for grant in gone:
-            left.update(grant[1])
-        claimed, free = self.claimed, self.free
+            devices = grant[1]
+            if devices:
+                freed[devices[0]] = devices
+        others = list[Grant]()
         for grant in come:
             devices = grant[1]
-            if left.issuperset(devices):
-                left.difference_update(devices)
-                continue
-            for device in devices:
-                if device in left:
-                    left.remove(device)
+            first = devices[0] if devices else -1
+            if freed.get(first) is devices:  # mostly all share one tuple
+                del freed[first]
+            else:
+                others.append(grant)
+        if freed or others:
+            self._hand_over(freed.values(), others)
+
+    def _hand_over(self, left: Iterable[tuple[int, ...]], come: Iterable[Grant]) -> None:
+        """Those who held the devices `left`, disjoint, are gone, and `come` enter, on those or others."""
+        leaving = {device for devices in left for device in devices}
+        claimed, free = self.claimed, self.free
+        for grant in come:
+            for device in grant[1]:
+                if device in leaving:
+                    leaving.remove(device)
                 else:
                     claimed[device] = 1.0
                     free.remove(device)
-        for device in left:
+        for device in leaving:
             claimed[device] = 0.0
             free.put(device)
 

@@ -24,6 +24,7 @@ from rota.table.occupancy import Occupancy
 from rota.table.plain import bare_rows, plain_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
+from rota.table.turnover import LEAST_TOGETHER, StateTurnover, is_built
 
 
 class Phase(IntEnum):
@@ -70,6 +71,8 @@ class State:
         """Live jobs that ask for more than whole GPUs of any type."""
         self.log: list[Row] = []
         """Rows in the order in which their phase or grant changed; caches keep a position in it."""
+        self.membership: list[Row] = []
+        """Rows in the order in which they joined those who wait or run, or left them; likewise."""
         if whole is not None:
             self._share(whole)
             return
@@ -139,6 +142,7 @@ class State:
         self._starts_of: Cells[int] = cells(self.starts)
         self._moves_of: Cells[int] = cells(self.moves)
         self._preemptions_of: Cells[int] = cells(self.preemptions)
+        self._turnover: StateTurnover | None = None
 
     def _share(self, whole: State) -> None:
         """What is known of each job is what `whole` knows of it, as of now."""
@@ -189,7 +193,7 @@ class State:
             return True
         if not self._plain[row]:
             self.special += 1
-        self._wait(row)
+        self._join(row)
         return True
 
     def submit_held(self, row: int, why: str) -> None:
@@ -206,13 +210,14 @@ class State:
             self.special -= not self._plain[row]
             self.phase[row] = Phase.HELD
             self.log.append(row)
+            self.membership.append(row)
         self.held[row] = why
 
     def release(self, row: int) -> None:
         """`row`, which was held, waits for devices from now on."""
         del self.held[row]
         self.special += not self._plain[row]
-        self._wait(row)
+        self._join(row)
 
     def accept(self, row: int, deadline_s: float) -> None:
         """The user of `row`, which is held for an offer, has taken `deadline_s`: it waits for devices."""
@@ -238,6 +243,11 @@ class State:
         """`devices` are healthy again."""
         self.occupancy.open(devices)
 
+    def _join(self, row: Row) -> None:
+        """`row`, which nobody saw, waits from now on."""
+        self._wait(row)
+        self.membership.append(row)
+
     def _wait(self, row: Row) -> None:
         self._phase_of[row] = _PENDING
         self.waiting.add(row)
@@ -249,12 +259,12 @@ class State:
         self._start(grant)
         self.occupancy.hold(grant)
 
-    def swap(self, gone: Sequence[Row], come: Sequence[Grant]) -> list[Grant]:
+    def swap(self, gone: Sequence[Row], come: Sequence[Grant]) -> tuple[list[Grant], list[Any]]:
         """The running `gone` are preempted; others begin on `come`, or move there, some to the same devices.
 
-        All are whole devices for each job alone.  Returns what was held, by `gone` first.
+        All are whole devices for each job alone.  Returns what was held and since when, by `gone` first.
         """
-        grants, log, now = self.grants, self.log, self.now
+        grants, log, gpus_of = self.grants, self.log, self.gpus_of
         held = [grants.pop(row) for row in gone]
         begun = list[Row]()
         moved = list[Row]()
@@ -266,46 +276,38 @@ class State:
             else:
                 begun.append(row)
         held += [grants[row] for row in moved]
-        self._preempt(gone)
-        for row in moved:
-            self._accrue(row, now)
+        turnover = self._turnover_of() if len(gone) + len(begun) >= LEAST_TOGETHER else None
+        gpus = [gpus_of[row] for row in begun]
+        if turnover is not None:
+            since = turnover.stop(gone, _PENDING, self.now)
+            turnover.begin(begun, gpus, _RUNNING, self.now)
+        else:
+            since = self._stop_all(gone)
+            self._begin_all(begun)
+        since += self._move_all(moved)
         self.running.exchange(gone, begun)
         self.waiting.exchange(begun, gone)
-        gpus_of, gpus = self.gpus_of, self.waiting_gpus
-        for row in gone:
-            gpus += gpus_of[row]
-        phase_of, starts_of, moves_of = self._phase_of, self._starts_of, self._moves_of
-        placed_of, since_of, rate_of = self._placed_of, self._since_of, self._rate_of
+        self.waiting_gpus += sum([gpus_of[row] for row in gone]) - sum(gpus)
         for grant in come:
             fields = grant
-            row = fields[0]
-            count = gpus_of[grant[0]]
-            if row in grants:
-                moves_of[row] += 1
-            else:
-                gpus -= count
-                phase_of[row] = _RUNNING
-                starts: int = starts_of[row]
-                starts += 1
-                starts_of[row] = starts
-                if starts == 1:
-                    self._first_of[row] = now
-                else:
-                    moves_of[row] += 1
-            grants[row] = grant
-            placed_of[row] = since_of[row] = now
-            rate_of[row] = float(count)
-        self.waiting_gpus = gpus
+            grants[fields[0]] = grant
         log += gone
         log += moved
         log += begun
         self.occupancy.exchange(held, come)
-        return held
+        return held, since
 
-    def _preempt(self, gone: Sequence[Row]) -> None:
-        """What is noted about each of `gone` when it stops running now and waits."""
+    def _turnover_of(self) -> StateTurnover | None:
+        """What is noted about many at one call, where that could be built."""
+        if self._turnover is None and is_built():
+            self._turnover = StateTurnover([getattr(self, name) for name in COLUMNS])
+        return self._turnover
+
+    def _stop_all(self, gone: Sequence[Row]) -> list[Any]:
+        """What is noted about each of `gone` when it stops now and waits; since when each held its own."""
         phase_of, since_of, run_of, now = self._phase_of, self._since_of, self._run_of, self.now
         service_of, rate_of, preemptions_of = self._service_of, self._rate_of, self._preemptions_of
+        held_since = [self.held_since_s(row) for row in gone]
         for row in gone:
             elapsed: float = now - since_of[row]
             ran: float = run_of[row]
@@ -316,6 +318,32 @@ class State:
             rate_of[row] = 0.0
             preemptions_of[row] += 1
             phase_of[row] = _PENDING
+        return held_since
+
+    def _begin_all(self, begun: Sequence[Row]) -> None:
+        """What is noted about each of `begun` when it begins on as many whole devices as it asked for."""
+        phase_of, starts_of, moves_of, now = self._phase_of, self._starts_of, self._moves_of, self.now
+        placed_of, since_of, rate_of, gpus_of = self._placed_of, self._since_of, self._rate_of, self.gpus_of
+        for row in begun:
+            phase_of[row] = _RUNNING
+            starts: int = starts_of[row]
+            starts += 1
+            starts_of[row] = starts
+            if starts == 1:
+                self._first_of[row] = now
+            else:
+                moves_of[row] += 1
+            placed_of[row] = since_of[row] = now
+            rate_of[row] = float(gpus_of[row])
+
+    def _move_all(self, moved: Sequence[Row]) -> list[Any]:
+        """The same of those that move to as many other devices."""
+        held_since = [self.held_since_s(row) for row in moved]
+        for row in moved:
+            self._accrue(row, self.now)
+            self._moves_of[row] += 1
+            self._placed_of[row] = self._since_of[row] = self.now
+        return held_since
 
     def exchange(self, gone: Sequence[Grant], come: Sequence[Grant], moved: Sequence[Grant] = ()) -> None:
         """Jobs that stopped or moved held `gone`, whole devices; `come` begin, `moved` are noted (`move`)."""
@@ -454,6 +482,7 @@ class State:
     def _leave(self, row: Row, phase: Phase) -> None:
         self._phase_of[row] = phase
         self.log.append(row)
+        self.membership.append(row)
         if not self._plain[row]:
             self.special -= 1
         self._release_dependents(row)
@@ -465,7 +494,7 @@ class State:
             if not self._unfinished_before[dependent] and dependent in self.held:
                 del self.held[dependent]
                 self.special += not self._plain[dependent]
-                self._wait(dependent)
+                self._join(dependent)
 
     def count_special(self) -> None:
         """Count anew the live jobs that ask for more than whole GPUs, after the table was refilled."""

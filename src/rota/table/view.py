@@ -50,7 +50,7 @@ class View(State):
             self._forget(row)
         self._stand_on(cluster)
         self._number(nodes)
-        self.log = []
+        self.log, self.membership = [], []
         self.follow(rows, barred)
 
     def _share(self, whole: State) -> None:
@@ -91,14 +91,16 @@ class View(State):
         """
         rows = list(rows)
         if self.idle:
-            self.log = []  # who runs stays a job that waits: only a new log makes orders read its key anew
+            # Who runs stays a job that waits: only a new log makes orders read its key anew.
+            self.log, self.membership = [], []
         self._share(self.whole)
         self.occupancy.take_back()
         for row in rows:
             self._forget(row)
         for row in rows:
             self._see(row)
-            self.log.append(row)
+        self.log += rows
+        self.membership += rows  # who moves may come into view, or leave it
         self._close(barred)
         if self.whole.reservations or self.reservations:
             own = [r for r in self.whole.reservations if all(d in self.inner for d in r.devices)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rota import native
 from rota.policies.philly import delays, waits
 from rota.policies.philly.delays import LABELS, Delays, ReasonHistory
 from rota.policies.philly.gang import Cycle
-from rota.solvers import native
 
 LABEL_COUNT = len(LABELS)
 

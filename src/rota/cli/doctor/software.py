@@ -106,13 +106,20 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 def _solvers(advice: str) -> MachineFinding:
     """The inner loops of some policies, which are written in C."""
+    from rota.native import library
     from rota.policies.elasticflow.climbing import SOURCE as CLIMB
     from rota.policies.philly.waits import SOURCE as WAITS
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.inner_walk import SOURCE as WALK
-    from rota.solvers.native import library
+    from rota.table.turnover import SOURCE as TURNOVER
 
-    slow = {"elasticflow": CLIMB, "gavel": WALK, "philly": WAITS, "pollux": BREEDING}
+    slow = {
+        "elasticflow": CLIMB,
+        "gandiva": TURNOVER,
+        "gavel": WALK,
+        "philly": WAITS,
+        "pollux": BREEDING,
+    }
     slow = {policy: source for policy, source in slow.items() if library(source) is None}
     if not slow:
         return MachineFinding("solvers", FindingState.OK, "compiled", facts={"slow": []})

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rota import native
 from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import due_of
 from rota.policies.elasticflow.hand_out import Climbed, climbed_in_steps
-from rota.solvers import native
 
 SOURCE = Path(__file__).with_name("climb.c")
 _NO_MEMORY = 1

@@ -53,7 +53,7 @@ class GandivaDecision:
         self.derived = derived
         self.grounds = derived.grounds
         self.changed = changed
-        """Rows about which there is news; None if any may have changed."""
+        """Rows about which there is news, as `Derived.news` tells them; None if it may be any."""
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
@@ -181,6 +181,7 @@ class GandivaDecision:
     def _forget(self, row: int) -> None:
         """`row` has ended."""
         self._leave(row)
+        self.derived.grant_of.pop(row, None)
         for name in ("alone", "bad", "moves", "barred"):
             self.memory[name].pop(row, None)
 
@@ -275,13 +276,9 @@ class GandivaDecision:
     # -- who runs ----------------------------------------------------------------------------------
 
     def _find_due(self) -> None:
-        homes, turns = self.homes.homes, self.derived.turns
+        homes = self.homes.homes
         self.due |= self.left
-        for key in turns.over(self.now):
-            if key in homes:
-                self.due.add(key)
-            else:
-                turns.note(key, math.inf)
+        self.due |= self.derived.turns.take_over(self.now)
         if not self.homeless:
             self.due |= {
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
@@ -289,7 +286,7 @@ class GandivaDecision:
         self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
-        swaps = Swaps(self.snapshot, self.derived.devices_of)
+        swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)
         placed = []
         for key in sorted(self.due):
             home = self.homes.homes[key]
@@ -310,8 +307,16 @@ class GandivaDecision:
             and not home["pairs"]
             and key not in self.moved
             and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
-            and not (self._packs and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
+            and not (self._packs and self.homes.room(home) < -EPSILON and self._will_pair(key, home))
         )
+
+    def _will_pair(self, key: int, home: ServerGroup) -> bool:
+        """True if two jobs of a home without pairs are to be put together now."""
+        if not self.trials.may_try(home):
+            return False
+        for row in home["circle"]:
+            self.trials.note_rate(row)
+        return self._is_new_turn(key, home) and self.trials.next_of(home) is not None
 
     def _counts(self, rows: Sequence[int]) -> bool:
         """True if counting GPUs says which of `rows` can run together on nodes that they may use."""
@@ -376,15 +381,11 @@ class GandivaDecision:
         turns = self.derived.turns
         is_first = home["turn_ends_s"] == math.inf
         if count == len(home["circle"]) and not home["pairs"]:
-            end_s = math.inf
+            turns.note(key, math.inf)
+            home["turn_ends_s"] = math.inf
         elif is_new:
             switches = (key in self.left or not is_first) and some_come
-            turns.note(key, math.inf)
-            end_s = turns.end_s(self.now, self.p.switch if switches else 0.0)
-        else:
-            return
-        home["turn_ends_s"] = end_s
-        turns.note(key, end_s)
+            home["turn_ends_s"] = turns.renew(key, self.now, self.p.switch if switches else 0.0)
 
     # -- when to look again ------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
 from rota.policies.gandiva.server_groups import ServerGroups
-from rota.policies.gandiva.swaps import DevicesOf
+from rota.policies.gandiva.swaps import DevicesOf, GrantOf
 from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.grounds import Grounds
 
 
@@ -82,12 +83,26 @@ class TurnEnds:
             self._end_of[key] = end_s
             self._ends.setdefault(end_s, set()).add(key)
 
+    def renew(self, key: int, now: float, switch_s: float) -> float:
+        """A turn of home `key` begins now, whether the last one is over or not; returns when it ends."""
+        if key in self._end_of:
+            self.note(key, math.inf)
+        end_s = self.end_s(now, switch_s)
+        self._end_of[key] = end_s
+        self._ends.setdefault(end_s, set()).add(key)
+        return end_s
+
     def next_end_s(self) -> float:
         return min(self._ends, default=math.inf)
 
-    def over(self, now: float) -> list[int]:
-        """Homes of which the turn ends now, or has."""
-        return [key for end_s, keys in self._ends.items() if end_s <= now for key in keys]
+    def take_over(self, now: float) -> set[int]:
+        """Homes of which the turn ends now, or has: from now on they have none."""
+        over = set[int]()
+        for end_s in [end_s for end_s in self._ends if end_s <= now]:
+            over |= self._ends.pop(end_s)
+        for key in over:
+            del self._end_of[key]
+        return over
 
     def end_s(self, now: float, switch_s: float) -> float:
         """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
@@ -113,6 +128,7 @@ class Derived:
         """Rows that wait and ask for no GPU."""
         self.turns = TurnEnds(quantum_s)
         self.devices_of: DevicesOf = [{} for _ in range(grounds.cluster.nodes)]
+        self.grant_of: GrantOf = {}
         self.growing: set[int] = set()
         """Homes that have GPUs to spare for somebody."""
         self.gpus: list[int] | None = None
@@ -121,6 +137,10 @@ class Derived:
         """Devices that were down, as last looked at."""
         for key in self.homes.homes:
             self.note(key)
+
+    def news(self, snapshot: Snapshot, cursor: Cursor) -> list[int] | None:
+        """Rows to look at, None for all: who has a home keeps it, whether he runs or waits for his turn."""
+        return (snapshot.joined_or_left if self.grounds.all_ask_for_gpus else snapshot.changes)(cursor)
 
     def note(self, key: int) -> None:
         """The turn or the idle time of home `key` is another, or it is no home any more."""

@@ -19,6 +19,8 @@ def relieve(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove) -> lis
     """Send jobs that take turns to homes with room, from the most loaded home, next in turn first."""
     moves: list[Move] = []
     index = homes.index
+    if index.most_room() <= EPSILON:
+        return moves
     for source in sorted(index.crowded, key=lambda key: (-_load(homes.homes[key]), key)):
         if index.most_room() <= EPSILON:
             break

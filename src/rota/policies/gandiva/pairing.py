@@ -126,17 +126,20 @@ class PairTrials:
         return False
 
     def _try_next(self, home: ServerGroup) -> None:
-        """Jobs that have run alone and leave something of a GPU, least utilised first."""
+        pair = self.next_of(home)
+        if pair is not None:
+            self.homes.pair(home, pair)
+            home["trial"] = pair[0]
+
+    def next_of(self, home: ServerGroup) -> Pair | None:
+        """Whom to try next: two that ran alone and leave some of a GPU, least utilised first; or None."""
         use = self._utilisation()
         rows = [
             row
             for row in home["circle"]
             if row not in home["pairs"] and self.alone.get(row, 0.0) > 0.0 and use[row] < 1.0
         ]
-        pair = next_pair(rows, use.item, lambda pair: self._may_share(home, pair))
-        if pair is not None:
-            self.homes.pair(home, pair)
-            home["trial"] = pair[0]
+        return next_pair(rows, use.item, lambda pair: self._may_share(home, pair))
 
     def _may_share(self, home: ServerGroup, pair: Pair) -> bool:
         """True for equal gangs of whole GPUs whose memory fits, not yet parted.
@@ -144,15 +147,16 @@ class PairTrials:
         Whoever is next keeps its turn: it is one of the two, or fits beside them.
         """
         first, second = pair
-        jobs, sizes = self.snapshot.jobs.table, self.snapshot.gpus_of
+        sizes = self.snapshot.gpus_of
+        if sizes[first] != sizes[second]:
+            return False
+        if second in self.bad.get(first, ()) or first in self.bad.get(second, ()):
+            return False
         head, demand_of = home["circle"][0], self.homes.demand_of
-        memory_of = partial(device_memory_gib, self.snapshot.cluster)
+        if head not in pair and demand_of(head) + demand_of(first) > home["gpus"] + EPSILON:
+            return False
+        jobs, memory_of = self.snapshot.jobs.table, partial(device_memory_gib, self.snapshot.cluster)
+        if not bool((jobs.gpu_share[[first, second]] == 1.0).all()):
+            return False
         memory_gib = float(jobs.gpu_memory_gib[[first, second]].sum())
-        return (
-            sizes[first] == sizes[second]
-            and bool((jobs.gpu_share[[first, second]] == 1.0).all())
-            and all(holds(memory_of(node), memory_gib * (1.0 + self.p.head_room)) for node in home["nodes"])
-            and second not in self.bad.get(first, ())
-            and first not in self.bad.get(second, ())
-            and (head in pair or demand_of(head) + demand_of(first) <= home["gpus"] + EPSILON)
-        )
+        return all(holds(memory_of(node), memory_gib * (1.0 + self.p.head_room)) for node in home["nodes"])

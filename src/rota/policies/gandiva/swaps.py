@@ -11,21 +11,26 @@ from rota.scheduler.snapshot import Snapshot
 DevicesOf = list[dict[int, tuple[int, ...]]]
 """Per node, the devices behind each mask of its devices that somebody has been given."""
 
+GrantOf = dict[Any, Grant]
+"""Per job, what it was given last: in most turns it gets the same again."""
+
 
 class Swaps:
     """Who comes and who goes on servers where counting GPUs decides: everybody else keeps what he has."""
 
-    def __init__(self, snapshot: Snapshot, devices_of: DevicesOf) -> None:
+    def __init__(self, snapshot: Snapshot, devices_of: DevicesOf, grant_of: GrantOf) -> None:
         self._grants = snapshot.grants
         self._free = snapshot.occupancy.free
         self._sizes = snapshot.gpus_of
         self._devices_of = devices_of
+        self._grant_of = grant_of
         self.grants: list[Grant] = []
         self.leaving: list[int] = []
 
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
         """Of the jobs that belong to `node`, `leaving` give way there, and `coming` run, in order."""
         held, sizes, first, bits = self._grants, self._sizes, self._free.first[node], self._free.devices[node]
+        grant_of = self._grant_of
         row: Any  # it stays the object that it is: as an int it would be made anew wherever it is looked up
         for row in leaving:
             for device in held[row][1]:
@@ -35,7 +40,11 @@ class Swaps:
             mask = lowest(bits, size)
             if mask:
                 bits ^= mask
-                self.grants.append(whole_grant(row, self._devices(node, first, mask)))
+                devices = self._devices(node, first, mask)
+                grant = grant_of.get(row)
+                if grant is None or grant[1] is not devices:
+                    grant = grant_of[row] = whole_grant(row, devices)
+                self.grants.append(grant)
         self.leaving += leaving
 
     def _devices(self, node: int, first: int, mask: int) -> tuple[int, ...]:

@@ -63,8 +63,8 @@ class Gandiva:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is not GandivaMode.PAPER:
             return self._sets.decide(snapshot, memory)
-        changed = snapshot.changes(self._cursor)
         derived = self._derived_of(snapshot, memory)
+        changed = derived.news(snapshot, self._cursor)
         if derived is not self._derived:
             self._derived, changed = derived, None
         return GandivaDecision(snapshot, self.parameters, derived, changed).decide()

@@ -67,7 +67,7 @@ def _device(own: Virtual) -> int:
 class Cell:
     """A cell of either tree; what is used in it is counted by priority."""
 
-    __slots__ = ("busy", "gang", "kind", "level", "number", "priority", "size", "used")
+    __slots__ = ("busy", "changed", "gang", "kind", "level", "number", "priority", "size", "used")
 
     def __init__(self, kind: CellKind, level: int, number: int) -> None:
         self.kind, self.level, self.number = kind, level, number
@@ -78,6 +78,8 @@ class Cell:
         self.size = kind.gpus(level)
         self.priority = FREE
         """Of the gang on a GPU."""
+        self.changed: dict[Cell, None] | None = None
+        """Where it is noted that what is used of it has changed; None if nobody wants to know."""
         self.gang: Gang | None = None
 
     def free_for(self, priority: int) -> int:
@@ -215,4 +217,6 @@ def count(cell: Physical | Virtual, priority: int, by: int) -> None:
             up.used[priority] = left
         else:
             del up.used[priority]
+        if up.changed is not None:
+            up.changed[up] = None
         up = up.parent

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Generic, Protocol
 
 from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Gang, Physical, ancestor
+from rota.policies.hived.rooms import Rooms
 
 MOST_TRIES = 10_000
 """Ways in which one gang is tried to be put on nodes."""
@@ -35,6 +36,7 @@ class Packing(Generic[AnyCell]):
         self.largest = max((node.size for node in self.nodes), default=0)
         """GPUs of the largest node."""
         self.keeps_order = keeps_order
+        self._rooms: Rooms[AnyCell] | None = None if keeps_order else Rooms(self.nodes)
 
     def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
@@ -76,7 +78,7 @@ class Packing(Generic[AnyCell]):
         The published code never goes back.
         """
         least = gang.pods[order[0]]
-        nodes = self.nodes if self.keeps_order else [n for n in self.nodes if n.free_for(priority) >= least]
+        nodes = self.nodes if self._rooms is None else self._rooms.with_room(priority, least)
         nodes = sorted(nodes, key=lambda node: self._rank(node, gang, suggested))
         if self.keeps_order:
             self.nodes = nodes

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from rota import native
 from rota.model.columns import Floats, Ints
-from rota.solvers import native
 
 SOURCE = Path(__file__).with_name("waits.c")
 

@@ -7,10 +7,12 @@ then all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from rota.model.columns import Row
 from rota.model.grants import Grant, is_packed
-from rota.model.whole import is_plainly_whole
+from rota.model.whole import is_made_whole, is_plainly_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import are_plainly_kept, check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
@@ -19,6 +21,10 @@ from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 
 __all__ = ["RULES", "Breach", "change_hands", "check", "is_plainly_sound"]
+
+Devices = tuple[int, ...]
+Freed = dict[int, Devices]
+"""Whole devices that nobody holds any more once others have left them, by the first of each job's."""
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
@@ -47,70 +53,88 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
     if kept and not are_plainly_kept(state, decision.grants, kept):
         return False
     sharers, held = state.occupancy.sharers, state.grants
-    freed: set[int] = set()
+    freed: Freed = {}
+    row: Row
     for row in decision.preempt:
         old = held.get(row)
-        if old is None or not old[1] or not freed.isdisjoint(old[1]):
-            return False  # of two that are equal, the second is not disjoint
-        if sharers and not sharers.keys().isdisjoint(old[1]):
+        if old is None or not _frees(old[1], freed, sharers):
             return False
-        freed.update(old[1])
     for grant in decision.grants:
-        old = held.get(grant[0])
+        fields: tuple[Any, ...] = grant  # each stays the object that it is
+        old = held.get(fields[0])
         if old is None:
             continue
-        if not is_plainly_whole(old) or not is_plainly_whole(grant) or not freed.isdisjoint(old[1]):
+        if not is_plainly_whole(old) or not is_plainly_whole(grant) or not _frees(old[1], freed, sharers):
             return False
-        if sharers and not sharers.keys().isdisjoint(old[1]):
-            return False
-        freed.update(old[1])
     return _are_fresh(state, decision.grants, freed)
+
+
+def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> bool:
+    """True if whoever held `devices` had them alone and is not one of those who freed others; frees them.
+
+    Nobody shares a device here, so two jobs that hold the first one are one job, named twice.
+    """
+    if not devices:
+        return False
+    numbers: tuple[Any, ...] = devices
+    first = numbers[0]
+    if first in freed or (sharers and not sharers.keys().isdisjoint(devices)):
+        return False
+    freed[first] = devices
+    return True
 
 
 def change_hands(state: State, decision: Decision) -> bool:
     """True if a plainly sound decision lets jobs leave whole devices, or move, and begin on whole ones."""
-    moves = False
+    moves, held = False, state.grants
     for grant in decision.grants:
-        if grant.share != 1.0:
+        fields: tuple[Any, ...] = grant
+        if not is_made_whole(grant) and fields[2] != 1.0:
             return False
-        old = state.grants.get(grant.job)
+        old = held.get(fields[0])
         if old is not None:
-            if old.devices == grant.devices:
+            if old[1] == fields[1]:
                 return False
             moves = True
     return moves or (bool(decision.preempt) and bool(decision.grants))
 
 
-def _are_fresh(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
+def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
     """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
     devices free or freed."""
-    held, waiting, gpus_of, occupancy = state.grants, state.waiting, state.gpus_of, state.occupancy
-    takes_any, shared = state.takes_any, len(occupancy.sharers) > 0
-    taken: set[int] = set()
-    jobs: set[int] = set()
+    held, waiting, gpus_of, takes_any = state.grants, state.waiting, state.gpus_of, state.takes_any
+    jobs: set[Row] = set()
+    others = list[Grant]()
     for grant in grants:
-        row, devices = grant[0], grant[1]
-        count = len(devices)
-        if row in jobs or count != gpus_of[row] or not (row in waiting or row in held):
+        fields: tuple[Any, ...] = grant
+        row: Row = fields[0]
+        devices: Any = fields[1]
+        if len(devices) != gpus_of[grant[0]] or not (row in waiting or row in held):
             return False
-        if not state.asks_only_gpus(row):
+        if not state.asks_only_gpus(row) or not (takes_any[row] or state.accepts(row, devices)):
             return False
+        jobs.add(row)
+        first = devices[0] if devices else -1
+        if freed.get(first) is devices and is_plainly_whole(grant):
+            del freed[first]  # freed no longer: whoever comes next finds it claimed
+        else:
+            others.append(grant)
+    if len(jobs) != len(grants):
+        return False
+    return not others or _fit(state.occupancy, others, freed)
+
+
+def _fit(occupancy: Occupancy, grants: Iterable[Grant], freed: Freed) -> bool:
+    """True if `grants`, on whole devices or on a part of each, fit together on what is free or `freed`."""
+    left = {device for devices in freed.values() for device in devices}
+    taken: set[int] = set()
+    for grant in grants:
         part = 1.0
         if not is_plainly_whole(grant):
             part = grant.share
             if not is_packed(grant) or not 0.0 < part < 1.0:
                 return False
-        jobs.add(row)
-        if shared or not freed.issuperset(devices):
-            if not _have_room(occupancy, devices, part, freed, taken):
-                return False
-            freed.difference_update(devices)
-        else:  # what is taken is freed no longer: whoever comes next finds it claimed
-            left = len(freed) - count
-            freed.difference_update(devices)
-            if len(freed) != left:
-                return False
-        if not takes_any[row] and not state.accepts(row, devices):
+        if not _have_room(occupancy, grant[1], part, left, taken):
             return False
     return True
 

@@ -24,6 +24,7 @@ class Grounds:
         self.whole_gpus: list[bool] = whole_rows(jobs, cluster).tolist()
         """True for jobs that ask for whole GPUs and nothing else: on their nodes counting says who fits."""
         self.all_whole_gpus = all(self.whole_gpus)
+        self.all_ask_for_gpus = bool((jobs.gpus > 0).all())
         self.demand: list[float] = (jobs.gpus * jobs.gpu_share).tolist()
         """GPUs that each job asks for; less than one for a job that asks for a share."""
         self.stretches: list[bool] = (jobs.gpus_max > jobs.gpus).tolist()

@@ -402,8 +402,21 @@ class SimulatedWorld:
         now, version = self.state.now, self._version
         for row in gone:
             version[row] += 1
-        for row, rate in zip(come, rates, strict=True):
-            self._schedule(row, rate, now)
+        if self._failures or self._clock_s or self._epoch_clock_s:
+            for i, row in enumerate(come):
+                self._schedule(row, rates[i], now)
+            return
+        total_of, base_of, heap, lag_s = self._total, self.progress.base_of, self._heap, self._lag_s
+        for i, row in enumerate(come):  # as `_schedule`, of what is left when nothing can come in between
+            number = version[row] = version[row] + 1
+            rate: float = rates[i]
+            if rate > 0.0:
+                total: float = total_of[row]
+                moment = now + (total - base_of(row)) / rate + lag_s
+                if moment < math.inf:
+                    heappush(heap, (moment if moment > now else now, row, number))
+        if len(heap) > self._heap_most:
+            self._drop_void()
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         for row, offer in offers.items():

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from rota import native
 from rota.policies.elasticflow import climbing
 from rota.policies.philly import waits
-from rota.solvers import breeding, inner_walk, native
+from rota.solvers import breeding, inner_walk
+from rota.table import turnover
 
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, turnover.SOURCE]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])
