@@ -42,6 +42,8 @@ class Deciding:
         """Rows by device that they share with a gang: another policy had put them there."""
         self.granted: dict[int, Grant] = {}
         self.preempted: dict[int, None] = {}
+        self.demoted: set[int] = set()
+        """Rows that go on without a guarantee, since others want their cells (lazy preemption)."""
         self.reject: dict[int, str] = {}
         self.cancel: dict[int, str] = {}
         self.offers: dict[int, Offer] = {}
@@ -176,6 +178,7 @@ class Deciding:
                 self.scratch.hold(before)
             return False
         self.clusters.start(plan)
+        self.demoted.update(self.row_of[gang] for gang in plan.demoted)
         for other in lost:
             self._stop(other)
         for device in grant.devices:
@@ -287,7 +290,7 @@ class Deciding:
 
     def touched(self) -> set[int]:
         """Rows about which something is decided."""
-        return {*self.granted, *self.preempted, *self.cancel, *self.reject, *self.offers}
+        return {*self.granted, *self.preempted, *self.demoted, *self.cancel, *self.reject, *self.offers}
 
     @property
     def is_plain(self) -> bool:

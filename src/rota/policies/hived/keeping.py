@@ -28,6 +28,8 @@ class KeptCells:
         """Who stood where, as it was remembered then."""
         self._touched: set[int] = set()
         """Rows that the decision was about: some of it may have been refused."""
+        self._moved: set[int] = set()
+        """Rows that have come or gone since what is remembered was noted."""
         self._cursor = Cursor()
 
     def note(self, snapshot: Snapshot, gang_of: dict[int, Gang], touched: Collection[int]) -> None:
@@ -36,17 +38,22 @@ class KeptCells:
         for row in touched:
             if row in gang_of:
                 _as_adopted(gang_of[row])
-        gangs = sorted(gang_of.items())
-        self.standing = {str(row): gang.numbers if gang.virtual else [] for row, gang in gangs}
+        standing = self.standing.copy()  # what is remembered may be kept elsewhere: it stays as it was
+        for row in self._moved.union(touched):
+            standing.pop(str(row), None)
+            if row in gang_of:
+                standing[str(row)] = gang_of[row].numbers if gang_of[row].virtual else []
+        self.standing, self._moved = standing, set()
         self._touched = set(touched)
         snapshot.changes(self._cursor)
 
     def is_brought_up(self, snapshot: Snapshot, standing: Numbers) -> bool:
         """Bring the cells up to `snapshot`; False if they have to be built anew from what is remembered."""
         changed = snapshot.changes(self._cursor)
-        if changed is None or snapshot.jobs.table is not self.jobs or standing != self.standing:
+        if changed is None or snapshot.jobs.table is not self.jobs or not self._is_noted(standing):
             return False
-        for row in self._touched.union(changed):
+        self._moved = self._touched.union(changed)
+        for row in self._moved:
             grant, gang = snapshot.grants.get(row), self.gang_of.get(row)
             if grant is None or not grant.devices:
                 if gang is not None:
@@ -55,6 +62,9 @@ class KeptCells:
             elif gang is None or tuple(leaf.device for leaf in gang.physical[0]) != grant.devices:
                 return False
         return True
+
+    def _is_noted(self, standing: Numbers) -> bool:
+        return standing is self.standing or standing == self.standing
 
 
 def _as_adopted(gang: Gang) -> None:

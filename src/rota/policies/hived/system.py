@@ -109,10 +109,10 @@ class Hived:
     def _deciding(self, snapshot: Snapshot, layout: Layout, requests: Requests, memory: Memory) -> Deciding:
         """Those who run on their cells: as they were left, or else as is remembered."""
         remembered, kept = self._remembered(memory, layout), self._kept
-        standing = {int(row): numbers for row, numbers in remembered.items()}
         if kept is not None and not snapshot.occupancy.down and kept.is_brought_up(snapshot, remembered):
-            return Deciding(snapshot, kept.clusters, requests, standing, kept.gang_of)
+            return Deciding(snapshot, kept.clusters, requests, {}, kept.gang_of)  # all of them are remembered
         self._kept = None
+        standing = {int(row): numbers for row, numbers in remembered.items()}
         return Deciding(snapshot, layout.clusters(), requests, standing)
 
     def _note(self, deciding: Deciding, memory: Memory) -> None:
