@@ -153,11 +153,19 @@ def test_a_shell_that_is_told_to_go_goes(terminal: Attempt) -> None:
     viewer.type("sleep 2000\n")
     (leader,) = terminal.ranks()
     see(lambda: ignores(leader.pid, signal.SIGTSTP), "a shell with job control")
+    # Until it has become its program, what the shell has forked is as deaf as the shell.
+    see(lambda: programs_under(leader.pid) == ["sleep", "sleep"], "both programs")
     end_session(terminal.identity().pid, leader.pid)
     terminal.record()
     assert not leader.alive()
     stat = Stat.of(pid)
     assert stat is None or stat.dead
+
+
+def programs_under(pid: int) -> list[str]:
+    """What the children of a process are running."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
 
 
 def test_nothing_is_shown_before_the_viewer_knows_from_where(terminal: Attempt) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from play import finishes, play, starts, trace_of
+from rota import native
 from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts
@@ -19,7 +20,6 @@ from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import BackwardPlanner, Planned, Steps, changed
 from rota.policies.elasticflow.events import EventList
 from rota.policies.elasticflow.hand_out import ArtifactSurplus, Climbed, climbed_in_steps
-from rota.solvers import native
 from rota.solvers.future import SpeedLevels
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import semantics

@@ -43,7 +43,9 @@ class KeptCells:
             standing.pop(str(row), None)
             if row in gang_of:
                 standing[str(row)] = gang_of[row].numbers if gang_of[row].virtual else []
-        self.standing, self._moved = standing, set()
+        # By row, as it would be written anew: who is asked again remembers the same in the same order.
+        self.standing = dict(sorted(standing.items(), key=lambda item: int(item[0])))
+        self._moved = set()
         self._touched = set(touched)
         snapshot.changes(self._cursor)
 
