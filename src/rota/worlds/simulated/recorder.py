@@ -18,7 +18,7 @@ from rota.table.state import Phase
 from rota.worlds.simulated.interval_columns import IntervalBook
 
 _NOTHING: Final = Lost()
-MOST_AS_TOLD: Final = 1 << 19
+MOST_AS_TOLD: Final = 1 << 15
 """So many intervals are kept as they were told; of more, columns."""
 
 
