@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,13 @@ def tracked() -> list[Path]:
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.split("\n")
     return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+
+
+def test_a_name_is_one_test_file() -> None:
+    """Test files are modules without packages: two of one name cannot be collected in one run."""
+    files = sorted(path for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
+    names = Counter(path.name for path in files)
+    assert [str(path.relative_to(ROOT)) for path in files if names[path.name] > 1] == []
 
 
 @pytest.mark.slow
