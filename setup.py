@@ -5,14 +5,16 @@ editable install stays interpreted, so that what is edited is what runs.  ROTA_C
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-what is noted of jobs that stop and begin together (`table/turnover.c`), the plans of ElasticFlow's artifact
-(`policies/elasticflow/climb.c`) and the reasons of Philly's waits (`policies/philly/waits.c`).
+what is noted of jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), Gandiva's turns
+(`policies/gandiva/turns.c`), the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the reasons
+of Philly's waits (`policies/philly/waits.c`).
 """
 
 from __future__ import annotations
 
 import os
 from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -136,13 +138,13 @@ SHIM = Extension(
 
 def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     """No module but a library; what calls it does without by Python or NumPy.  No contractions, so that all
-    machines round alike."""
+    machines round alike.  `native.py` compares what it was built of, and for."""
     path = Path("src/rota", source)
     digest = sha256(path.read_bytes()).hexdigest()[:16]
     return Extension(
         f"rota.{name}",
         [str(path)],
-        define_macros=[("BUILT_OF", f'"{digest}"')],  # `native.py` compares it
+        define_macros=[("BUILT_OF", f'"{digest}"'), ("BUILT_FOR", f'"{EXTENSION_SUFFIXES[0]}"')],
         libraries=["m"],
         extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],
         optional=True,
@@ -154,7 +156,9 @@ BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 WAITS = library("policies.philly.libwaits", "policies/philly/waits.c")
 TURNOVER = library("table.libturnover", "table/turnover.c")
-IN_C = [SHIM, WALK, BREEDING, CLIMB, WAITS, TURNOVER]
+ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")
+TURNS = library("policies.gandiva.libturns", "policies/gandiva/turns.c")
+IN_C = [SHIM, WALK, BREEDING, CLIMB, WAITS, TURNOVER, ENDS, TURNS]
 
 
 class BuildAll(build_ext):

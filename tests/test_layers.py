@@ -32,7 +32,7 @@ BELOW: dict[str, set[str]] = {
     "client": {"errors", "model", "wire"},
     "engine": {"errors", "wire", "client"},
     "agent": {"errors", "crash", "model", "wire", "client", "engine", "training"},
-    "worlds": {"errors", "model", "table", "scheduler", "knowledge", "wire"},
+    "worlds": {"errors", "native", "model", "table", "scheduler", "knowledge", "wire"},
     "forecast": {"errors", "model", "table", "scheduler", "knowledge", "worlds"},
     "testing": {"errors", "model", "table", "scheduler", "knowledge", "worlds", "wire", "client"},
 }

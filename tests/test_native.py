@@ -9,11 +9,14 @@ import pytest
 
 from rota import native
 from rota.policies.elasticflow import climbing
+from rota.policies.gandiva import swaps
 from rota.policies.philly import waits
 from rota.solvers import breeding, inner_walk
 from rota.table import turnover
+from rota.worlds.simulated import ends
 
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, turnover.SOURCE]
+OF_PYTHON = [turnover.SOURCE, ends.SOURCE, swaps.SOURCE]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, *OF_PYTHON]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])
@@ -39,6 +42,22 @@ def test_one_of_other_sources_is_left_alone(copied: Path) -> None:
 def test_a_wheel_has_libraries_without_their_sources(copied: Path) -> None:
     copied.unlink()
     assert native.library(copied) is not None
+
+
+@pytest.mark.parametrize("copied", OF_PYTHON, indirect=True, ids=[source.stem for source in OF_PYTHON])
+def test_functions_belong_to_the_python_whose_objects_they_take(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert native.functions(copied)
+    native.functions.cache_clear()
+    monkeypatch.setattr(native, "EXTENSION_SUFFIXES", [".cpython-399-another.so"])
+    assert native.functions(copied) == {}
+    native.functions.cache_clear()
+
+
+@pytest.mark.parametrize("copied", [waits.SOURCE], indirect=True)
+def test_a_library_of_numbers_has_no_such_functions(copied: Path) -> None:
+    assert native.functions(copied) == {}
 
 
 @pytest.mark.parametrize("text", ["", "no library"])

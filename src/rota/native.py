@@ -7,9 +7,12 @@ after an update without `make setup`, is left alone: its functions may take some
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import Any
 
 _MARK = 16
 """Hexadecimal digits of the digest of a source."""
@@ -24,6 +27,27 @@ def library(source: Path) -> ctypes.CDLL | None:
     except (OSError, ValueError):  # not there; or there, and older than the mark
         return None
     return built if not source.exists() or mark.value == digest(source) else None
+
+
+@cache
+def functions(source: Path) -> Mapping[str, Any]:
+    """The functions of a C file that take Python's own objects, by name; none where it is not to be had.
+
+    Such a file says of which Python's headers it was built (`built_for`), and makes them in `functions`.
+    """
+    built = library(source)
+    if built is None:
+        return {}
+    try:
+        mark = (ctypes.c_char * (len(EXTENSION_SUFFIXES[0]) + 1)).in_dll(built, "built_for")
+    except ValueError:
+        return {}
+    if mark.value.decode() != EXTENSION_SUFFIXES[0]:
+        return {}
+    make = ctypes.PyDLL(built._name, handle=built._handle)["functions"]
+    make.restype = ctypes.py_object
+    made: dict[str, Any] = make()
+    return made
 
 
 def digest(source: Path) -> bytes:

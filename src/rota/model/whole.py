@@ -13,16 +13,17 @@ from rota.model.grants import Grant, is_whole
 # Compiled, what is final is read at once, and every other name is looked up in a dictionary.
 _make: Final[Any] = tuple.__new__
 _GRANT: Final[Any] = Grant
-_END: Final[Any] = Grant(0, ())
-_SHARE: Final = _END[2]
-_ROLE: Final = _END[3]
-_NODE: Final = _END[4]
-_BATCH: Final = _END[5]
-_POWER: Final = _END[6]
-_PURPOSE: Final = _END[7]
-_CPUS: Final = _END[8]
-_MEMORY: Final = _END[9]
-_GPU_MEMORY: Final = _END[10]
+MODEL: Final[Any] = Grant(0, ())
+"""One that says nothing beyond job and devices: what is written in C makes and tells others by it."""
+_SHARE: Final = MODEL[2]
+_ROLE: Final = MODEL[3]
+_NODE: Final = MODEL[4]
+_BATCH: Final = MODEL[5]
+_POWER: Final = MODEL[6]
+_PURPOSE: Final = MODEL[7]
+_CPUS: Final = MODEL[8]
+_MEMORY: Final = MODEL[9]
+_GPU_MEMORY: Final = MODEL[10]
 
 
 def whole_grant(row: Any, devices: tuple[int, ...]) -> Grant:

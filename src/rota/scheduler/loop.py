@@ -14,7 +14,7 @@ from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_c
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard.check import Breach, change_hands, check, is_plainly_sound
+from rota.scheduler.guard.check import Breach, change_hands, check, is_plain_turnover, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
@@ -103,12 +103,15 @@ class Loop:
         """False where each verb is noted by itself."""
         self._is_plain = False
         """True if by the present decision jobs begin, are preempted or moved, and nothing else happens."""
+        self._turns_over = False
+        """True if that is known to be a plain turnover."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
         self.said: Mapping[int, Constraint] = {}  # why jobs wait, by the policy's last decision
         self._levers: frozenset[Lever] | None = getattr(policy, "levers", None)
         """What the policy has said that it may do; None if it said nothing: anything."""
+        self._may_preempt = self._levers is None or Lever.PREEMPT in self._levers
         self._noted = len(self.state.log)
         """How much of the log of the state has been looked at for jobs that begin to wait."""
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
@@ -332,10 +335,13 @@ class Loop:
 
     def _breaches(self, decision: Decision) -> Sequence[Breach]:
         """What speaks against `decision`; most are plainly sound, and looked at once."""
-        self._is_plain = is_plainly_sound(self.state, decision)
+        self._turns_over = is_plain_turnover(self.state, decision)
+        self._is_plain = self._turns_over or is_plainly_sound(self.state, decision)
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
             return self._check(self.state, decision)
+        if self._turns_over and self._may_preempt and self.rules is None:
+            return ()
         held = self.state.grants
         moves = any(grant[0] in held for grant in decision.grants)
         if moves or decision.preempt or self.rules is not None:
@@ -348,7 +354,7 @@ class Loop:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
             raise GuardError(first.rule, f"at {self.state.now:,.12g} s, {first.message}{more}")
-        self._is_plain = False
+        self._is_plain = self._turns_over = False
         decision, refused = sound_part(self.state, decision, self._check)
         for breach in refused:
             self._note_refusal(breach.job, breach.message, breach.rule)
@@ -418,7 +424,8 @@ class Loop:
     def _adopt(self, decision: Decision) -> None:
         """Make the state what the decision says: release first, then acquire."""
         state = self.state
-        exchanges = self._is_plain and self._may_exchange and change_hands(state, decision)
+        exchanges = self._is_plain and self._may_exchange
+        exchanges = exchanges and (self._turns_over or change_hands(state, decision))
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         if exchanges and self._swap(decision):
@@ -479,15 +486,8 @@ class Loop:
     def _swap(self, decision: Decision) -> bool:
         """Carry out such a decision at one stroke, if nobody was measured or resized, and the world can."""
         state, gone, come = self.state, decision.preempt, decision.grants
-        held = state.grants
-        for row in gone:
-            if held[row][7] is _NOT_A_RUN:
-                return False
-        for grant in come:
-            fields: tuple[Any, ...] = grant
-            old = held.get(fields[0])
-            if old is not None and (old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1])):
-                return False
+        if not (self._turns_over or self._only_swaps(decision)):
+            return False
         if not self.world.swap(gone, come, decision.leave):
             return False
         left, since_s = state.swap(gone, come)
@@ -497,6 +497,19 @@ class Loop:
         if count < len(left):
             self.recorder.exchanged(left[count:], since_s[count:], state.now, _MIGRATED)
         self._noted = len(state.log)  # of those who stopped and began nobody waits for the first time
+        return True
+
+    def _only_swaps(self, decision: Decision) -> bool:
+        """True if none of those involved was measured or gets another number of devices."""
+        held = self.state.grants
+        for row in decision.preempt:
+            if held[row][7] is _NOT_A_RUN:
+                return False
+        for grant in decision.grants:
+            fields: tuple[Any, ...] = grant
+            old = held.get(fields[0])
+            if old is not None and (old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1])):
+                return False
         return True
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:

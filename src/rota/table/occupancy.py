@@ -13,6 +13,7 @@ from rota.model.whole import is_made_whole
 from rota.table.device_memory import DeviceMemory, memory_of
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
+from rota.table.turnover import CHANGE_HANDS
 
 EPSILON: Final = 1e-9
 _ALONE: Final = int(Role.ALONE)
@@ -194,13 +195,18 @@ class Occupancy:
         if self.counts_hosts:
             self._hosts(grant, -1.0)
 
-    def exchange(self, gone: Iterable[Grant], come: Iterable[Grant]) -> None:
+    def exchange(self, gone: list[Grant], come: list[Grant]) -> None:
         """Take `gone` away and enter `come`, all on whole devices; those in both just change hands."""
         if self.counts_hosts or self.down:
             for grant in gone:
                 self.release(grant)
             for grant in come:
                 self.hold(grant)
+            return
+        if CHANGE_HANDS is not None:
+            rest: tuple[list[tuple[int, ...]], list[Grant]] | None = CHANGE_HANDS(gone, come, len(self.claimed))
+            if rest is not None:
+                self._hand_over(rest[0], rest[1])
             return
         freed: dict[Any, tuple[int, ...]] = {}
         devices: Any  # a number of its stays the object that it is

@@ -7,14 +7,13 @@ of which `per_s` tells how many are done in such a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, overload
 
 import numpy as np
 
 from rota.model.columns import Cells, Floats, Ints, Row, cells
 from rota.model.grants import Can
-from rota.table.turnover import LEAST_TOGETHER, ProgressTurnover, is_built
+from rota.table.turnover import WORK, Columns
 
 COLUMNS = ("base", "rate", "since", "batch", "can", "worked")
 """What a `Progress` notes about each job: arrays of these names."""
@@ -25,14 +24,14 @@ class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
     __slots__ = (
-        "_base", "_base_cells", "_rate", "_rate_cells", "_since", "_since_cells", "_turnover",
+        "_base", "_base_cells", "_columns", "_rate", "_rate_cells", "_since", "_since_cells",
         "batch", "can", "per_s", "steady", "worked",
     )  # fmt: skip
 
     _base_cells: Cells[float]
     _rate_cells: Cells[float]
     _since_cells: Cells[float]
-    _turnover: ProgressTurnover | None
+    _columns: Columns | None
 
     def __init__(self, rows: int, per_s: Floats | None = None, batch: Floats | None = None) -> None:
         self.base = np.zeros(rows)
@@ -57,7 +56,7 @@ class Progress:
 
     @base.setter
     def base(self, column: Floats) -> None:
-        self._base, self._base_cells, self._turnover = column, cells(column), None
+        self._base, self._base_cells, self._columns = column, cells(column), None
 
     @property
     def rate(self) -> Floats:
@@ -66,7 +65,7 @@ class Progress:
 
     @rate.setter
     def rate(self, column: Floats) -> None:
-        self._rate, self._rate_cells, self._turnover = column, cells(column), None
+        self._rate, self._rate_cells, self._columns = column, cells(column), None
 
     @property
     def since(self) -> Floats:
@@ -75,7 +74,7 @@ class Progress:
 
     @since.setter
     def since(self, column: Floats) -> None:
-        self._since, self._since_cells, self._turnover = column, cells(column), None
+        self._since, self._since_cells, self._columns = column, cells(column), None
 
     @overload
     def done(self, rows: int, now: float) -> float: ...
@@ -122,14 +121,11 @@ class Progress:
         self._rate_cells[row] = rate
         self._since_cells[row] = since
 
-    def swap(self, gone: Sequence[Row], come: Sequence[Row], rates: Sequence[Any], now: float) -> None:
+    def swap(self, gone: list[Row], come: list[Row], rates: list[Any], now: float) -> None:
         """`gone` stand still from `now` on; `come`, whether they stood still or not, work at `rates`."""
-        if len(gone) + len(come) >= LEAST_TOGETHER:
-            turnover = self._turnover_of()
-            if turnover is not None:
-                turnover.stand_still(gone, now)
-                turnover.work_on(come, rates, now)
-                return
+        if WORK is not None:
+            WORK(self.address, gone, come, rates, now)
+            return
         base_of, rate_of, since_of = self._base_cells, self._rate_cells, self._since_cells
         for row in gone:
             elapsed: float = now - since_of[row]
@@ -149,11 +145,12 @@ class Progress:
             rate_of[row] = rate
             since_of[row] = now
 
-    def _turnover_of(self) -> ProgressTurnover | None:
-        """The same at one call, where it could be built."""
-        if self._turnover is None and is_built():
-            self._turnover = ProgressTurnover((self._base, self._rate, self._since))
-        return self._turnover
+    @property
+    def address(self) -> Any:
+        """Where the addresses of the first three of the columns lie, for what is written in C."""
+        if self._columns is None:
+            self._columns = Columns((self._base, self._rate, self._since))
+        return self._columns.address
 
     def pace(self, row: Row, rate: float, since: float, now: float) -> None:
         """From `since` on, `row` works at `rate`; what it did until `now` is kept."""

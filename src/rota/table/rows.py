@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rota.model.columns import Cells, Ints, Row, cells
+from rota.table.turnover import EXCHANGE
 
 
 class RowSet:
     """Rows with constant-time insertion and removal, and their array without copying."""
 
-    __slots__ = ("_at", "_cells", "_room", "_rows", "_sorted", "n")
+    __slots__ = ("_address", "_cells", "_room", "_rows", "_sorted", "n", "places")
 
     def __init__(self) -> None:
         self._rows = np.zeros(16, dtype=np.int64)
         self._cells: Cells[Any] = cells(self._rows)
+        self._address: Any = self._rows.ctypes.data
         self._room = len(self._rows)
-        self._at: dict[Row, Any] = {}
+        self.places: dict[Row, Any] = {}
+        """Where each row stands in the array: who reads it changes nothing."""
         self._sorted: Ints | None = None
         self.n = 0
 
     def __contains__(self, row: Row) -> bool:
-        return row in self._at
+        return row in self.places
 
     def __len__(self) -> int:
         return self.n
@@ -33,14 +35,15 @@ class RowSet:
         if self.n == self._room:
             self._rows = np.concatenate((self._rows, np.zeros_like(self._rows)))
             self._cells, self._room = cells(self._rows), len(self._rows)
+            self._address = self._rows.ctypes.data
         place: Any = self.n
         self._cells[place] = row
-        self._at[row] = place
+        self.places[row] = place
         self.n += 1
         self._sorted = None
 
     def remove(self, row: Row) -> None:
-        place, at = self._at.pop(row), self._at
+        place, at = self.places.pop(row), self.places
         self.n -= 1
         end: Any = self.n
         if place != end:
@@ -49,16 +52,19 @@ class RowSet:
             at[last] = place
         self._sorted = None
 
-    def exchange(self, gone: Sequence[Row], come: Sequence[Row]) -> None:
+    def exchange(self, gone: list[Row], come: list[Row]) -> None:
         """`gone` are removed and `come` are added, in their places as far as there are some."""
-        at, places = self._at, self._cells
+        at, places = self.places, self._cells
         removed, added = len(gone), len(come)
-        for i in range(min(removed, added)):
-            row = come[i]
-            place = at.pop(gone[i])
-            places[place] = row
-            at[row] = place
         self._sorted = None
+        if EXCHANGE is not None:
+            EXCHANGE(at, self._address, gone, come)
+        else:
+            for i in range(min(removed, added)):
+                row = come[i]
+                place = at.pop(gone[i])
+                places[place] = row
+                at[row] = place
         for i in range(added, removed):
             self.remove(gone[i])
         for i in range(removed, added):

@@ -24,7 +24,7 @@ from rota.table.occupancy import Occupancy
 from rota.table.plain import bare_rows, plain_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
-from rota.table.turnover import LEAST_TOGETHER, StateTurnover, is_built
+from rota.table.turnover import BEGIN, SPLIT, STOP, Columns
 
 
 class Phase(IntEnum):
@@ -89,7 +89,8 @@ class State:
         self._has_tenants = bool(cluster.tenants)
         self.occupancy = Occupancy(cluster, self.jobs)
         self._plain: list[bool] = plain_rows(self.jobs, cluster).tolist()
-        self._bare: list[bool] = bare_rows(self.jobs, cluster).tolist()
+        self.bare: list[bool] = bare_rows(self.jobs, cluster).tolist()
+        """True for each row that asks for GPUs or parts of them, of whatever type, and for nothing else."""
         self.takes_any: list[bool] = (self.jobs.gpu_types == 0).tolist()
         """True for each row that asks for no type of GPU."""
         self._accepting: dict[int, list[bool]] = {}
@@ -142,7 +143,7 @@ class State:
         self._starts_of: Cells[int] = cells(self.starts)
         self._moves_of: Cells[int] = cells(self.moves)
         self._preemptions_of: Cells[int] = cells(self.preemptions)
-        self._turnover: StateTurnover | None = None
+        self._columns: Columns | None = None
 
     def _share(self, whole: State) -> None:
         """What is known of each job is what `whole` knows of it, as of now."""
@@ -167,7 +168,7 @@ class State:
         one = self.jobs.take(np.array([row]))
         self.gpus_of[row] = one.gpus.item(0)
         self._plain[row] = bool(plain_rows(one, self.cluster)[0])
-        self._bare[row] = bool(bare_rows(one, self.cluster)[0])
+        self.bare[row] = bool(bare_rows(one, self.cluster)[0])
         self.takes_any[row] = not one.gpu_types[0]
         self.feasible[row] = bool(feasible_rows(one, self.cluster)[0])
         self.occupancy.enter(row)
@@ -264,44 +265,50 @@ class State:
 
         All are whole devices for each job alone.  Returns what was held and since when, by `gone` first.
         """
-        grants, log, gpus_of = self.grants, self.log, self.gpus_of
-        held = [grants.pop(row) for row in gone]
-        begun = list[Row]()
-        moved = list[Row]()
-        for grant in come:
-            fields: tuple[Any, ...] = grant
-            row = fields[0]
-            if row in grants:
-                moved.append(row)
-            else:
-                begun.append(row)
-        held += [grants[row] for row in moved]
-        turnover = self._turnover_of() if len(gone) + len(begun) >= LEAST_TOGETHER else None
-        gpus = [gpus_of[row] for row in begun]
-        if turnover is not None:
-            since = turnover.stop(gone, _PENDING, self.now)
-            turnover.begin(begun, gpus, _RUNNING, self.now)
+        left, came = list(gone), list(come)
+        if STOP is not None:
+            held, since, begun = self._turn_over(left, came)
         else:
-            since = self._stop_all(gone)
-            self._begin_all(begun)
-        since += self._move_all(moved)
-        self.running.exchange(gone, begun)
-        self.waiting.exchange(begun, gone)
-        self.waiting_gpus += sum([gpus_of[row] for row in gone]) - sum(gpus)
-        for grant in come:
-            fields = grant
-            grants[fields[0]] = grant
-        log += gone
-        log += moved
-        log += begun
-        self.occupancy.exchange(held, come)
+            held, since, begun = self._swap_singly(left, came)
+        self.running.exchange(left, begun)
+        self.waiting.exchange(begun, left)
+        self.occupancy.exchange(held, came)
         return held, since
 
-    def _turnover_of(self) -> StateTurnover | None:
-        """What is noted about many at one call, where that could be built."""
-        if self._turnover is None and is_built():
-            self._turnover = StateTurnover([getattr(self, name) for name in COLUMNS])
-        return self._turnover
+    def _turn_over(self, gone: list[Row], come: list[Grant]) -> tuple[list[Grant], list[Any], list[Row]]:
+        """What is noted about each of them, in C; also who begins."""
+        grants, log, gpus_of, now = self.grants, self.log, self.gpus_of, self.now
+        if self._columns is None:
+            self._columns = Columns([getattr(self, name) for name in COLUMNS])
+        address, before, after = self._columns.address, 0, 0
+        held: list[Grant]
+        since: list[Any]
+        begun: list[Row]
+        moved: list[Row]
+        held, since, after = STOP(address, grants, gone, gpus_of, _PENDING, now, log)
+        begun, moved = SPLIT(grants, come)
+        if moved:
+            held += [grants[row] for row in moved]
+            since += self._move_all(moved)
+            log += moved
+        before = BEGIN(address, grants, come, begun, gpus_of, _RUNNING, now, log)
+        self.waiting_gpus += after - before
+        return held, since, begun
+
+    def _swap_singly(self, gone: list[Row], come: list[Grant]) -> tuple[list[Grant], list[Any], list[Row]]:
+        """The same one by one."""
+        grants, gpus_of = self.grants, self.gpus_of
+        held = [grants.pop(row) for row in gone]
+        begun = [grant[0] for grant in come if grant[0] not in grants]
+        moved = [grant[0] for grant in come if grant[0] in grants]
+        held += [grants[row] for row in moved]
+        since = self._stop_all(gone) + self._move_all(moved)
+        self._begin_all(begun)
+        self.waiting_gpus += sum([gpus_of[row] for row in gone]) - sum([gpus_of[row] for row in begun])
+        for grant in come:
+            grants[grant[0]] = grant
+        self.log += [*gone, *moved, *begun]
+        return held, since, begun
 
     def _stop_all(self, gone: Sequence[Row]) -> list[Any]:
         """What is noted about each of `gone` when it stops now and waits; since when each held its own."""
@@ -349,7 +356,7 @@ class State:
         """Jobs that stopped or moved held `gone`, whole devices; `come` begin, `moved` are noted (`move`)."""
         for grant in come:
             self._start(grant)
-        self.occupancy.exchange(gone, [*moved, *come])
+        self.occupancy.exchange(list(gone), [*moved, *come])
 
     def _start(self, grant: Grant) -> None:
         """As `start`; who holds its devices is for the caller to say."""
@@ -566,7 +573,7 @@ class State:
 
     def asks_only_gpus(self, row: int) -> bool:
         """True if `row` asks for GPUs or parts of them, of whatever type, and for nothing else."""
-        return self._bare[row]
+        return self.bare[row]
 
     def accepts(self, row: int, devices: tuple[int, ...]) -> bool:
         """True if `row` takes GPUs of the types that `devices` have."""

@@ -24,7 +24,7 @@ from rota.policies.gandiva.pairing import PairTrials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
 from rota.policies.gandiva.server_groups import can_hold
-from rota.policies.gandiva.swaps import Swaps
+from rota.policies.gandiva.swaps import TAKE_TURNS, Swaps
 from rota.policies.gandiva.turns import TAKES_TURNS, counting, join_turn, take_turn, take_turn_by_count
 from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -288,16 +288,40 @@ class GandivaDecision:
     def _seat(self) -> tuple[list[Grant], list[int]]:
         swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)
         placed = []
-        for key in sorted(self.due):
+        keys, at = sorted(self.due), 0
+        while at < len(keys):
+            at = self._take_common_turns(keys, at, swaps)
+            if at == len(keys):
+                break
+            key = keys[at]
+            at += 1
             home = self.homes.homes[key]
             if self._is_simple(key, home):
                 self._take_turn(key, home, swaps)
             else:
                 placed.append(key)
+        for row in swaps.leaving:
+            self.trials.note_rate(row)
         if not placed and not self.derived.without_gpus:
             return swaps.grants, swaps.leaving
         grants, leaving = self._place_runners(placed)
         return swaps.grants + grants, swaps.leaving + leaving
+
+    def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps) -> int:
+        """Let new turns begin in simple homes of `keys` from `at` on, in C; the place of the first that is left.
+
+        Where all is as in most homes, `_is_simple` and `_take_turn` would say and do the same.
+        """
+        if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch:
+            return at
+        turns, grounds = self.derived.turns, self.grounds
+        whole = None if grounds.all_whole_gpus else grounds.whole_gpus
+        use = self.trials.use_of_all() if self._packs and self.homes.index.crowded else None
+        next_place: int = TAKE_TURNS(
+            keys, at, self.homes.homes, self.left, self.moved, turns.end_of, turns.ends, turns.end_s(self.now, 0.0),
+            self.now, self.sizes, whole, use, *swaps.places(), swaps.grants, swaps.leaving,
+        )  # fmt: skip
+        return next_place
 
     def _is_simple(self, key: int, home: ServerGroup) -> bool:
         """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""
@@ -335,12 +359,10 @@ class GandivaDecision:
             rows = join_turn(circle, held, counting(self.sizes, home["gpus"]))
             others = [row for row in circle if row not in rows]
         coming = [row for row in rows if row not in held]
-        self._note_turn(key, home, len(rows), bool(coming), is_new)
+        self._note_turn(key, home, len(rows), bool(coming), is_new=is_new)
         leaving = [row for row in others if row in held]
         if coming or leaving:
             swaps.swap(home["nodes"][0], coming, leaving)
-        for row in leaving:
-            self.trials.note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
             self.derived.note(key)
@@ -373,10 +395,10 @@ class GandivaDecision:
         is_new, circle = self._is_new_turn(key, home), home["circle"]
         rows = take_turn(circle, fits) if is_new else join_turn(circle, self.snapshot.grants, fits)
         held = self.snapshot.grants
-        self._note_turn(key, home, len(rows), any(row not in held for row in rows), is_new)
+        self._note_turn(key, home, len(rows), any(row not in held for row in rows), is_new=is_new)
         return rows
 
-    def _note_turn(self, key: int, home: ServerGroup, count: int, some_come: bool, is_new: bool) -> None:
+    def _note_turn(self, key: int, home: ServerGroup, count: int, some_come: bool, *, is_new: bool) -> None:
         """Note when the turn of `count` jobs, which is new or has been joined, ends."""
         turns = self.derived.turns
         is_first = home["turn_ends_s"] == math.inf

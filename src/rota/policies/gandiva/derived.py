@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
+from typing import Any
 
 from rota.policies.gandiva.server_groups import ServerGroups
 from rota.policies.gandiva.swaps import DevicesOf, GrantOf
@@ -68,40 +69,42 @@ class TurnEnds:
 
     def __init__(self, quantum_s: float) -> None:
         self.quantum_s = quantum_s
-        self._ends: dict[float, set[int]] = {}
-        self._end_of: dict[int, float] = {}
+        self.ends: dict[Any, set[int]] = {}
+        """Homes whose turns end at each moment."""
+        self.end_of: dict[Any, float] = {}
+        """When the turn of each home ends that has one."""
 
     def note(self, key: int, end_s: float) -> None:
         """The turn of home `key` ends then; infinite if it has none."""
-        before = self._end_of.pop(key, math.inf)
+        before = self.end_of.pop(key, math.inf)
         if before < math.inf:
-            keys = self._ends[before]
+            keys = self.ends[before]
             keys.discard(key)
             if not keys:
-                del self._ends[before]
+                del self.ends[before]
         if end_s < math.inf:
-            self._end_of[key] = end_s
-            self._ends.setdefault(end_s, set()).add(key)
+            self.end_of[key] = end_s
+            self.ends.setdefault(end_s, set()).add(key)
 
     def renew(self, key: int, now: float, switch_s: float) -> float:
         """A turn of home `key` begins now, whether the last one is over or not; returns when it ends."""
-        if key in self._end_of:
+        if key in self.end_of:
             self.note(key, math.inf)
         end_s = self.end_s(now, switch_s)
-        self._end_of[key] = end_s
-        self._ends.setdefault(end_s, set()).add(key)
+        self.end_of[key] = end_s
+        self.ends.setdefault(end_s, set()).add(key)
         return end_s
 
     def next_end_s(self) -> float:
-        return min(self._ends, default=math.inf)
+        return min(self.ends, default=math.inf)
 
     def take_over(self, now: float) -> set[int]:
         """Homes of which the turn ends now, or has: from now on they have none."""
         over = set[int]()
-        for end_s in [end_s for end_s in self._ends if end_s <= now]:
-            over |= self._ends.pop(end_s)
+        for end_s in [end_s for end_s in self.ends if end_s <= now]:
+            over |= self.ends.pop(end_s)
         for key in over:
-            del self._end_of[key]
+            del self.end_of[key]
         return over
 
     def end_s(self, now: float, switch_s: float) -> float:
@@ -111,9 +114,9 @@ class TurnEnds:
         quantum are those of turns, however many homes there are.
         """
         least_s, most_s = now + self.quantum_s / 2, now + self.quantum_s + switch_s
-        if most_s in self._ends:
+        if most_s in self.ends:
             return most_s
-        return max([end_s for end_s in self._ends if least_s <= end_s <= most_s], default=most_s)
+        return max([end_s for end_s in self.ends if least_s <= end_s <= most_s], default=most_s)
 
 
 class Derived:

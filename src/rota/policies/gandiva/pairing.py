@@ -77,7 +77,7 @@ class PairTrials:
         if not (self._is_steady and row in self.alone) and self.runs_alone(row):
             self.alone[row] = self.snapshot.rate(row)
 
-    def _utilisation(self) -> Floats:
+    def use_of_all(self) -> Floats:
         """What each job alone leaves busy of its GPUs, looked up at the first question of a decision."""
         if self._use is None:
             self._use = self.snapshot.know(Knowledge.UTILISATION)
@@ -114,7 +114,7 @@ class PairTrials:
     def may_try(self, home: ServerGroup) -> bool:
         """True if two jobs of the home leave something of their GPUs."""
         if self._cells is None:
-            self._cells = cells(self._utilisation())
+            self._cells = cells(self.use_of_all())
         use_of, leave_some = self._cells, 0
         row: Any
         for row in home["circle"]:
@@ -133,7 +133,7 @@ class PairTrials:
 
     def next_of(self, home: ServerGroup) -> Pair | None:
         """Whom to try next: two that ran alone and leave some of a GPU, least utilised first; or None."""
-        use = self._utilisation()
+        use = self.use_of_all()
         rows = [
             row
             for row in home["circle"]

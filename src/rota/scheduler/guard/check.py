@@ -12,15 +12,16 @@ from typing import Any
 
 from rota.model.columns import Row
 from rota.model.grants import Grant, is_packed
-from rota.model.whole import is_made_whole, is_plainly_whole
+from rota.model.whole import MODEL, is_made_whole, is_plainly_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import are_plainly_kept, check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
+from rota.table.turnover import IS_SOUND
 
-__all__ = ["RULES", "Breach", "change_hands", "check", "is_plainly_sound"]
+__all__ = ["RULES", "Breach", "change_hands", "check", "is_plain_turnover", "is_plainly_sound"]
 
 Devices = tuple[int, ...]
 Freed = dict[int, Devices]
@@ -39,6 +40,24 @@ def check(state: State, decision: Decision) -> list[Breach]:
     if breaches:
         return breaches
     return check_claims(state, decision)
+
+
+def is_plain_turnover(state: State, decision: Decision) -> bool:
+    """True if some jobs leave whole devices, others that wait begin on whole ones, and all rules are kept.
+
+    That is, if it is plainly sound, devices change hands, nobody moves and nobody was measured: at one call in C.
+    False says nothing of all this.
+    """
+    if IS_SOUND is None or not decision.preempt or not decision.grants or decision.reservations:
+        return False
+    if decision.reject or decision.cancel or decision.offers or state.reservations or not state.is_bare:
+        return False
+    gone, come = decision.preempt, decision.grants
+    sound: bool = IS_SOUND(
+        state.grants, state.waiting.places, state.gpus_of, state.takes_any, state.bare, state.occupancy.claimed,
+        MODEL, gone, come,
+    )  # fmt: skip
+    return sound
 
 
 def is_plainly_sound(state: State, decision: Decision) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from rota.model.grants import Grant, Role
+from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.place import Place, consolidate
@@ -164,7 +165,11 @@ class RunnerPlacement:
             grants = [Grant(row, devices, 0.5, Role.PACKED) for row in (runner.row, runner.second)]
         else:
             share = self._share(runner.row)
-            grants = [Grant(runner.row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)]
+            grants = [
+                whole_grant(runner.row, devices)
+                if share == 1.0
+                else Grant(runner.row, devices, share, Role.PACKED)
+            ]
         for grant in grants:
             self._enter(grant)
 

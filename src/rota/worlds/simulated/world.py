@@ -17,7 +17,7 @@ from mypy_extensions import mypyc_attr
 from rota.errors import WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats
+from rota.model.columns import Floats, Row
 from rota.model.grants import Can, Grant, Leave, Purpose, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.promises import Offer
@@ -31,6 +31,7 @@ from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.ends import ENTER, VALID
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import Holds
@@ -374,9 +375,9 @@ class SimulatedWorld:
         rates = self._rates_on(come)
         if rates is None:
             return False
-        rows = [grant[0] for grant in come]
-        self.progress.swap(gone, rows, rates, self.state.now)
-        self._enter_all(gone, rows, rates)
+        left, rows = list(gone), [grant[0] for grant in come]
+        self.progress.swap(left, rows, rates, self.state.now)
+        self._enter_all(left, rows, rates)
         return True
 
     def _rates_on(self, come: Sequence[Grant]) -> list[float] | None:
@@ -397,12 +398,19 @@ class SimulatedWorld:
                 self._company.pop(grant[0], None)
         return rates
 
-    def _enter_all(self, gone: Sequence[int], come: Sequence[int], rates: Sequence[float]) -> None:
+    def _enter_all(self, gone: list[Row], come: list[Row], rates: list[float]) -> None:
         """Enter the moments at which `come` end, which work at `rates` from now on; `gone` end no more."""
         now, version = self.state.now, self._version
+        is_simple = not (self._failures or self._clock_s or self._epoch_clock_s)
+        if is_simple and ENTER is not None:
+            address = self.progress.address
+            ENTER(version, self._heap, self._total, gone, come, rates, address, now, self._lag_s)
+            if len(self._heap) > self._heap_most:
+                self._drop_void()
+            return
         for row in gone:
             version[row] += 1
-        if self._failures or self._clock_s or self._epoch_clock_s:
+        if not is_simple:
             for i, row in enumerate(come):
                 self._schedule(row, rates[i], now)
             return
@@ -464,7 +472,10 @@ class SimulatedWorld:
     def _drop_void(self) -> None:
         """Forget the entries that are void: where jobs take turns, nearly all of them would be."""
         version = self._version
-        self._heap = [entry for entry in self._heap if entry[2] == version[entry[1]]]
+        if VALID is not None:
+            self._heap = VALID(self._heap, version)
+        else:
+            self._heap = [entry for entry in self._heap if entry[2] == version[entry[1]]]
         heapify(self._heap)
         self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 

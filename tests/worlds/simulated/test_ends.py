@@ -1,0 +1,59 @@
+"""Turns in C, from the policy to the record: the same as job by job, to the bit."""
+
+from __future__ import annotations
+
+import pytest
+
+import rota.policies.gandiva.decision
+import rota.scheduler.guard.check
+import rota.table.occupancy
+import rota.table.progress
+import rota.table.rows
+import rota.table.state
+import rota.worlds.simulated.recorder
+import rota.worlds.simulated.world
+from rota.model.cluster import parse_cluster
+from rota.scheduler.policy import parse_policy
+from rota.traces.generate import generate
+from rota.worlds.simulated.ends import FUNCTIONS
+from rota.worlds.simulated.run import Setting, prepare
+
+pytestmark = pytest.mark.skipif(not FUNCTIONS, reason="no C compiler when Rota was installed")
+
+IN_C = [
+    (rota.policies.gandiva.decision, "TAKE_TURNS"),
+    (rota.scheduler.guard.check, "IS_SOUND"),
+    (rota.table.occupancy, "CHANGE_HANDS"),
+    (rota.table.progress, "WORK"),
+    (rota.table.rows, "EXCHANGE"),
+    (rota.table.state, "STOP"),
+    (rota.worlds.simulated.recorder, "NOTE"),
+    (rota.worlds.simulated.world, "ENTER"),
+    (rota.worlds.simulated.world, "VALID"),
+]
+
+
+def run(policy: str, cluster: str, seed: int) -> tuple[object, ...]:
+    where = parse_cluster(cluster)
+    trace = generate(150, seed=seed, load=1.6, cluster=where)
+    loop, recorder = prepare(parse_policy(policy).make(), trace, where, Setting())
+    loop.run()
+    state = loop.state
+    tables = [state.log, state.waiting.rows.tolist(), state.run_s.tolist(), state.progress.base.tolist()]
+    return recorder.intervals, recorder.ends, tables, loop.counts.decisions
+
+
+@pytest.mark.parametrize("cluster", ["3x4", "6x2,2x8", "2x4:V100,2x4:P100"])
+@pytest.mark.parametrize("policy", ["gandiva", "gandiva:quantum=600", "srtf", "las", "tiresias"])
+def test_in_c_as_one_by_one(policy: str, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_c = [run(policy, cluster, seed) for seed in range(2)]
+    for module, name in IN_C:
+        assert getattr(module, name) is not None
+        monkeypatch.setattr(module, name, None)
+    assert in_c == [run(policy, cluster, seed) for seed in range(2)]
+
+
+def test_void_entries_are_dropped_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where that happens at every turn."""
+    monkeypatch.setattr(rota.worlds.simulated.world, "HEAP_LEAST", 4)
+    test_in_c_as_one_by_one("gandiva", "3x4", monkeypatch)
