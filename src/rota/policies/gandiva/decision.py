@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rota.model.grants import Grant, Leave, Role
+from rota.model.whole import is_made_whole
 from rota.policies.gandiva.derived import Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
@@ -304,7 +305,7 @@ class GandivaDecision:
             self.trials.note_rate(row)
         if not placed and not self.derived.without_gpus:
             return swaps.grants, swaps.leaving
-        grants, leaving = self._place_runners(placed)
+        grants, leaving = self._place_runners(placed, swaps)
         return swaps.grants + grants, swaps.leaving + leaving
 
     def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps) -> int:
@@ -367,7 +368,10 @@ class GandivaDecision:
             home["idle_since_s"] = math.inf
             self.derived.note(key)
 
-    def _place_runners(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
+    def _place_runners(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
+        """Let the jobs of homes that are not simple run whose turn it is."""
+        if all(self._needs_no_trial(key, self.homes.homes[key]) for key in keys) and not self.derived.without_gpus:
+            return self._place_by_count(keys, swaps)
         rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
             self.trials.note_rate(row)
@@ -376,6 +380,36 @@ class GandivaDecision:
         runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]
         runners += [Runner(row, -1, 0) for row in sorted(self.derived.without_gpus)]
         return places.place(runners)
+
+    def _needs_no_trial(self, key: int, home: ServerGroup) -> bool:
+        """As `_is_simple`, but of any number of servers, of which somebody may have moved.
+
+        Those who run there have as many whole GPUs as they ask for.
+        """
+        circle, held = home["circle"], self.snapshot.grants
+        if home["pairs"] or self._may_grow or not self._counts(circle):
+            return False
+        if any(row in held and not self._is_as_asked(held[row]) for row in circle):
+            return False
+        return not (self._packs and self.homes.room(home) < -EPSILON and self._will_pair(key, home))
+
+    def _is_as_asked(self, grant: Grant) -> bool:
+        return is_made_whole(grant) and len(grant[1]) == self.sizes[grant[0]]
+
+    def _place_by_count(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
+        """The same where counting decides: who runs on servers of his home stays, the others get what is left."""
+        homes, held = self.homes.homes, self.snapshot.grants
+        running = [row for key in keys for row in homes[key]["circle"] if row in held]
+        runners = list[tuple[int, int]]()
+        for key in keys:
+            home = homes[key]
+            for row in home["circle"]:
+                self.trials.note_rate(row)
+            nodes = mask_of(home["nodes"])
+            runners += [(row, nodes) for row in self._runners(key, home, counting(self.sizes, home["gpus"]))]
+            home["idle_since_s"] = math.inf
+            self.derived.note(key)
+        return swaps.place(runners, running)
 
     def _on_server(self, key: int, home: ServerGroup, places: RunnerPlacement) -> list[Runner]:
         """The jobs of a home that run from now on."""

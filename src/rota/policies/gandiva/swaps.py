@@ -10,14 +10,16 @@ from rota import native
 from rota.model.grants import Grant
 from rota.model.whole import MODEL, whole_grant
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.place import consolidate
 
 SOURCE: Final = Path(__file__).with_name("turns.c")  # compiled, this file ends differently
 FUNCTIONS: Final[Mapping[str, Any]] = native.functions(SOURCE)
 TAKE_TURNS: Final[Any] = FUNCTIONS.get("take_turns")
 """The turns of one moment in C, with the same answers, as far as they are common; None where it is not built."""
 
-DevicesOf = list[dict[int, tuple[int, ...]]]
-"""Per node, the devices behind each mask of its devices that somebody has been given."""
+DevicesOf = list[dict[Any, tuple[int, ...]]]
+"""Per node, the devices behind each mask of its devices that somebody has been given; those that begin there and
+lie on several nodes stand for themselves."""
 
 GrantOf = dict[Any, Grant]
 """Per job, what it was given last: in most turns it gets the same again."""
@@ -58,6 +60,45 @@ class Swaps:
                     grant = grant_of[row] = whole_grant(row, devices)
                 self.grants.append(grant)
         self.leaving += leaving
+
+    def place(self, runners: list[tuple[int, int]], running: list[int]) -> tuple[list[Grant], list[int]]:
+        """Devices for `runners`, each with the mask of its nodes, where `running` of their homes hold some.
+
+        Who runs on its nodes stays; the others get what is free or left there, in order, on as few nodes as
+        possible.  Returns grants to those who come or move, and who leaves.
+        """
+        held, free = self._grants, self._free.copy()
+        stay = {row for row, nodes in runners if row in held and self._are_within(held[row][1], nodes)}
+        for row in running:
+            if row not in stay:
+                free.put_all(held[row][1])
+        grants: list[Grant] = []
+        for row, nodes in runners:
+            if row not in stay:
+                devices = consolidate(free, self._sizes[row], nodes)
+                if devices is not None:
+                    grants.append(self._grant(row, devices))
+        moved = {grant[0] for grant in grants}
+        return grants, [row for row in running if row not in stay and row not in moved]
+
+    def _are_within(self, devices: tuple[int, ...], nodes: int) -> bool:
+        node_of = self._free.node_of
+        return all([nodes >> node_of[device] & 1 for device in devices])
+
+    def _grant(self, row: Any, devices: tuple[int, ...]) -> Grant:
+        """`devices` for `row`: the tuple, and the grant, that it had of them before."""
+        node, last = self._free.node_of[devices[0]], self._free.node_of[devices[-1]]
+        if node == last:
+            first, mask = self._free.first[node], 0
+            for device in devices:
+                mask |= 1 << (device - first)
+            known = self._devices(node, first, mask)
+        else:
+            known = self._devices_of[node].setdefault(devices, devices)
+        grant = self._grant_of.get(row)
+        if grant is None or grant[1] is not known:
+            grant = self._grant_of[row] = whole_grant(row, known)
+        return grant
 
     def _devices(self, node: int, first: int, mask: int) -> tuple[int, ...]:
         """The devices in `mask` of `node`, which begin at `first`: one tuple for all who get them."""
