@@ -28,7 +28,9 @@ pytestmark = pytest.mark.skipif(not turnover.is_built(), reason="no C compiler w
 CLUSTER = parse_cluster("40x2")
 JOBS = trace_of(" ".join(f"j{n} {1 + n % 2}x{100 + 7 * n}@0" for n in range(80))).jobs
 SWAPS = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 5), st.floats(0.0, 1e7), st.floats(0.1, 9.0)),
+    st.tuples(
+        st.integers(0, 40), st.integers(0, 40), st.integers(0, 5), st.floats(0.0, 1e7), st.floats(0.1, 9.0)
+    ),
     max_size=8,
 )
 

@@ -204,7 +204,8 @@ class Occupancy:
                 self.hold(grant)
             return
         if CHANGE_HANDS is not None:
-            rest: tuple[list[tuple[int, ...]], list[Grant]] | None = CHANGE_HANDS(gone, come, len(self.claimed))
+            rest: tuple[list[tuple[int, ...]], list[Grant]] | None
+            rest = CHANGE_HANDS(gone, come, len(self.claimed))
             if rest is not None:
                 self._hand_over(rest[0], rest[1])
             return

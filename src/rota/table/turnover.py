@@ -1,7 +1,7 @@
 """What is noted about jobs that stop and begin at one moment, at one call each: in C (`turnover.c`).
 
-Only where that could be built; `state.py`, `progress.py`, `rows.py`, `occupancy.py` and the guard do the same one
-by one, to the same bit.
+Only where that could be built; `state.py`, `progress.py`, `rows.py`, `occupancy.py` and the guard do the same
+one by one, to the same bit.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ def test_who_was_measured_is_left_to_the_loop() -> None:
 def test_nothing_stays_behind_from_one_question_to_the_next() -> None:
     state = state_with(HELD)
     sound = Decision({}, [whole_grant(6, (0,)), whole_grant(4, (8, 9))], [0])
-    broken = Decision({}, [whole_grant(4, (1, 2)), whole_grant(5, (4, 5, 6)), whole_grant(6, (1,))], [1, 2, 0])
+    taken_twice = [whole_grant(4, (1, 2)), whole_grant(5, (4, 5, 6)), whole_grant(6, (1,))]
+    broken = Decision({}, taken_twice, [1, 2, 0])
     for _ in range(3):
         assert is_plain_turnover(state, sound)
         assert not is_plain_turnover(state, broken)

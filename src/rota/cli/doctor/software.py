@@ -106,21 +106,23 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 def _solvers(advice: str) -> MachineFinding:
     """The inner loops of some policies, which are written in C."""
-    from rota.native import library
+    from rota.native import functions, library
     from rota.policies.elasticflow.climbing import SOURCE as CLIMB
+    from rota.policies.gandiva.swaps import SOURCE as TURNS
     from rota.policies.philly.waits import SOURCE as WAITS
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.inner_walk import SOURCE as WALK
     from rota.table.turnover import SOURCE as TURNOVER
+    from rota.worlds.simulated.ends import SOURCE as ENDS
 
-    slow = {
-        "elasticflow": CLIMB,
-        "gandiva": TURNOVER,
-        "gavel": WALK,
-        "philly": WAITS,
-        "pollux": BREEDING,
+    built = {
+        "elasticflow": library(CLIMB),
+        "gandiva": all(functions(source) for source in (TURNOVER, ENDS, TURNS)),
+        "gavel": library(WALK),
+        "philly": library(WAITS),
+        "pollux": library(BREEDING),
     }
-    slow = {policy: source for policy, source in slow.items() if library(source) is None}
+    slow = [policy for policy, is_built in built.items() if not is_built]
     if not slow:
         return MachineFinding("solvers", FindingState.OK, "compiled", facts={"slow": []})
     return MachineFinding(

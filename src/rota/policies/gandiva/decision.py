@@ -309,18 +309,19 @@ class GandivaDecision:
         return swaps.grants + grants, swaps.leaving + leaving
 
     def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps) -> int:
-        """Let new turns begin in simple homes of `keys` from `at` on, in C; the place of the first that is left.
+        """Let new turns begin in homes of `keys` from `at` on, in C, up to one that is not as most are.
 
-        Where all is as in most homes, `_is_simple` and `_take_turn` would say and do the same.
+        Returns the place of that.  Of the others `_is_simple` and `_take_turn` would say and do the same.
         """
         if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch:
             return at
         turns, grounds = self.derived.turns, self.grounds
         whole = None if grounds.all_whole_gpus else grounds.whole_gpus
         use = self.trials.use_of_all() if self._packs and self.homes.index.crowded else None
+        end_s = turns.end_s(self.now, 0.0)
         next_place: int = TAKE_TURNS(
-            keys, at, self.homes.homes, self.left, self.moved, turns.end_of, turns.ends, turns.end_s(self.now, 0.0),
-            self.now, self.sizes, whole, use, *swaps.places(), swaps.grants, swaps.leaving,
+            keys, at, self.homes.homes, self.left, self.moved, turns.end_of, turns.ends, end_s, self.now,
+            self.sizes, whole, use, *swaps.places(), swaps.grants, swaps.leaving,
         )  # fmt: skip
         return next_place
 
@@ -353,7 +354,6 @@ class GandivaDecision:
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
         is_new, circle, held = self._is_new_turn(key, home), home["circle"], self.snapshot.grants
-        row: Any  # as in `Swaps.swap`
         if is_new:
             rows, others = take_turn_by_count(circle, self.sizes, home["gpus"])
         else:
@@ -370,7 +370,8 @@ class GandivaDecision:
 
     def _place_runners(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
         """Let the jobs of homes that are not simple run whose turn it is."""
-        if all(self._needs_no_trial(key, self.homes.homes[key]) for key in keys) and not self.derived.without_gpus:
+        homes = self.homes.homes
+        if not self.derived.without_gpus and all(self._needs_no_trial(key, homes[key]) for key in keys):
             return self._place_by_count(keys, swaps)
         rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
@@ -397,7 +398,7 @@ class GandivaDecision:
         return is_made_whole(grant) and len(grant[1]) == self.sizes[grant[0]]
 
     def _place_by_count(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
-        """The same where counting decides: who runs on servers of his home stays, the others get what is left."""
+        """The same where counting decides: who runs on servers of his home stays there."""
         homes, held = self.homes.homes, self.snapshot.grants
         running = [row for key in keys for row in homes[key]["circle"] if row in held]
         runners = list[tuple[int, int]]()

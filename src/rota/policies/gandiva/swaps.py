@@ -15,11 +15,11 @@ from rota.scheduler.stages.place import consolidate
 SOURCE: Final = Path(__file__).with_name("turns.c")  # compiled, this file ends differently
 FUNCTIONS: Final[Mapping[str, Any]] = native.functions(SOURCE)
 TAKE_TURNS: Final[Any] = FUNCTIONS.get("take_turns")
-"""The turns of one moment in C, with the same answers, as far as they are common; None where it is not built."""
+"""The turns of one moment in C, as far as they are common; None where it is not built."""
 
 DevicesOf = list[dict[Any, tuple[int, ...]]]
-"""Per node, the devices behind each mask of its devices that somebody has been given; those that begin there and
-lie on several nodes stand for themselves."""
+"""Per node, the devices behind each mask of its devices that somebody has been given; those that begin there
+and lie on several nodes stand for themselves."""
 
 GrantOf = dict[Any, Grant]
 """Per job, what it was given last: in most turns it gets the same again."""
@@ -38,7 +38,7 @@ class Swaps:
         self.leaving: list[int] = []
 
     def places(self) -> tuple[Any, ...]:
-        """What `TAKE_TURNS` reads to give devices: who holds which, which are free on which nodes, and what is kept."""
+        """What `TAKE_TURNS` gives devices by: who holds which, which are free where, and what is kept."""
         return self._grants, self._free.devices, self._free.first, self._devices_of, self._grant_of, MODEL
 
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
@@ -83,7 +83,7 @@ class Swaps:
 
     def _are_within(self, devices: tuple[int, ...], nodes: int) -> bool:
         node_of = self._free.node_of
-        return all([nodes >> node_of[device] & 1 for device in devices])
+        return all(nodes >> node_of[device] & 1 for device in devices)
 
     def _grant(self, row: Any, devices: tuple[int, ...]) -> Grant:
         """`devices` for `row`: the tuple, and the grant, that it had of them before."""

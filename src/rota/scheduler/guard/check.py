@@ -45,17 +45,17 @@ def check(state: State, decision: Decision) -> list[Breach]:
 def is_plain_turnover(state: State, decision: Decision) -> bool:
     """True if some jobs leave whole devices, others that wait begin on whole ones, and all rules are kept.
 
-    That is, if it is plainly sound, devices change hands, nobody moves and nobody was measured: at one call in C.
-    False says nothing of all this.
+    That is, if it is plainly sound, devices change hands, nobody moves and nobody was measured: at one call
+    in C.  False says nothing of all this.
     """
     if IS_SOUND is None or not decision.preempt or not decision.grants or decision.reservations:
         return False
     if decision.reject or decision.cancel or decision.offers or state.reservations or not state.is_bare:
         return False
-    gone, come = decision.preempt, decision.grants
+    waiting, claimed = state.waiting.places, state.occupancy.claimed
     sound: bool = IS_SOUND(
-        state.grants, state.waiting.places, state.gpus_of, state.takes_any, state.bare, state.occupancy.claimed,
-        MODEL, gone, come,
+        state.grants, waiting, state.gpus_of, state.takes_any, state.bare, claimed, MODEL,
+        decision.preempt, decision.grants,
     )  # fmt: skip
     return sound
 

@@ -1,6 +1,6 @@
-"""When jobs that begin together will end, and intervals that end together: in C (`ends.c`), where that was built.
+"""When jobs that begin together will end, and intervals that end together: in C (`ends.c`).
 
-`world.py` and `recorder.py` note the same one by one, to the same bit.
+Where that could not be built, `world.py` and `recorder.py` note the same one by one, to the same bit.
 """
 
 from __future__ import annotations
