@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import rota.policies.gandiva.decision
+import rota.policies.gandiva.seating
 import rota.scheduler.guard.check
 import rota.table.occupancy
 import rota.table.progress
@@ -21,7 +21,7 @@ from rota.worlds.simulated.run import Setting, prepare
 pytestmark = pytest.mark.skipif(not FUNCTIONS, reason="no C compiler when Rota was installed")
 
 IN_C = [
-    (rota.policies.gandiva.decision, "TAKE_TURNS"),
+    (rota.policies.gandiva.seating, "TAKE_TURNS"),
     (rota.scheduler.guard.check, "IS_SOUND"),
     (rota.table.occupancy, "CHANGE_HANDS"),
     (rota.table.progress, "WORK"),

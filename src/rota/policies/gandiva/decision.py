@@ -12,25 +12,21 @@ Memory    `homes`    servers with the jobs that belong to them (`stages.homes`),
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from rota.model.grants import Grant, Leave, Role
-from rota.model.whole import is_made_whole
+from rota.model.grants import Leave, Role
 from rota.policies.gandiva.derived import Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import PairTrials
 from rota.policies.gandiva.parameters import GandivaParameters
-from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
+from rota.policies.gandiva.seating import Seating
+from rota.policies.gandiva.server_group import members
 from rota.policies.gandiva.server_groups import can_hold
-from rota.policies.gandiva.swaps import TAKE_TURNS, Swaps
-from rota.policies.gandiva.turns import TAKES_TURNS, counting, join_turn, take_turn, take_turn_by_count
+from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.runners import Fits, Runner, RunnerPlacement
-from rota.table.free import mask_of
 from rota.table.state import Phase
 
 # As in `loop`: with plain integers nothing is looked up, and no flag is made of the result.
@@ -58,14 +54,11 @@ class GandivaDecision:
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
-        self._is_bare = snapshot.is_bare
         self.gpus = snapshot.occupancy.free.size
         self.homes = derived.homes
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
         self.homeless = derived.homeless
         self.growth = Growth(snapshot, parameters, self.homeless)
-        self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches
-        self._packs: bool = parameters.packing
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
@@ -85,7 +78,10 @@ class GandivaDecision:
         if self.left and self.p.migration:
             self._migrate()
         self._find_due()
-        grants, preempt = self._seat()
+        seating = Seating(
+            self.snapshot, self.p, self.derived, self.trials, self.growth, self.left, self.moved
+        )
+        grants, preempt = seating.seat(sorted(self.due))
         return Decision(
             self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake(), otherwise=TAKES_TURNS
         )
@@ -285,164 +281,6 @@ class GandivaDecision:
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
             }
         self.due &= homes.keys()
-
-    def _seat(self) -> tuple[list[Grant], list[int]]:
-        swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)
-        placed = []
-        keys, at = sorted(self.due), 0
-        while at < len(keys):
-            at = self._take_common_turns(keys, at, swaps)
-            if at == len(keys):
-                break
-            key = keys[at]
-            at += 1
-            home = self.homes.homes[key]
-            if self._is_simple(key, home):
-                self._take_turn(key, home, swaps)
-            else:
-                placed.append(key)
-        for row in swaps.leaving:
-            self.trials.note_rate(row)
-        if not placed and not self.derived.without_gpus:
-            return swaps.grants, swaps.leaving
-        grants, leaving = self._place_runners(placed, swaps)
-        return swaps.grants + grants, swaps.leaving + leaving
-
-    def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps) -> int:
-        """Let new turns begin in homes of `keys` from `at` on, in C, up to one that is not as most are.
-
-        Returns the place of that.  Of the others `_is_simple` and `_take_turn` would say and do the same.
-        """
-        if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch:
-            return at
-        turns, grounds = self.derived.turns, self.grounds
-        whole = None if grounds.all_whole_gpus else grounds.whole_gpus
-        use = self.trials.use_of_all() if self._packs and self.homes.index.crowded else None
-        end_s = turns.end_s(self.now, 0.0)
-        next_place: int = TAKE_TURNS(
-            keys, at, self.homes.homes, self.left, self.moved, turns.end_of, turns.ends, end_s, self.now,
-            self.sizes, whole, use, *swaps.places(), swaps.grants, swaps.leaving,
-        )  # fmt: skip
-        return next_place
-
-    def _is_simple(self, key: int, home: ServerGroup) -> bool:
-        """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""
-        return (
-            len(home["nodes"]) == 1
-            and self._counts(home["circle"])
-            and not home["pairs"]
-            and key not in self.moved
-            and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
-            and not (self._packs and self.homes.room(home) < -EPSILON and self._will_pair(key, home))
-        )
-
-    def _will_pair(self, key: int, home: ServerGroup) -> bool:
-        """True if two jobs of a home without pairs are to be put together now."""
-        if not self.trials.may_try(home):
-            return False
-        for row in home["circle"]:
-            self.trials.note_rate(row)
-        return self._is_new_turn(key, home) and self.trials.next_of(home) is not None
-
-    def _counts(self, rows: Sequence[int]) -> bool:
-        """True if counting GPUs says which of `rows` can run together on nodes that they may use."""
-        if not self._is_bare:
-            return False
-        grounds = self.grounds
-        return grounds.all_whole_gpus or all(grounds.whole_gpus[row] for row in rows)
-
-    def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
-        """Let the jobs of a simple home run whose turn it is."""
-        is_new, circle, held = self._is_new_turn(key, home), home["circle"], self.snapshot.grants
-        if is_new:
-            rows, others = take_turn_by_count(circle, self.sizes, home["gpus"])
-        else:
-            rows = join_turn(circle, held, counting(self.sizes, home["gpus"]))
-            others = [row for row in circle if row not in rows]
-        coming = [row for row in rows if row not in held]
-        self._note_turn(key, home, len(rows), bool(coming), is_new=is_new)
-        leaving = [row for row in others if row in held]
-        if coming or leaving:
-            swaps.swap(home["nodes"][0], coming, leaving)
-        if home["idle_since_s"] < math.inf:
-            home["idle_since_s"] = math.inf
-            self.derived.note(key)
-
-    def _place_runners(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
-        """Let the jobs of homes that are not simple run whose turn it is."""
-        homes = self.homes.homes
-        if not self.derived.without_gpus and all(self._needs_no_trial(key, homes[key]) for key in keys):
-            return self._place_by_count(keys, swaps)
-        rows = [row for key in keys for row in members(self.homes.homes[key])]
-        for row in rows:
-            self.trials.note_rate(row)
-        counts = not self.derived.without_gpus and self._counts(rows)
-        places = RunnerPlacement(self.snapshot, rows, counts=counts)
-        runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]
-        runners += [Runner(row, -1, 0) for row in sorted(self.derived.without_gpus)]
-        return places.place(runners)
-
-    def _needs_no_trial(self, key: int, home: ServerGroup) -> bool:
-        """As `_is_simple`, but of any number of servers, of which somebody may have moved.
-
-        Those who run there have as many whole GPUs as they ask for.
-        """
-        circle, held = home["circle"], self.snapshot.grants
-        if home["pairs"] or self._may_grow or not self._counts(circle):
-            return False
-        if any(row in held and not self._is_as_asked(held[row]) for row in circle):
-            return False
-        return not (self._packs and self.homes.room(home) < -EPSILON and self._will_pair(key, home))
-
-    def _is_as_asked(self, grant: Grant) -> bool:
-        return is_made_whole(grant) and len(grant[1]) == self.sizes[grant[0]]
-
-    def _place_by_count(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
-        """The same where counting decides: who runs on servers of his home stays there."""
-        homes, held = self.homes.homes, self.snapshot.grants
-        running = [row for key in keys for row in homes[key]["circle"] if row in held]
-        runners = list[tuple[int, int]]()
-        for key in keys:
-            home = homes[key]
-            for row in home["circle"]:
-                self.trials.note_rate(row)
-            nodes = mask_of(home["nodes"])
-            runners += [(row, nodes) for row in self._runners(key, home, counting(self.sizes, home["gpus"]))]
-            home["idle_since_s"] = math.inf
-            self.derived.note(key)
-        return swaps.place(runners, running)
-
-    def _on_server(self, key: int, home: ServerGroup, places: RunnerPlacement) -> list[Runner]:
-        """The jobs of a home that run from now on."""
-        if self.p.packing and self._is_new_turn(key, home):
-            self.trials.review(home)
-        nodes = mask_of(home["nodes"])
-        rows = self._runners(key, home, places.tester(nodes, home["gpus"]))
-        sizes = self.growth.sizes(home, rows, self.homes.room(home))
-        self.derived.note(key)
-        return [Runner(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
-
-    def _is_new_turn(self, key: int, home: ServerGroup) -> bool:
-        return home["turn_ends_s"] <= self.now or home["turn_ends_s"] == math.inf or key in self.left
-
-    def _runners(self, key: int, home: ServerGroup, fits: Fits) -> list[int]:
-        """Who runs from now on, by turns; notes when the turn ends."""
-        is_new, circle = self._is_new_turn(key, home), home["circle"]
-        rows = take_turn(circle, fits) if is_new else join_turn(circle, self.snapshot.grants, fits)
-        held = self.snapshot.grants
-        self._note_turn(key, home, len(rows), any(row not in held for row in rows), is_new=is_new)
-        return rows
-
-    def _note_turn(self, key: int, home: ServerGroup, count: int, some_come: bool, *, is_new: bool) -> None:
-        """Note when the turn of `count` jobs, which is new or has been joined, ends."""
-        turns = self.derived.turns
-        is_first = home["turn_ends_s"] == math.inf
-        if count == len(home["circle"]) and not home["pairs"]:
-            turns.note(key, math.inf)
-            home["turn_ends_s"] = math.inf
-        elif is_new:
-            switches = (key in self.left or not is_first) and some_come
-            home["turn_ends_s"] = turns.renew(key, self.now, self.p.switch if switches else 0.0)
 
     # -- when to look again ------------------------------------------------------------------------
 
