@@ -78,10 +78,8 @@ class GandivaDecision:
         if self.left and self.p.migration:
             self._migrate()
         self._find_due()
-        seating = Seating(
-            self.snapshot, self.p, self.derived, self.trials, self.growth, self.left, self.moved
-        )
-        grants, preempt = seating.seat(sorted(self.due))
+        seating = Seating(self.snapshot, self.p, self.derived, self.trials, self.growth)
+        grants, preempt = seating.seat(sorted(self.due), self.left, self.moved)
         return Decision(
             self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake(), otherwise=TAKES_TURNS
         )

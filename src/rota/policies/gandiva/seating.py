@@ -1,8 +1,8 @@
 """Who of a home runs from now on, and on which devices, by turns.
 
-In most homes, servers on which counting GPUs decides, a turn is taken in C (`turns.c`) or as there (`swaps.py`); in
-homes of several servers, or of which somebody has moved, by counting too; only where two share devices, somebody
-grows, or more than GPUs is asked for, placements are tried out.
+In most homes, servers on which counting GPUs decides, a turn is taken in C (`turns.c`), or as there
+(`swaps.py`); in homes of several servers, or of which somebody has moved, by counting too.  Only where two share
+devices, somebody grows, or more than GPUs is asked for, placements are tried out.
 """
 
 from __future__ import annotations
@@ -34,17 +34,14 @@ class Seating:
         derived: Derived,
         trials: PairTrials,
         growth: Growth,
-        left: set[int],
-        moved: set[int],
     ) -> None:
-        """`left` are homes that somebody has left, `moved` those where somebody holds devices of another."""
         self.snapshot = snapshot
         self.p = parameters
         self.derived = derived
         self.trials = trials
         self.growth = growth
-        self.left = left
-        self.moved = moved
+        self.left: set[int] = set()
+        self.moved: set[int] = set()
         self.now = snapshot.now
         self.sizes = snapshot.gpus_of
         self.homes = derived.homes
@@ -53,8 +50,12 @@ class Seating:
         self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches
         self._packs: bool = parameters.packing
 
-    def seat(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
-        """Grants to those of the homes `keys`, in order, who come or move, and who leaves."""
+    def seat(self, keys: list[int], left: set[int], moved: set[int]) -> tuple[list[Grant], list[int]]:
+        """Grants to those of the homes `keys`, in order, who come or move, and who leaves.
+
+        Somebody has `left` some of the homes; in some that are `moved`, somebody holds devices of another.
+        """
+        self.left, self.moved = left, moved
         swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)
         placed, at = [], 0
         while at < len(keys):
