@@ -255,12 +255,12 @@ class Store:
     def job(self, row: int) -> JobRow | None:
         """The job with this row."""
         with self._db.reading() as connection:
-            return reading.one_job(connection, t.jobs.c.row == bounded(row))
+            return reading.job_at(connection, row)
 
     def job_of_id(self, job_id: str) -> JobRow | None:
         """The job with the id that people see."""
         with self._db.reading() as connection:
-            return reading.one_job(connection, t.jobs.c.id == clean(job_id))
+            return reading.job_of_id(connection, job_id)
 
     def jobs(self, which: JobQuery | None = None) -> list[JobRow]:
         """Jobs by row; the newest ones if `which` has a limit."""
