@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +136,11 @@ class Database:
     # -- writing -------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
-        """One transaction: stored when the block ends, as if never begun if anything raises."""
+    def writing(self, undone: Callable[[], None] = lambda: None) -> Iterator[Writing]:
+        """One transaction: stored when the block ends, as if never begun if anything raises.
+
+        `undone` is called if anything raises, before anybody else writes.
+        """
         with self._one_writer:
             committing = False
             try:
@@ -147,6 +150,7 @@ class Database:
                 committing = True
                 self._straight.say(connection, "COMMIT")
             except BaseException as error:
+                undone()
                 self._undo(error)
                 if isinstance(error, FAILURES):
                     told = self._failure(error)
@@ -154,6 +158,10 @@ class Database:
                     raise told from error
                 raise
             crash_point("store-committed")
+
+    def settled(self) -> AbstractContextManager[object]:
+        """No transaction is being written in this block."""
+        return self._one_writer
 
     def _failure(self, error: BaseException) -> StoreError:
         return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder))

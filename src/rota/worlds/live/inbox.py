@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +71,6 @@ class Inbox:
         with self._ready:
             self._events.append(event)
             self._ready.notify()
-        time.sleep(0)  # whoever takes it works on at once: it would wait for the interpreter otherwise
 
     def put_back(self, events: list[Event]) -> None:
         """These come first next time."""
