@@ -17,7 +17,7 @@ _ASKED = ("gpus", "gpus_min", "gpu_types", "gang", "gpu_share", "cpus", "memory_
 _NAMED = ("tenant", "node_set")
 
 
-class Kind(NamedTuple):
+class RequestKind(NamedTuple):
     """What the request of one row is: see `plain_rows`, `bare_rows` and `feasible_rows`."""
 
     is_plain: bool
@@ -25,14 +25,14 @@ class Kind(NamedTuple):
     is_feasible: bool
 
 
-class Kinds:
+class RequestKinds:
     """Looks at single rows as they come into a table that grows, at each different request once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._known: dict[tuple[object, ...], Kind] = {}
+        self._known: dict[tuple[object, ...], RequestKind] = {}
 
-    def of(self, jobs: JobTable, row: int) -> Kind:
+    def of(self, jobs: JobTable, row: int) -> RequestKind:
         """The kind of `row`, as its columns are now."""
         asked = *(getattr(jobs, name).item(row) for name in _ASKED + _NAMED), row in jobs.parts
         kind = self._known.get(asked)
@@ -42,9 +42,9 @@ class Kinds:
             kind = self._known[asked] = self._looked_at(jobs.take(np.array([row])))
         return kind
 
-    def _looked_at(self, one: JobTable) -> Kind:
+    def _looked_at(self, one: JobTable) -> RequestKind:
         columns = (of(one, self._cluster) for of in (plain_rows, bare_rows, feasible_rows))
-        return Kind(*(bool(column[0]) for column in columns))
+        return RequestKind(*(bool(column[0]) for column in columns))
 
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:

@@ -21,7 +21,7 @@ from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.table.occupancy import Occupancy
-from rota.table.plain import Kinds, bare_rows, plain_rows
+from rota.table.plain import RequestKinds, bare_rows, plain_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
 from rota.table.turnover import LEAST_TOGETHER, StateTurnover, is_built
@@ -92,7 +92,7 @@ class State:
         self._bare: list[bool] = bare_rows(self.jobs, cluster).tolist()
         self.takes_any: list[bool] = (self.jobs.gpu_types == 0).tolist()
         """True for each row that asks for no type of GPU."""
-        self._kinds = Kinds(cluster)
+        self._kinds = RequestKinds(cluster)
         self._accepting: dict[int, list[bool]] = {}
         self._type_of: list[int] = cluster.device_type.tolist()
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
