@@ -1,4 +1,4 @@
-"""Which work is done again when an attempt breaks off: all of it, and nothing of an attempt that has ended."""
+"""Which work is done again when an attempt breaks off: all of it; of one that has ended, nothing."""
 
 from __future__ import annotations
 
