@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from rota.client import Refused
 from rota.server.api.app import ApiSettings
 from rota.server.callers import Caller
-from rota.server.limits import BodyLimit, RateLimit, Turns
+from rota.server.limits import BodyLimit, LongQuestions, RateLimit
 
 SPEC = {"command": ["x"]}
 
@@ -167,7 +167,7 @@ def test_who_asks_for_much_at_once_has_a_few_turns_and_others_theirs() -> None:
             now[who] -= 1
 
     async def scene() -> None:
-        turns = Turns(app, most=3)
+        turns = LongQuestions(app, most=3)
         ann, bob = (Caller(name, "", False) for name in ("ann", "bob"))
         asked = [(ann, "GET", "/v1/jobs")] * 20 + [(bob, "GET", "/v1/jobs"), (ann, "POST", "/v1/jobs")] * 5
         asked += [(ann, "GET", "/v1/jobs/7/wait")] * 6

@@ -119,7 +119,7 @@ class RateLimit:
         return (1.0 - bucket.calls) / self._per_s
 
 
-class Turns:
+class LongQuestions:
     """Of the long questions of one person so many are worked on at once; the others wait for their turn.
 
     So nobody keeps the rest of the cluster waiting, nor fills the memory with answers that they do not read.
