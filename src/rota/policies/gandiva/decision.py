@@ -272,13 +272,13 @@ class GandivaDecision:
 
     def _find_due(self) -> None:
         homes = self.homes.homes
-        self.due |= self.left
-        self.due |= self.derived.turns.take_over(self.now)
+        self.due |= self.left | self.derived.turns.take_over(self.now)
         if not self.homeless:
             self.due |= {
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
             }
         self.due &= homes.keys()
+        self.derived.turns.give_up(self.left | (self.moved - self.homes.index.crowded))
 
     # -- when to look again ------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Who of a home runs from now on, and on which devices, by turns.
 
 In most homes, servers on which counting GPUs decides, a turn is taken in C (`turns.c`), or as there
-(`swaps.py`); in homes of several servers, or of which somebody has moved, by counting too.  Only where two share
-devices, somebody grows, or more than GPUs is asked for, placements are tried out.
+(`swaps.py`); in homes of several servers, or of which somebody has moved, by counting too.  Only where two
+share devices, somebody grows, or more than GPUs is asked for, placements are tried out.
 """
 
 from __future__ import annotations
