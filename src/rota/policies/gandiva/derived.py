@@ -88,7 +88,7 @@ class TurnEnds:
 
     def give_up(self, keys: set[int]) -> None:
         """The turns of these homes are over before their time: nobody's is to end with them."""
-        for key in keys & self._end_of.keys():
+        for key in keys & self.end_of.keys():
             self.note(key, math.inf)
 
     def renew(self, key: int, now: float, switch_s: float) -> float:
