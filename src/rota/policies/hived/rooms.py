@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Generic
 
 from rota.policies.hived.cells import OPPORTUNISTIC, AnyCell, Cell
@@ -42,7 +43,7 @@ class Rooms(Generic[AnyCell]):
             if room >= least:
                 by_rank.setdefault((-low, busy - low) if is_low else (-busy, 0), []).append(places)
         for _, alike in sorted(by_rank.items()):
-            for place in alike[0] if len(alike) == 1 else sorted(sum(alike, [])):
+            for place in alike[0] if len(alike) == 1 else sorted(chain(*alike)):
                 yield self._nodes[place]
 
     def _places_for(self, priority: int) -> dict[_Use, list[int]]:
