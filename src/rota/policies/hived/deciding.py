@@ -12,7 +12,7 @@ from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Gang, Physical
 from rota.policies.hived.clusters import NOT_BOUND, GangPlan, VirtualClusters, VirtualPods
 from rota.policies.hived.gang_requests import Requests, Shape
-from rota.policies.hived.lines import LineReasons, Lines, Rank, Turns
+from rota.policies.hived.lines import LineReasons, Lines, LineTurns, Rank
 from rota.policies.hived.runners import Runners
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
@@ -125,7 +125,7 @@ class Deciding:
     def _rounds(self, lines: Lines, rank: Rank) -> dict[Shape, Constraint]:
         """Try everybody in order until nobody starts any more; why those who are left in `lines` wait."""
         while True:
-            turns, started = Turns(lines, rank), False
+            turns, started = LineTurns(lines, rank), False
             while (tried := turns.next()) is not None:
                 row, shape = tried
                 why = self._start(row, turns)
@@ -137,7 +137,7 @@ class Deciding:
             if not started or not lines:
                 return turns.failed
 
-    def _start(self, row: int, turns: Turns) -> Constraint | None:
+    def _start(self, row: int, turns: LineTurns) -> Constraint | None:
         """Start `row` where it fits; None, or why it has to wait."""
         gangs = self._gangs(row)
         if not gangs and self.requests.has_run(row):

@@ -89,7 +89,7 @@ class WaitingLines:
         return lines
 
 
-class Turns:
+class LineTurns:
     """One go through `lines` by rank, from the head of each; what joins meanwhile is served in its place."""
 
     def __init__(self, lines: Lines, rank: Rank) -> None:
