@@ -46,12 +46,13 @@ def test_an_agent_that_does_not_tell_its_clock_is_taken_at_its_word() -> None:
     assert by_our_clock(said, NOW_S + 50.0) is said
 
 
-def test_one_machine_has_one_clock_however_long_a_request_waited() -> None:
+def test_one_machine_has_one_monotonic_clock_however_long_a_request_waited() -> None:
     """It may have come while the controller was still starting: an end is not moved by that."""
-    said = request(NOW_S - 7.0).model_copy(update={"boot_id": boot_id()})
-    assert by_our_clock(said, NOW_S) is said
-    elsewhere = request(NOW_S - 7.0).model_copy(update={"boot_id": "of another machine"})
-    assert by_our_clock(elsewhere, NOW_S).reports == request(NOW_S).reports
+    said = request(NOW_S - 7.0).model_copy(update={"boot_id": boot_id(), "steady_s": 493.0})
+    assert by_our_clock(said, NOW_S, 500.0) is said
+    assert by_our_clock(said.model_copy(update={"steady_s": None}), NOW_S, 500.0).reports == said.reports
+    elsewhere = said.model_copy(update={"boot_id": "of another machine"})
+    assert by_our_clock(elsewhere, NOW_S, 500.0).reports == request(NOW_S).reports
 
 
 class Machine:
@@ -110,9 +111,9 @@ def test_whatever_was_kept_a_clock_goes(kept: dict[str, Any] | None) -> None:
     assert Machine().clock(kept)() == 1000.0
 
 
-@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+@pytest.mark.parametrize("step_s", [-3600.0, -0.4, 0.4, 3600.0])
 def test_an_agent_of_this_machine_is_told_by_the_clusters_clock(step_s: float) -> None:
-    """Its wall clock is this machine's, which was set while the cluster's went on."""
-    said = request(NOW_S + step_s - 7.0).model_copy(update={"boot_id": boot_id()})
-    told = by_our_clock(said, NOW_S, NOW_S + step_s)
+    """Its clock began when the machine's had been set, while the cluster's went on."""
+    said = request(NOW_S + step_s - 7.0).model_copy(update={"boot_id": boot_id(), "steady_s": 493.0})
+    told = by_our_clock(said, NOW_S, 500.0)
     assert told.reports == request(NOW_S - 7.0).reports

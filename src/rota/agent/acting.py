@@ -19,6 +19,7 @@ from rota.engine.ledger import Key
 from rota.engine.orders import Orders
 from rota.engine.reconcile import Action, Do
 from rota.engine.silence import Contact
+from rota.engine.steady import unix_s
 from rota.errors import RotaError
 from rota.training import protocol
 from rota.wire.sync import Part, PartStatus, Report, Wanted
@@ -87,7 +88,7 @@ class ActionExecutor:
         elif part is not None and action.do is Do.WITHDRAW:
             self.unbegun[action.key] = unbegun_report(part, PartStatus.ENDED, action.why)
         elif part is not None and action.do is Do.START:
-            self.memo(action.key).started_s = time.time()
+            self.memo(action.key).started_s = unix_s()
             port = part.port
             if port is None and part.node_rank == 0:
                 port = free_port({live.port for live in self._supervisor.known() if not live.gone})
@@ -101,7 +102,7 @@ class ActionExecutor:
         part = action.part if action.part is not None else live.part
         if action.do in {Do.KILL, Do.FENCE, Do.STOP, Do.LEAVE}:
             memo.parked = memo.parked or live.status is PartStatus.SUSPENDED
-            memo.stopping_s = memo.stopping_s or time.time()
+            memo.stopping_s = memo.stopping_s or unix_s()
         match action.do:
             case Do.FORGET:
                 self._supervisor.forget(live)
@@ -138,7 +139,7 @@ class ActionExecutor:
         stopping = action.do in {Do.STOP, Do.FENCE, Do.LEAVE}
         if live.shim is None or live.pgid is None or not (stopping or action.do is Do.KILL):
             return
-        waited_s = time.time() - (memo.stopping_s or 0.0)
+        waited_s = unix_s() - (memo.stopping_s or 0.0)
         if stopping and waited_s < live.part.grace_s:
             if not memo.signalled:
                 send_group(live.pgid, signal.SIGTERM)

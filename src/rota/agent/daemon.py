@@ -39,6 +39,7 @@ from rota.engine.link import ANSWER_S, LOCAL_MOST_S, Link, Transport
 from rota.engine.orders import Orders
 from rota.engine.reconcile import Do, Here, Machine, PartPhase, Silence
 from rota.engine.silence import Contact
+from rota.engine.steady import unix_s
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Part, PartStatus, Report, Wanted, are_two
 
@@ -214,7 +215,7 @@ class Agent:
             if not live.pids:
                 continue
             gpu, memo, used = self.devices.load(live.devices), self._executor.memo(live.key), looked[live.key]
-            memo.use(used, gpu, time.time(), self._idle_s(live, memo, used, gpu, now))
+            memo.use(used, gpu, unix_s(), self._idle_s(live, memo, used, gpu, now))
             if live.status is PartStatus.SUSPENDED:
                 self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
 

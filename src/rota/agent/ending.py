@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rota.agent.folder import SHIM_LOG, Folder, tail
 from rota.agent.identity import ProcessIdentity, boot_id
+from rota.engine.steady import as_told_here
 from rota.wire.sync import Exit
 
 SIGKILL = 9
@@ -46,6 +47,26 @@ def exit_of(
         peak_gib=sum(end.get("peak_bytes", 0) for end in ranks) / 2**30 if ranks else None,
         by_itself=speaks is not None and (touched_s is None or speaks["ended_s"] < touched_s),
     )
+
+
+def began_s(record: dict[str, Any], ranks: Mapping[int, ProcessIdentity]) -> float:
+    """When the ranks of `ranks.json` began, by this process's clock."""
+    return float(record["started_s"]) + _later_s(record, "started_s", ranks)
+
+
+def moved(record: dict[str, Any], ranks: Mapping[int, ProcessIdentity]) -> dict[str, Any]:
+    """An exit record with its moments as this process's clock would have told them."""
+    if not (by_s := _later_s(record, "ended_s", ranks)):
+        return record
+    ends = [{**one, "ended_s": one["ended_s"] + by_s} for one in record["ranks"]]
+    return {**record, "ended_s": record["ended_s"] + by_s, "ranks": ends}
+
+
+def _later_s(record: dict[str, Any], moment: str, ranks: Mapping[int, ProcessIdentity]) -> float:
+    """Somebody may have set the machine's wall clock since; of another boot there is nothing but that."""
+    if "steady_s" not in record or not any(one.boot == boot_id() for one in ranks.values()):
+        return 0.0
+    return as_told_here(record[moment], record["steady_s"])
 
 
 def starved(end: dict[str, Any], lines: str, killed_s: float | None) -> bool:

@@ -126,6 +126,7 @@ class Mechanisms:
             self.operations[live.key] = replace(operation, until_s=now + self._patience_s(live.part))
         elif directive.do == protocol.LEAVE:
             left_s = max(0.0, (directive.deadline_s or 0.0) - time.time())
+            left_s = min(left_s, live.part.notice_s + live.part.grace_s)  # somebody may have set the clock
             self.operations[live.key] = replace(operation, kind=Transition.LEAVE, until_s=now + left_s)
 
     def forget(self, key: Key) -> None:

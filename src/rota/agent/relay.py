@@ -11,11 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rota.engine.steady import unix_s
 from rota.training import protocol
 from rota.training.protocol import Directive, RankState
 from rota.wire.numbers import LATEST_S, MOST_BYTES, MOST_COUNT, MOST_S, MOST_SAMPLES
 from rota.wire.sync import Capability, Cost, ProgressReport
 
+AGREE_S = 0.5
+"""Clocks that differ by less agree."""
 COARSE_S = 0.05
 """A folder changed so lately may change again without a new time stamp."""
 SMALLEST, MOST_BATCH = 1e-9, 1e12
@@ -35,6 +38,8 @@ class Relay:
     ranks: dict[int, RankState] = field(default_factory=dict)
     """Rank -> what it last said."""
     _stamp: int = -1
+    _behind_s: float = 0.0
+    """By how much the wall clock, which ranks tell moments by, is behind this process's own."""
 
     def look(self) -> bool:
         """Read what ranks said since the last look; True if it is new.  One `stat` if nothing is."""
@@ -46,6 +51,8 @@ class Relay:
             return False
         fresh = time.time() - stamp / 1e9 < COARSE_S
         self._stamp = -1 if fresh else stamp
+        if abs((behind_s := unix_s() - time.time()) - self._behind_s) > AGREE_S:
+            self._behind_s = behind_s
         said = {rank: protocol.read_rank(self.folder, rank) for rank in self.expected}
         before, self.ranks = self.ranks, {rank: one for rank, one in said.items() if one is not None}
         return self.ranks != before
@@ -126,7 +133,7 @@ class Relay:
                 max((o.gradient_s for o in states if o.gradient_s is not None), default=None), 0.0, MOST_S
             ),
             local_most=_within(first.local_most, SMALLEST, MOST_BATCH),
-            at_s=_within(max(one.at_s for one in states), 0.0, LATEST_S) or 0.0,
+            at_s=_within(max(one.at_s for one in states) + self._behind_s, 0.0, LATEST_S) or 0.0,
         )
 
     def capability(self) -> Capability:

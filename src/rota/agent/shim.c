@@ -114,6 +114,13 @@ static double seconds(clockid_t clock) {
     return now.tv_sec + now.tv_nsec / 1e9;
 }
 
+/* Unix seconds by the wall clock as it stood at the first call: whoever sets it moves nothing that we say. */
+static double unix_s(void) {
+    static double ahead_s;
+    if (!ahead_s) ahead_s = seconds(CLOCK_REALTIME) - seconds(CLOCK_MONOTONIC);
+    return seconds(CLOCK_MONOTONIC) + ahead_s;
+}
+
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
 static void tell(const char *what) {
@@ -344,7 +351,7 @@ static void reap(bool *has_failed, bool *has_left) {
         for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
             if (rank->pid != pid) continue;
             rank->pid = 0, rank->status = status, rank->has_ended = true;
-            rank->ended_s = seconds(CLOCK_REALTIME);
+            rank->ended_s = unix_s();
             rank->cpu_s = used.ru_utime.tv_sec + used.ru_stime.tv_sec
                           + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
             rank->peak_bytes = used.ru_maxrss * 1024LL;
@@ -590,7 +597,7 @@ static void refuse(Rank *rank, const char *path, int why) {
     const char *reason = why == ELOOP ? "it is a link" : why == EINVAL || why == ENXIO ? "it is no ordinary file" : strerror(why);
     fault = text("the output file '%s' cannot be written on this machine: %s", path, reason);
     dprintf(rank->log, "rota: %s\n", fault);
-    rank->has_ended = true, rank->status = 126 << 8, rank->ended_s = seconds(CLOCK_REALTIME);
+    rank->has_ended = true, rank->status = 126 << 8, rank->ended_s = unix_s();
     first_failed = rank->number;
 }
 
@@ -657,7 +664,7 @@ static void begin(Room *room) {
         if (!connect_ends(rank)) return;
     crash_point("logs opened");
     pid_t shim = getpid();
-    double started_s = seconds(CLOCK_REALTIME);
+    double started_s = unix_s(), steady_s = seconds(CLOCK_MONOTONIC);
     char *started = text("ROTA_STARTED_S=%.6f", started_s);
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
         int ends[2], count = 0;
@@ -678,7 +685,7 @@ static void begin(Room *room) {
     char *data;
     size_t size;
     FILE *out = open_memstream(&data, &size);
-    fprintf(out, "{\"started_s\": %.6f, \"pgid\": %d, \"ranks\": [", started_s, process_group);
+    fprintf(out, "{\"started_s\": %.6f, \"steady_s\": %.6f, \"pgid\": %d, \"ranks\": [", started_s, steady_s, process_group);
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
         fprintf(out, "%s{\"rank\": %d, ", rank == ranks ? "" : ", ", rank->number);
         put_identity(out, rank->pid);
@@ -759,7 +766,8 @@ static char *record(long long kills_before) {
     size_t size;
     bool is_first = true;
     FILE *out = open_memstream(&data, &size);
-    fprintf(out, "{\"version\": 1, \"ended_s\": %.6f, \"ranks\": [", seconds(CLOCK_REALTIME));
+    double ended_s = unix_s(), steady_s = seconds(CLOCK_MONOTONIC);
+    fprintf(out, "{\"version\": 1, \"ended_s\": %.6f, \"steady_s\": %.6f, \"ranks\": [", ended_s, steady_s);
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
         if (!rank->has_ended) continue;
         fprintf(out, "%s{\"rank\": %d, ", is_first ? "" : ", ", rank->number);

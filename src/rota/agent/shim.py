@@ -42,6 +42,7 @@ FENCED_AT, LATEST_S = 0.9, 5.0  # as in `rota.engine.silence`
 SILENT = "the controller was silent for too long, and the job fences itself"
 REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # until a record is tried again
 ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for what the ranks leave behind
+AHEAD_S = time.time() - time.monotonic()  # of the wall clock
 SMALLEST_DISK = 1 << 20  # bytes; below this a log could not even hold the error
 OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # memory runs out: rather a rank than the shim or the agent
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
@@ -187,7 +188,8 @@ class AttemptKeeper:
         self.drain()
         return {
             "version": 1,
-            "ended_s": time.time(),
+            "ended_s": unix_s(),
+            "steady_s": time.monotonic(),
             "ranks": [self.ends[rank] for rank in sorted(self.ends)],
             "first": self.first,
             "error": self.error,
@@ -209,7 +211,7 @@ class AttemptKeeper:
         if self.error:
             return
         crash_point("logs opened")
-        shim, started_s, errors = os.getpid(), time.time(), []
+        shim, started_s, errors = os.getpid(), unix_s(), []
         self.launch["env"]["ROTA_STARTED_S"] = f"{started_s:.6f}"
         for rank, log, (out, err) in zip(self.launch["ranks"], logs, ends, strict=True):
             error, theirs = os.pipe2(os.O_CLOEXEC)
@@ -228,7 +230,8 @@ class AttemptKeeper:
         ranks = [{"rank": rank, **identity(pid)} for pid, rank in self.pids.items()]
         for number, log, error in errors:
             self.check(number, log, error)
-        self.room.fill({"started_s": started_s, "pgid": self.group, "ranks": ranks})
+        steady_s = started_s - AHEAD_S
+        self.room.fill({"started_s": started_s, "steady_s": steady_s, "pgid": self.group, "ranks": ranks})
         crash_point("ranks written")
         tell(self.pipe, b"R")
 
@@ -274,7 +277,7 @@ class AttemptKeeper:
                 self.error = f"the output file {path!r} cannot be written on this machine: {why}"
                 os.write(log, f"rota: {self.error}\n".encode())
                 used = {"cpu_s": 0.0, "peak_bytes": 0}
-                end = {"rank": rank["rank"], "code": 126, "signal": None, "ended_s": time.time(), **used}
+                end = {"rank": rank["rank"], "code": 126, "signal": None, "ended_s": unix_s(), **used}
                 self.ends[rank["rank"]], self.first = end, rank["rank"]
                 return log, log
             if has_terminal:
@@ -391,7 +394,7 @@ class AttemptKeeper:
                 "rank": rank,
                 "code": code if code >= 0 else None,
                 "signal": -code if code < 0 else None,
-                "ended_s": time.time(),
+                "ended_s": unix_s(),
                 "cpu_s": used.ru_utime + used.ru_stime,
                 "peak_bytes": 1024 * used.ru_maxrss,
             }
@@ -722,6 +725,11 @@ def quietly(call: Any, one: int, other: int) -> None:
         call(one, other)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def unix_s() -> float:
+    """Unix seconds by the wall clock as it stood when we began: whoever sets it moves nothing that we say."""
+    return time.monotonic() + AHEAD_S
 
 
 def oom_kills() -> int:

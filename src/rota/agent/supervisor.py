@@ -35,6 +35,7 @@ from rota.agent.processes import move_ranks
 from rota.agent.stopping import StopPlan
 from rota.agent.watching import AttemptWatch
 from rota.crash import crash_point
+from rota.engine.steady import unix_s
 from rota.errors import RotaError, WorldError
 from rota.wire.sync import Mechanism, Notice, Part, PartStatus
 
@@ -43,7 +44,7 @@ class Supervisor:
     """Starts, watches and ends the attempts of one agent."""
 
     def __init__(
-        self, home: Path, *, checkpoints: Path | None = None, clock: Callable[[], float] = time.time
+        self, home: Path, *, checkpoints: Path | None = None, clock: Callable[[], float] = unix_s
     ) -> None:
         """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`)."""
         home = home.absolute()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from rota.agent.live import Live
 from rota.agent.mechanisms import Done, Mechanisms, Operation, Transition
 from rota.agent.relay import READY
 from rota.agent.usage import Used
+from rota.engine.steady import unix_s
 from rota.wire.sync import Capability, Cost, Exit, Part, PartStatus, Report, Usage
 
 QUIET_S = 30.0
@@ -31,7 +31,7 @@ class PartMemo:
     """It was suspended when it was told to go."""
     told: tuple[str, int] = ("", -1)
     """Controller and version of the order last carried out."""
-    since_s: float = field(default_factory=time.time)
+    since_s: float = field(default_factory=unix_s)
     batch_size: float | None = None
     """What the program was last told to use."""
     signalled: bool = False
@@ -129,9 +129,7 @@ def waiting_report(part: Part, memo: PartMemo, why: str, status: PartStatus = Pa
     )
 
 
-def unbegun_report(
-    part: Part, status: PartStatus, why: str, clock: Callable[[], float] = time.time
-) -> Report:
+def unbegun_report(part: Part, status: PartStatus, why: str, clock: Callable[[], float] = unix_s) -> Report:
     """A part that never will begin, refused (lost) or withdrawn (ended)."""
     end = Exit(ended_s=clock(), error=why, infrastructure=True)
     return Report(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.agent.ending import exit_of, lost_because, unrecorded, verdict
+from rota.agent.ending import began_s, exit_of, lost_because, moved, unrecorded, verdict
 from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
@@ -78,9 +78,7 @@ class AttemptWatch:
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         if stop is not None:
             watch.take(plan := StopPlan.read(stop))
-            watch._signalled_s = watch._unix_s(
-                plan.first_s
-            )  # whoever made it may have died after it was followed
+            watch._signalled_s = watch._unix_s(plan.first_s)  # its maker may have died after it was followed
         if suspend is not None:
             live.suspended = Mechanism(suspend["mechanism"])
         return watch
@@ -130,7 +128,7 @@ class AttemptWatch:
             return False
         is_killed = self.plan is not None and self.plan.kill_s <= time.monotonic()
         killed_s = self._unix_s(self.plan.kill_s) if self.plan is not None and is_killed else None
-        self.live.end = exit_of(record, folder, killed_s, self._touched_s())
+        self.live.end = exit_of(moved(record, self.live.ranks), folder, killed_s, self._touched_s())
         lost = bool(record.get("lost"))
         self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
         return True
@@ -275,8 +273,8 @@ class AttemptWatch:
         live = self.live
         ranks = live.folder.read(RANKS) if live.pgid is None else None
         if ranks is not None:
-            live.pgid, live.started_s = ranks["pgid"], ranks["started_s"]
             live.ranks = {one["rank"]: ProcessIdentity.read(one) for one in ranks["ranks"]}
+            live.pgid, live.started_s = ranks["pgid"], began_s(ranks, live.ranks)
             if live.suspended is Mechanism.SIGNAL:
                 self.freeze()  # whoever noted it may have died before all were stopped
         return live.pgid is not None

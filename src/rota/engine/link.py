@@ -22,6 +22,7 @@ from rota.client.http import Refused, Unreachable, route
 from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.silence import Contact
+from rota.engine.steady import unix_s
 from rota.wire.protocol import PROTOCOL
 from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalCall
@@ -122,7 +123,8 @@ class Link:
             seen=asked.seen,
             controller=asked.controller,
             wait_s=0.0,
-            sent_s=time.time(),
+            sent_s=unix_s(),
+            steady_s=time.monotonic(),
             boot_id=self._boot_id,
             protocol=PROTOCOL,
             leaving=True,
@@ -182,7 +184,8 @@ class Link:
             seen=asked.seen,
             controller=asked.controller,
             wait_s=wait_s,
-            sent_s=time.time(),
+            sent_s=unix_s(),
+            steady_s=time.monotonic(),
             boot_id=self._boot_id,
             protocol=PROTOCOL,
             reports=parcel.reports,

@@ -129,7 +129,7 @@ class Agents:
         is_back = self._is_out(node) and not has_left
         if request.reports or request.complete or request.devices is not None or is_back:
             now_unix_s = self._clock.epoch_unix_s + self._clock()
-            said = by_our_clock(request, now_unix_s, time.time())
+            said = by_our_clock(request, now_unix_s, time.monotonic())
             self._inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, self._lost_after_s / 3)

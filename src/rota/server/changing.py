@@ -17,7 +17,7 @@ from rota.model.cluster import Cluster
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration
 from rota.model.words import utc
-from rota.server.clocks import Clock
+from rota.server.clocks import Clock, changes_by_the_cluster
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import (
     REAL,
@@ -106,7 +106,7 @@ def _update(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     if old is None or row is None:
         raise RotaError("it is not on record")
     try:
-        new = changed(old, asked.args)
+        new = changed(old, changes_by_the_cluster(asked.args, context.clock))
     except ValidationError as error:
         first = error.errors()[0]
         raise RotaError(str(first["msg"]).removeprefix("Value error, ")) from None

@@ -13,6 +13,7 @@ from typing import Any
 
 from rota.agent.identity import boot_id
 from rota.model.units import format_duration
+from rota.wire.job import JobSpec
 from rota.wire.numbers import LATEST_S
 from rota.wire.sync import Report, SyncRequest
 
@@ -20,6 +21,10 @@ TOLD_S = 5.0
 """A wall clock that differs by less from the cluster's is not worth a word."""
 AGREE_S = 1.0
 """Clocks that differ by less agree: the rest is the time a request took."""
+AGREE_HERE_S = 0.05
+"""Likewise of an agent of this machine, of which nothing is unknown."""
+NAMED = ("begin_s", "deadline_s")
+"""Moments that people name: they mean the wall clock, jobs live by the cluster's."""
 
 
 class Clock:
@@ -64,6 +69,11 @@ class Clock:
         """How far the wall clock is ahead of this one."""
         return self._wall() - self.epoch_unix_s - self()
 
+    def of_people(self, at_unix_s: float) -> float:
+        """A moment that somebody named, by the wall clock that they look at, as this clock tells it."""
+        skew_s = self.skew_s()
+        return at_unix_s if abs(skew_s) < TOLD_S else max(at_unix_s - skew_s, 0.0)
+
     def trouble(self) -> str:
         """What an operator should know of a wall clock that was set, as a sentence; or nothing."""
         skew_s = self.skew_s()
@@ -73,21 +83,47 @@ class Clock:
         return (
             f"this machine's clock was set, or it slept: it is {format_duration(abs(skew_s))} {way} the "
             "cluster's, which goes on as it went; run times and limits are not touched by that, and moments "
-            "are told by the cluster's clock until this machine starts anew"
+            "are told by the cluster's clock until this machine starts anew (those that are asked for, as "
+            "`--begin`, are taken by this machine's)"
         )
 
 
-def by_our_clock(request: SyncRequest, now_unix_s: float, here_unix_s: float | None = None) -> SyncRequest:
+def by_the_cluster(spec: JobSpec, clock: Clock) -> JobSpec:
+    """`spec` with its moments by the cluster's clock."""
+    asked = {name: getattr(spec, name) for name in NAMED}
+    told = changes_by_the_cluster(asked, clock)
+    dues = [due.model_copy(update={"at_s": clock.of_people(due.at_s)}) for due in spec.deadlines]
+    return (
+        spec
+        if told == asked and dues == spec.deadlines
+        else spec.model_copy(update=told | {"deadlines": dues})
+    )
+
+
+def changes_by_the_cluster(changes: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+    """New values of a job, as JSON, with their moments by the cluster's clock."""
+    told = dict(changes)
+    for name in NAMED:
+        if told.get(name) is not None:
+            told[name] = clock.of_people(told[name])
+    if told.get("deadlines"):
+        told["deadlines"] = [{**due, "at_s": clock.of_people(due["at_s"])} for due in told["deadlines"]]
+    return told
+
+
+def by_our_clock(request: SyncRequest, now_unix_s: float, steady_s: float | None = None) -> SyncRequest:
     """`request`, which came at `now_unix_s`, with its moments as the cluster's clock would have told them.
 
-    An agent of this very machine has the wall clock of this machine (`here_unix_s` now), however long its
-    request has waited: the first one may have come while the controller was still starting.
+    With an agent of this very machine we share the monotonic clock (`steady_s` now): it does not matter
+    how long its request has waited.  The first one may have come while the controller was still starting.
     """
+    waited_s, agree_s = 0.0, AGREE_S
     if request.boot_id == boot_id():
-        behind_s = now_unix_s - here_unix_s if here_unix_s is not None else 0.0
-    else:
-        behind_s = 0.0 if request.sent_s is None else now_unix_s - request.sent_s
-    if abs(behind_s) < AGREE_S:
+        if request.steady_s is None or steady_s is None:
+            return request
+        waited_s, agree_s = max(0.0, steady_s - request.steady_s), AGREE_HERE_S
+    behind_s = 0.0 if request.sent_s is None else now_unix_s - waited_s - request.sent_s
+    if abs(behind_s) < agree_s:
         return request
     reports = [_later(report, behind_s) for report in request.reports]
     return request.model_copy(update={"reports": reports, "sent_s": now_unix_s})

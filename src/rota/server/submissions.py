@@ -10,7 +10,7 @@ from rota.server.answers import Answers
 from rota.server.api.forms import Submission, Submitted
 from rota.server.callers import Caller
 from rota.server.caps import Caps
-from rota.server.clocks import Clock
+from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
 from rota.server.store.asked import jobs_of
@@ -56,7 +56,7 @@ class Submissions:
 
     def _admitted(self, who: Caller, spec: JobSpec) -> JobSpec:
         """The specification, if this person may submit it and what it names is there."""
-        tenant = spec.tenant
+        spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
             check_tenant(tenant)
             if spec.array:

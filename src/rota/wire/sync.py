@@ -363,8 +363,10 @@ class SyncRequest(BaseModel):
     wait_s: float = 20.0
     sent_s: n.Unix | None = None
     """Unix time on the agent's clock; what else it says of moments is told by the same clock."""
+    steady_s: n.Finite | None = None
+    """The monotonic clock of the agent's machine at that moment."""
     boot_id: str = ""
-    """Boot of the agent's machine: where it is the controller's as well, so is the clock."""
+    """Boot of the agent's machine: where it is the controller's as well, so is the monotonic clock."""
     protocol: Ours = FIRST_PROTOCOL
     reports: list[Report] = []
     complete: bool = False

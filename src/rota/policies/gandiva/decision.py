@@ -277,13 +277,13 @@ class GandivaDecision:
 
     def _find_due(self) -> None:
         homes = self.homes.homes
-        self.due |= self.left
-        self.due |= self.derived.turns.take_over(self.now)
+        self.due |= self.left | self.derived.turns.take_over(self.now)
         if not self.homeless:
             self.due |= {
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
             }
         self.due &= homes.keys()
+        self.derived.turns.give_up(self.left | (self.moved - self.homes.index.crowded))
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
         swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)

@@ -83,6 +83,11 @@ class TurnEnds:
             self._end_of[key] = end_s
             self._ends.setdefault(end_s, set()).add(key)
 
+    def give_up(self, keys: set[int]) -> None:
+        """The turns of these homes are over before their time: nobody's is to end with them."""
+        for key in keys & self._end_of.keys():
+            self.note(key, math.inf)
+
     def renew(self, key: int, now: float, switch_s: float) -> float:
         """A turn of home `key` begins now, whether the last one is over or not; returns when it ends."""
         if key in self._end_of:

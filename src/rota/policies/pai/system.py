@@ -11,7 +11,8 @@ Idea      1. The expected duration of a job is the mean of completed jobs of its
           3. A high-GPU task tries GPU types from the strongest down, all others from the weakest up; a job
              that names types gets no other.  A gang never mixes types.
           4. Among machines of a type the one with the lowest allocation rate comes first.
-Departs   The performance model behind "high-GPU" is not public: more than one GPU, or V100 by name, counts.
+Departs   The performance model behind "high-GPU" is not public: more than one GPU, or V100 by name,
+          without a weaker type beside it, counts.
           The paper predicts durations by a regression tree, not by means.
           Estimates of waiting jobs move as history grows; those of the authors' simulator are fixed columns,
           which `estimate=known` follows if somebody states them as durations.

@@ -13,7 +13,8 @@ Idea      1. Virtual clusters by used GPUs over quota, least first; within one, 
              back from the virtual cluster that is furthest above its own; who loses them and fits elsewhere
              moves there.
 Departs   A job starts at the strictest level that the empty cluster could meet. A victim whose GPUs turn
-          out not to be needed is spared. Of the guidelines, waiting longer for locality (`patience_per_h`),
+          out not to be needed is spared, and nobody is preempted at the moment at which he started; equal
+          use of a quota goes by name. Of the guidelines, waiting longer for locality (`patience_per_h`),
           starting spread and moving together (`migrate`) and dedicated nodes (`dedicated`; with `migrate`
           cleared of jobs of one GPU) are here. Retries are the world's, under any policy: blind, or by class
           of failure with back-off, given up at the same failure thrice or where it stayed for others

@@ -1,0 +1,313 @@
+"""Gandiva written once more from its card: homes, turns and moves, all of it looked at at each event."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import pytest
+
+from play import play, trace_of
+from rota.model.cluster import Cluster, NodeShape
+from tiers import first
+
+Spans = list[list[tuple[float, float, tuple[int, ...]]]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Jobs of (submission, GPUs, run time), servers of so many GPUs, and whether jobs may move."""
+
+    jobs: list[tuple[int, int, int]]
+    sizes: list[int]
+    migration: bool
+    quantum_s: int = 60
+    threshold: float = 0.75
+
+
+@dataclass
+class Home:
+    """One server, or several joined for a job that needs them."""
+
+    nodes: tuple[int, ...]
+    gpus: int
+    affinity: int = 0
+    ring: list[int] = field(default_factory=list)
+    running: set[int] = field(default_factory=set)
+    turn_ends_s: float = math.inf
+
+
+class NaiveGandiva:
+    """Placement, turns and moves of the card."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.jobs, self.now = scene, scene.jobs, 0.0
+        self.left_s = [float(run_s) for _, _, run_s in scene.jobs]
+        self.homes = [Home((node,), gpus) for node, gpus in enumerate(scene.sizes)]
+        self.queue: list[int] = []
+        self.moves = 0
+        self.since_s: dict[int, tuple[float, tuple[int, ...]]] = {}
+        self.spans: Spans = [[] for _ in scene.jobs]
+
+    def demand(self, home: Home) -> int:
+        return sum(self.jobs[job][1] for job in home.ring)
+
+    def load(self, home: Home) -> tuple[Fraction, int]:
+        return Fraction(self.demand(home), home.gpus), home.nodes[0]
+
+    def fits(self, home: Home, gpus: int) -> bool:
+        return self.demand(home) + gpus <= home.gpus
+
+    # -- placing ---------------------------------------------------------------------------------------
+
+    def place(self, gpus: int) -> Home | None:
+        """Rules 1 to 6."""
+        large = [home for home in self.homes if home.gpus >= gpus]
+        n1 = min((h for h in large if h.affinity == gpus), key=self.load, default=None)
+        n2 = min((h for h in large if not h.affinity), key=self.load, default=None)
+        if gpus > max(self.scene.sizes):  # it takes whole empty servers, as many as it needs
+            n2 = None if n1 is not None and self.fits(n1, gpus) else self.join(gpus)
+        n3 = min(large, key=self.load, default=None)
+        if n1 is not None and self.fits(n1, gpus):
+            return n1
+        if n2 is not None:
+            return n2
+        if n3 is not None and self.fits(n3, gpus):
+            return n3
+        return n1
+
+    def join(self, gpus: int) -> Home | None:
+        """Whole empty servers for a job that is larger than any."""
+        empty, nodes = [home for home in self.homes if not home.ring], list[Home]()
+        for home in sorted(empty, key=lambda home: (-home.gpus, home.nodes)):
+            nodes.append(home)
+            if sum(one.gpus for one in nodes) >= gpus:
+                joined = Home(tuple(sorted(one.nodes[0] for one in nodes)), sum(one.gpus for one in nodes))
+                self.homes = [home for home in self.homes if home not in nodes] + [joined]
+                return joined
+        return None
+
+    def settle(self, job: int) -> bool:
+        gpus = self.jobs[job][1]
+        home = self.place(gpus)
+        if home is None:
+            return False
+        home.affinity = home.affinity or gpus
+        home.ring.append(job)
+        return True
+
+    def settle_all(self) -> None:
+        """Whoever has no home asks for one; of a size that was refused nobody asks again at this moment."""
+        refused = set[int]()
+        for job in list(self.queue):
+            if self.jobs[job][1] not in refused and not self.settle(job):
+                refused.add(self.jobs[job][1])
+            elif self.jobs[job][1] not in refused:
+                self.queue.remove(job)
+
+    def leave(self, home: Home, job: int) -> None:
+        home.ring.remove(job)
+        home.running.discard(job)
+        if not home.ring:
+            home.affinity, home.turn_ends_s = 0, math.inf
+            if len(home.nodes) > 1:
+                self.homes.remove(home)
+                self.homes += [Home((node,), self.scene.sizes[node]) for node in home.nodes]
+
+    # -- turns -----------------------------------------------------------------------------------------
+
+    def turn(self, home: Home) -> None:
+        """Who comes first in the ring runs for a quantum."""
+        free, taken = home.gpus, list[int]()
+        for job in home.ring:
+            if self.jobs[job][1] <= free:
+                taken.append(job)
+                free -= self.jobs[job][1]
+        home.ring = [job for job in home.ring if job not in taken] + taken
+        home.running = set(taken)
+        quantum_s = self.scene.quantum_s
+        others = [other.turn_ends_s for other in self.homes if other is not home]
+        soon = [end for end in others if self.now + quantum_s / 2 <= end <= self.now + quantum_s]
+        home.turn_ends_s = max(soon, default=self.now + quantum_s)
+
+    # -- the clock -------------------------------------------------------------------------------------
+
+    def run(self) -> Spans:
+        coming = list(range(len(self.jobs)))
+        while coming or self.since_s:
+            moments = [float(self.jobs[job][0]) for job in coming[:1]]
+            moments += [since_s + self.left_s[job] for job, (since_s, _) in self.since_s.items()]
+            moments += [home.turn_ends_s for home in self.homes]
+            self.now = min(moments)
+            ended = [j for j, (since_s, _) in self.since_s.items() if since_s + self.left_s[j] <= self.now]
+            shorter = [home for home in self.homes if home.running & set(ended)]
+            for job in ended:
+                self.stop(job)
+                self.leave(next(home for home in self.homes if job in home.ring), job)
+            while coming and self.jobs[coming[0]][0] <= self.now:
+                self.queue.append(coming.pop(0))
+            self.settle_all()
+            if ended and self.scene.migration:
+                before = self.moves
+                self.move()
+                if self.moves > before:
+                    self.settle_all()
+            for home in self.homes:
+                if self.demand(home) <= home.gpus:
+                    home.running, home.turn_ends_s = set(home.ring), math.inf
+                elif home.turn_ends_s <= self.now or any(home is one for one in shorter):
+                    home.turn_ends_s = math.inf
+            for home in self.homes:
+                if self.demand(home) > home.gpus and home.turn_ends_s == math.inf:
+                    self.turn(home)
+                elif self.demand(home) > home.gpus:
+                    self.join_turn(home)
+            self.switch()
+        return self.spans
+
+    def join_turn(self, home: Home) -> None:
+        """Who fits beside those whose turn it is runs as well."""
+        free, joined = home.gpus - sum(self.jobs[job][1] for job in home.running), list[int]()
+        for job in home.ring:
+            if job not in home.running and self.jobs[job][1] <= free:
+                joined.append(job)
+                free -= self.jobs[job][1]
+        home.ring = [job for job in home.ring if job not in joined] + joined
+        home.running |= set(joined)
+
+    # -- moves, when somebody has left -----------------------------------------------------------------
+
+    def room(self, home: Home) -> int:
+        return home.gpus - self.demand(home)
+
+    def fullest(self, job: int, below: float = math.inf) -> Home | None:
+        """The home with the fewest free GPUs on which `job` needs no turns."""
+        fits = [home for home in self.homes if self.jobs[job][1] <= self.room(home) < below]
+        return min(fits, key=lambda home: (self.room(home), home.nodes[0]), default=None)
+
+    def send(self, job: int, source: Home, target: Home) -> None:
+        self.moves += 1
+        self.leave(source, job)
+        target.affinity = target.affinity or self.jobs[job][1]
+        target.ring.append(job)
+
+    def move(self) -> None:
+        """Jobs that take turns go where GPUs fell free; nearly empty servers are cleared."""
+        crowded = [home for home in self.homes if self.room(home) < 0]
+        for source in sorted(crowded, key=lambda home: (-self.load(home)[0], home.nodes[0])):
+            for job in list(source.ring):
+                target = self.fullest(job)
+                if self.room(source) < 0 and target is not None:
+                    self.send(job, source, target)
+        settled = list[Home]()
+        while True:
+            sources = [
+                home
+                for home in self.homes
+                if home.ring and len(home.nodes) == 1 and not any(home is one for one in settled)
+                if self.room(home) >= self.scene.threshold * home.gpus
+            ]
+            if not sources:
+                return
+            source = min(sources, key=lambda home: (-self.room(home), home.nodes[0]))
+            targets = 0
+            for job in list(source.ring):
+                target = self.fullest(job, below=self.room(source))
+                if target is not None:
+                    self.send(job, source, target)
+                    targets += 1
+            if not targets:
+                settled.append(source)
+
+    def stop(self, job: int) -> None:
+        since_s, nodes = self.since_s.pop(job)
+        self.left_s[job] -= self.now - since_s
+        if self.now > since_s or not self.jobs[job][2]:
+            self.spans[job].append((since_s, self.now, nodes))
+
+    def switch(self) -> None:
+        """Who is to run does, on his server, and nobody else."""
+        running = {job: home.nodes for home in self.homes for job in home.running}
+        for job, (_, nodes) in list(self.since_s.items()):
+            if running.get(job) != nodes:
+                self.stop(job)
+        for job, nodes in running.items():
+            self.since_s.setdefault(job, (self.now, nodes))
+
+
+def scene_of(seed: int, migration: bool) -> Scene:
+    """One to four servers, up to twenty jobs, most of the sizes that divide a server."""
+    draw = random.Random(seed)
+    nodes = draw.randint(1, 4)
+    alike = draw.random() < 0.5
+    sizes = [draw.choice([1, 2, 4, 8])] * nodes if alike else [draw.choice([2, 4, 8]) for _ in range(nodes)]
+    jobs = []
+    for _ in range(draw.randint(2, 20)):
+        gpus = draw.choice([1, 1, 1, 2, 2, 3, 4, 4, 5, 8, 12])
+        run_s = draw.choice([draw.randint(1, 60), draw.randint(30, 400), 60 * draw.randint(1, 5)])
+        if draw.random() < 0.05:
+            run_s = draw.choice([0, 9000])
+        submit_s = draw.choice([0, 0, draw.randint(0, 100), 60 * draw.randint(0, 5), draw.randint(0, 900)])
+        jobs.append((submit_s, gpus, run_s))
+    jobs.sort(key=lambda job: job[0])
+    return Scene(jobs, sizes, migration)
+
+
+def rota(scene: Scene) -> Spans:
+    """What the policy makes of the same scene."""
+    text = " ".join(f"j{n} {gpus}x{run_s}@{submit_s}" for n, (submit_s, gpus, run_s) in enumerate(scene.jobs))
+    policy = f"gandiva:migration={'yes' if scene.migration else 'no'}"
+    cluster = Cluster.build([NodeShape(1, size) for size in scene.sizes])
+    record = play(policy, trace_of(text), cluster)
+    node_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
+    spans: Spans = [[] for _ in scene.jobs]
+    for row in record.intervals.sort("start_s").iter_rows(named=True):
+        nodes = tuple(sorted({node_of[device] for device in row["devices"]}))
+        spans[int(row["job_id"][1:])].append((row["start_s"], row["end_s"], nodes))
+    return spans
+
+
+def agree(ours: Spans, naive: Spans) -> bool:
+    """The same moments, and GPUs within the home; within a group of servers a job may change places."""
+    for mine, others in zip(ours, joined(naive), strict=True):
+        left = [span for span in mine if span[1] > span[0]]
+        for begin_s, end_s, nodes in others:
+            while left and left[0][0] == begin_s and left[0][1] <= end_s and set(left[0][2]) <= set(nodes):
+                begin_s = left.pop(0)[1]
+            if begin_s < end_s:
+                return False
+        if left:
+            return False
+    return True
+
+
+def joined(spans: Spans) -> Spans:
+    """A job that goes on at once where it was has not stopped."""
+    out: Spans = []
+    for of_job in spans:
+        out.append([])
+        for span in of_job:
+            if span[1] == span[0]:
+                continue  # a turn that a job of no length cut short
+            if out[-1] and out[-1][-1][1:] == (span[0], span[2]):
+                out[-1][-1] = (out[-1][-1][0], *span[1:])
+            else:
+                out[-1].append(span)
+    return out
+
+
+@pytest.mark.parametrize("migration", [False, True])
+@pytest.mark.parametrize("seed", first(40, range(800)))
+def test_every_turn_of_every_job(seed: int, *, migration: bool) -> None:
+    """Homes, groups of servers, turns that end together, moves, jobs of no length and jobs that never fit."""
+    scene = scene_of(seed, migration)
+    assert agree(rota(scene), NaiveGandiva(scene).run())
+
+
+def test_a_turn_does_not_end_with_one_that_has_just_been_given_up() -> None:
+    """Both homes lose a job at 65: the turn of the first is over, so the second's lasts a whole minute."""
+    record = play("gandiva:migration=no", "A 2x289 B 1x300 C 1x5 D 2x5 E 1x300@52", "1x1,1x1,1x1")
+    spans = record.intervals.filter(record.intervals["job_id"] == "B").sort("start_s")
+    assert spans.select("start_s", "end_s").rows()[:3] == [(0, 60), (65, 125), (185, 245)]

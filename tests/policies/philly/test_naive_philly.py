@@ -1,0 +1,328 @@
+"""Philly written once more from its card: every job, node and attempt looked at, at every event.
+
+Virtual clusters are numbered; a place is a set of (node, device).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from play import play, trace_of
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.tenants import Tenant, Tenants
+from tiers import first
+
+TIMEOUT_S, BACKOFF_S = 180, 120
+Place = set[tuple[int, int]]
+Span = tuple[float, float, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A job of a scene; `types` are the GPU types that will do."""
+
+    submit_s: int
+    gpus: int
+    run_s: int
+    owner: int
+    types: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Nodes of so many GPUs in racks, of types in ascending order, and what is asked of them."""
+
+    jobs: list[Asked]
+    sizes: list[int]
+    racks: list[int]
+    types: list[int]
+    quotas: list[int]
+    relax_after: int
+    tight: float
+
+
+@dataclass
+class Wait:
+    """The efforts of one job; `opened_s` is None in a pause, which ends at `retry_s`."""
+
+    level: int
+    retry_s: float
+    failed: int = 0
+    opened_s: float | None = None
+    nodes: list[int] = field(default_factory=list)
+    held: Place = field(default_factory=set)
+
+
+class NaivePhilly:
+    """Rules 1 to 7 of the card, one method each."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.jobs, self.sizes, self.now = scene, scene.jobs, scene.sizes, 0.0
+        self.left_s = [float(job.run_s) for job in scene.jobs]
+        self.running: dict[int, tuple[float, Place]] = {}
+        self.waiting: dict[int, Wait] = {}
+        self.spans: list[list[Span]] = [[] for _ in scene.jobs]
+
+    def used(self, owner: int) -> int:
+        return sum(self.jobs[job].gpus for job in self.running if self.jobs[job].owner == owner)
+
+    def ratio(self, owner: int) -> float:
+        quota = self.scene.quotas[owner]
+        return self.used(owner) / quota if quota else math.inf
+
+    def open_devices(self, node: int, but: int | None = None) -> list[tuple[int, int]]:
+        """Devices of `node` that nobody has or, `but` for one job, holds."""
+        busy = {device for _, place in self.running.values() for device in place}
+        busy |= {device for job, wait in self.waiting.items() if job != but for device in wait.held}
+        return [(node, device) for device in range(self.sizes[node]) if (node, device) not in busy]
+
+    # -- rules 5 and 6: where an attempt looks ---------------------------------------------------------
+
+    def offers(self, job: int, level: int, free: Callable[[int], int]) -> Iterator[list[int]]:
+        """Nodes that the level allows, best first; a gang is of one type, and the first type's come first."""
+        for kind in self.jobs[job].types:
+            nodes = [node for node, of in enumerate(self.scene.types) if of == kind]
+            racks = {self.scene.racks[node] for node in nodes}
+            domains = [[node for node in nodes if self.scene.racks[node] == rack] for rack in sorted(racks)]
+            domains.sort(key=lambda domain: -sum(map(free, domain)))
+            for domain in [nodes] if level == 2 else domains:
+                offer = self.offer(self.jobs[job].gpus, level, domain, free)
+                if offer:
+                    yield offer
+
+    def offer(self, gpus: int, level: int, domain: list[int], free: Callable[[int], int]) -> list[int]:
+        """The nodes of `domain` to look at, none if it is too small."""
+        if not domain or sum(self.sizes[node] for node in domain) < gpus:
+            return []
+        largest = max(self.sizes[node] for node in domain)
+        if level:
+            return domain
+        if 2 * gpus < largest and any(free(node) >= gpus for node in domain):
+            return [min((free(node), node) for node in domain if free(node) >= gpus)[1:][0]]
+        sets = combinations(domain, -(-gpus // largest))
+        large = [nodes for nodes in sets if sum(self.sizes[node] for node in nodes) >= gpus]
+        return list(min(large, key=lambda nodes: (-sum(map(free, nodes)), nodes), default=()))
+
+    def choose(self, job: int) -> list[int]:
+        def free(node: int) -> int:
+            return len(self.open_devices(node))
+
+        offers = list(self.offers(job, self.waiting[job].level, free))
+        enough = (nodes for nodes in offers if sum(map(free, nodes)) >= self.jobs[job].gpus)
+        return next(enough, offers[0] if offers else [])
+
+    # -- rule 4: gangs ---------------------------------------------------------------------------------
+
+    def enter(self, job: int) -> None:
+        """The strictest level that the empty cluster could meet; a job too large for it is rejected."""
+        levels = [level for level in range(3) if any(self.offers(job, level, self.sizes.__getitem__))]
+        if levels:
+            self.waiting[job] = Wait(levels[0], self.now)
+
+    def collect(self, job: int) -> bool:
+        """Hold what is free on the nodes of the attempt; start if that is all."""
+        wait, gpus = self.waiting[job], self.jobs[job].gpus
+        for node in sorted(wait.nodes, key=lambda node: (-len(self.open_devices(node)), node)):
+            wait.held |= set(self.open_devices(node)[: gpus - len(wait.held)])
+        if len(wait.held) == gpus:
+            self.running[job] = self.now, wait.held
+            del self.waiting[job]
+            return True
+        return False
+
+    def expire(self, wait: Wait) -> None:
+        wait.opened_s, wait.retry_s, wait.held = None, self.now + BACKOFF_S, set()
+        wait.failed += 1
+        if wait.failed >= self.scene.relax_after and wait.level < 2:
+            wait.level, wait.failed = wait.level + 1, 0
+
+    def stop(self, job: int) -> None:
+        since_s, place = self.running.pop(job)
+        self.left_s[job] -= self.now - since_s
+        on = sorted({(node, sum(n == node for n, _ in place)) for node, _ in place})
+        self.spans[job].append((since_s, self.now, tuple(on)))
+
+    # -- rule 7: quotas are taken back -----------------------------------------------------------------
+
+    def next_victim(self, gone: list[int]) -> int | None:
+        """Of the furthest above its quota the latest, if its virtual cluster does not fall below."""
+        use = [self.used(owner) for owner in range(len(self.scene.quotas))]
+        for job in gone:
+            use[self.jobs[job].owner] -= self.jobs[job].gpus
+        above = [
+            (use[o] / quota if quota else math.inf, o)
+            for o, quota in enumerate(self.scene.quotas)
+            if use[o] > quota
+        ]
+        for _, owner in sorted(above, reverse=True):
+            spare = [
+                (self.running[job][0], job)
+                for job in self.running
+                if job not in gone and self.jobs[job].owner == owner
+                if self.running[job][0] < self.now  # what starts at this moment stays
+                if use[owner] - self.jobs[job].gpus >= self.scene.quotas[owner]
+            ]
+            if spare:
+                return max(spare)[1]
+        return None
+
+    def reclaim(self, job: int) -> bool:
+        """Take GPUs back for `job`, from as few as will do; False if it would not fit after all."""
+        asked, gone = self.jobs[job], list[int]()
+        if sum(self.jobs[other].gpus for other in self.running) < self.scene.tight * sum(self.sizes):
+            return False
+        if self.used(asked.owner) + asked.gpus > self.scene.quotas[asked.owner]:
+            return False
+
+        def free(node: int) -> int:
+            taken = sum(n == node for other in gone for n, _ in self.running[other][1])
+            return len(self.open_devices(node, but=job)) + taken
+
+        while (victim := self.next_victim(gone)) is not None:
+            gone.append(victim)
+            for nodes in self.offers(job, self.waiting[job].level, free):
+                if sum(map(free, nodes)) >= asked.gpus:
+                    self.start_over(job, nodes, gone)
+                    return True
+        return False
+
+    def start_over(self, job: int, nodes: list[int], gone: list[int]) -> None:
+        """`job` starts where `gone` run; who of them loses nothing by it stays."""
+        were = {victim: self.running.pop(victim) for victim in gone}
+        self.waiting[job].nodes, self.waiting[job].held = nodes, set()
+        assert self.collect(job)
+        for victim, was in were.items():
+            self.running[victim] = was
+            if was[1] & self.running[job][1]:
+                self.stop(victim)
+                self.enter(victim)
+
+    # -- rule 2: order ---------------------------------------------------------------------------------
+
+    def decide(self) -> None:
+        asked = set[int]()
+        while True:
+            due = [
+                job
+                for job, wait in self.waiting.items()
+                if job not in asked and (wait.opened_s is not None or wait.retry_s <= self.now)
+            ]
+            if not due:
+                return
+            job = min(due, key=lambda job: (self.ratio(self.jobs[job].owner), self.jobs[job].owner, job))
+            asked.add(job)
+            wait = self.waiting[job]
+            if wait.opened_s is not None:
+                self.collect(job)
+                continue
+            wait.opened_s, wait.nodes = self.now, self.choose(job)
+            if not self.collect(job) and self.reclaim(job):
+                asked = set()
+
+    def run(self) -> list[list[Span]]:
+        coming = list(range(len(self.jobs)))
+        while coming or self.running or self.waiting:
+            moments = [float(self.jobs[job].submit_s) for job in coming[:1]]
+            moments += [since_s + self.left_s[job] for job, (since_s, _) in self.running.items()]
+            for wait in self.waiting.values():
+                moments.append(wait.retry_s if wait.opened_s is None else wait.opened_s + TIMEOUT_S)
+            self.now = min(moments)
+            for job in [
+                j for j, (since_s, _) in self.running.items() if since_s + self.left_s[j] <= self.now
+            ]:
+                self.stop(job)
+            while coming and self.jobs[coming[0]].submit_s <= self.now:
+                self.enter(coming.pop(0))
+            for wait in self.waiting.values():
+                if wait.opened_s is not None and wait.opened_s + TIMEOUT_S <= self.now:
+                    self.expire(wait)
+            self.decide()
+        return self.spans
+
+
+def scene_of(seed: int) -> Scene:
+    """One to five nodes, alike or not, in up to three racks and of up to two types; up to three owners."""
+    draw = random.Random(seed)
+    nodes, alike, owners = draw.randint(1, 5), draw.random() < 0.5, draw.choice([1, 2, 2, 3])
+    sizes = [draw.choice([1, 2, 4, 8])] * nodes if alike else [draw.choice([2, 4, 8]) for _ in range(nodes)]
+    kinds = draw.choice([1, 1, 2])
+    types = sorted(draw.randrange(kinds) for _ in range(nodes))
+    types = [kind - types[0] for kind in types]
+    racks = sorted(draw.randrange(draw.choice([1, 2, 3])) for _ in range(nodes))
+    racks = [sorted(set(racks)).index(rack) for rack in racks]
+    total, jobs = sum(sizes), []
+    for _ in range(draw.randint(3, 18)):
+        gpus = min(draw.choice([1, 1, 2, 3, 4, 5, 8, 12, 16]), total)
+        if draw.random() < 0.04:
+            gpus = total + draw.randint(1, 9)  # it never fits
+        run_s = draw.choice([draw.randint(1, 30), draw.randint(30, 400), draw.randint(100, 2000)])
+        if draw.random() < 0.06:
+            run_s = draw.choice([0, 12000])
+        submit_s = draw.choice([0, 0, draw.randint(0, 60), draw.randint(0, 900), 60 * draw.randint(0, 10)])
+        will_do = tuple(range(types[-1] + 1)) if draw.random() < 0.7 else (draw.randint(0, types[-1]),)
+        jobs.append(Asked(submit_s, gpus, run_s, draw.randrange(owners), will_do))
+    quotas = [0] * owners
+    for _ in range(draw.choice([total, total, total // 2, 2 * total])):
+        quotas[draw.randrange(owners)] += 1
+    jobs.sort(key=lambda job: job.submit_s)
+    return Scene(jobs, sizes, racks, types, quotas, draw.choice([1, 2, 2, 3]), draw.choice([0.9, 0.9, 0.5]))
+
+
+def rota(scene: Scene) -> list[list[Span]]:
+    """What the policy makes of the same scene."""
+    names = tuple(f"vc{owner}" for owner in range(len(scene.quotas)))
+    text = " ".join(f"j{n} {job.gpus}x{job.run_s}@{job.submit_s}" for n, job in enumerate(scene.jobs))
+    every = set(scene.types)
+    masks = [
+        0 if set(job.types) == every else sum(1 << kind for kind in job.types) for job in scene.jobs
+    ]  # 0: any will do
+    names_of_types = tuple(f"T{kind}" for kind in sorted(every))
+    trace = trace_of(
+        text,
+        tenant=[job.owner for job in scene.jobs],
+        tenant_names=names,
+        gpu_types=masks,
+        type_names=names_of_types,
+    )
+    shapes = [
+        NodeShape(1, size, f"T{kind}", levels={"rack": f"r{rack}"})
+        for size, kind, rack in zip(scene.sizes, scene.types, scene.racks, strict=True)
+    ]
+    tenants = Tenants.of(*(Tenant(name, float(q)) for name, q in zip(names, scene.quotas, strict=True)))
+    policy = f"philly:relax_after={scene.relax_after},reclaim_util={scene.tight}"
+    record = play(policy, trace, Cluster.build(shapes, tenants))
+    owner_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
+    spans: list[list[Span]] = [[] for _ in scene.jobs]
+    for row in record.intervals.sort("start_s").iter_rows(named=True):
+        on = [owner_of[device] for device in row["devices"]]
+        place = tuple((node, on.count(node)) for node in sorted(set(on)))
+        spans[int(row["job_id"][1:])].append((row["start_s"], row["end_s"], place))
+    return spans
+
+
+def joined(spans: list[list[Span]]) -> list[list[Span]]:
+    """A job that is stopped and goes on at once in its place has not been stopped."""
+    joined: list[list[Span]] = []
+    for of_job in spans:
+        joined.append([])
+        for span in of_job:
+            last: Any = joined[-1][-1] if joined[-1] else None
+            if last and last[1:] == (span[0], span[2]):
+                joined[-1][-1] = (last[0], *span[1:])
+            else:
+                joined[-1].append(span)
+    return joined
+
+
+@pytest.mark.parametrize("seed", first(60, range(1500)))
+def test_every_span_of_every_job(seed: int) -> None:
+    """Starts, ends and GPUs on each node, through quotas, retries, racks, types and jobs that never fit."""
+    scene = scene_of(seed)
+    assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
