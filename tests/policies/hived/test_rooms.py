@@ -28,6 +28,9 @@ def test_as_if_all_were_looked_at(seed: int, priorities: int) -> None:
             used[leaf] = draw.randrange(OPPORTUNISTIC, priorities)
             count(leaf, used[leaf], 1)
         priority, least = draw.randrange(OPPORTUNISTIC, priorities), draw.randint(0, 5)
+        idle = sum(node.size - node.busy for node in nodes)
+        if priorities < MOST_PRIORITIES:
+            assert rooms.has_more(priority) == (sum(node.free_for(priority) for node in nodes) > idle)
         is_low = draw.random() < 0.5
         wanted = [node for node in nodes if node.free_for(priority) >= least]
         wanted.sort(key=lambda node: rank(node, is_low))

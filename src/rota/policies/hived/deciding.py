@@ -151,7 +151,9 @@ class Deciding:
             plan = self.clusters.plan(gang, self.requests.suggested(self.scratch, row, gang))
             if isinstance(plan, str):
                 why = why or plan
-            elif self._carry_out(row, plan):
+                continue
+            plan.gang = gang.like(self.requests.jobs.ids[row])
+            if self._carry_out(row, plan):
                 for victim in plan.victims:
                     lost = self.row_of.pop(victim)
                     if self.requests.is_guaranteed(lost) and lost not in self._low:
@@ -162,9 +164,12 @@ class Deciding:
         return Constraint(Code.POLICY, detail=why)
 
     def _gangs(self, row: int) -> list[Gang]:
-        """`row` in each form in which its virtual cluster could hold it."""
-        gangs = self.requests.gangs(row, self.clusters)
-        return [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+        """`row` in each form in which its virtual cluster could hold it: patterns for like requests."""
+        known, key = self.requests.asked.gangs, (self.requests.shape(row), self.requests.is_guaranteed(row))
+        if key not in known:
+            gangs = self.requests.gangs(row, self.clusters)
+            known[key] = [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+        return known[key]
 
     def could_hold(self, row: int) -> bool:
         """Whether the cells of its tenant could hold `row` if nobody else were there."""

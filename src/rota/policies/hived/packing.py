@@ -50,6 +50,9 @@ class Packing(Generic[AnyCell]):
         nodes: list[AnyCell] | str = TOO_FEW
         priority = OPPORTUNISTIC
         for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
+            if priority > OPPORTUNISTIC and self._rooms is not None and not self._rooms.has_more(priority):
+                priority = OPPORTUNISTIC
+                break  # nobody is there who would have to stop
             nodes = self._nodes_for(gang, order, priority, suggested)
             if not isinstance(nodes, str):
                 break

@@ -27,6 +27,8 @@ class Rooms(Generic[AnyCell]):
         """By priority: of each node."""
         self._places: dict[int, dict[_Use, list[int]]] = {}
         """By priority and use: places of nodes, ascending."""
+        self._more: dict[int, int] = {}
+        """By priority: on how many nodes more is free for it than nobody uses."""
         for node in self._nodes:
             assert node.changed is None, "a cell is a node of one packing"
             node.changed = self._changed
@@ -46,6 +48,11 @@ class Rooms(Generic[AnyCell]):
             for place in alike[0] if len(alike) == 1 else sorted(chain(*alike)):
                 yield self._nodes[place]
 
+    def has_more(self, priority: int) -> bool:
+        """False if no more is free for `priority` than for opportunists, who stop nobody."""
+        self._places_for(priority)
+        return self._more.get(priority, 1) > 0
+
     def _places_for(self, priority: int) -> dict[_Use, list[int]]:
         self._bring_up()
         places = self._places.get(priority)
@@ -55,6 +62,7 @@ class Rooms(Generic[AnyCell]):
                 places.setdefault(use, []).append(place)
             if len(self._uses) < MOST_PRIORITIES:
                 self._uses[priority], self._places[priority] = uses, places
+                self._more[priority] = sum(map(_has_more, self._nodes, uses))
         return places
 
     def _bring_up(self) -> None:
@@ -70,8 +78,13 @@ class Rooms(Generic[AnyCell]):
                         del by_use[before]
                     insort(by_use.setdefault(use, []), place)
                     uses[place] = use
+                    self._more[priority] += _has_more(cell, use) - (before[0] > cell.size - before[1])
         self._changed.clear()
 
 
 def _use(node: Cell, priority: int) -> _Use:
     return node.free_for(priority), node.busy, node.used.get(OPPORTUNISTIC, 0)
+
+
+def _has_more(node: Cell, use: _Use) -> bool:
+    return use[0] > node.size - use[1]
