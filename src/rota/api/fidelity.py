@@ -54,7 +54,7 @@ from rota.api.setting import make_speed, measured_only, parse_knowledge
 from rota.errors import InputError
 from rota.knowledge.hosts_file import on_a_line, read_hosts
 from rota.knowledge.service import ServiceSamples
-from rota.knowledge.throughput_file import read_text
+from rota.knowledge.side_file import read_text
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
 from rota.model.record import Record
