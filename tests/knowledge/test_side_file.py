@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from rota.client.job_file import read_job_file
 from rota.errors import InputError
 from rota.knowledge.goodput_file import read_goodputs
 from rota.knowledge.hosts_file import read_hosts
@@ -15,6 +17,8 @@ from rota.knowledge.pairs_file import read_pairs
 from rota.knowledge.regimes_file import stated_regimes
 from rota.knowledge.servers_file import read_servers
 from rota.knowledge.throughput_file import read_throughputs
+from rota.model.cluster_file import load_cluster
+from rota.server.config import read_yaml
 
 HOSTS = "workload,cpus_per_gpu,gib_per_gpu,speed\n"
 
@@ -73,3 +77,13 @@ def test_json_nested_too_deep_is_no_traceback(tmp_path: Path, read: Callable[[Pa
     (tmp_path / "x.json").write_text('{"a":' * 100_000)
     with pytest.raises(InputError, match=r"x\.json"):
         read(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    "read", [load_cluster, partial(read_yaml, must_exist=True), partial(read_job_file, caller={})]
+)
+def test_yaml_nested_too_deep_is_no_traceback(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    """Brackets without an end, in the files of a cluster, a server and a job."""
+    (tmp_path / "x.yaml").write_text("[" * 20_000)
+    with pytest.raises(InputError, match=r"x\.yaml"):
+        read(tmp_path / "x.yaml")

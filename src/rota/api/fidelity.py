@@ -338,7 +338,7 @@ def _load(path: Path) -> _Case:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError.at(f"cannot read the case: {reason}", file=path) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:  # the latter where it is nested too deep
         problem = getattr(error, "problem", None) or "something is misplaced"
         raise InputError.at(f"this is not YAML: {problem}", file=path) from None
     if not isinstance(values, dict):
