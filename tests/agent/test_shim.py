@@ -221,6 +221,32 @@ def test_a_file_that_will_not_do_is_the_users_error(
     assert record["error"] in attempt.log()
 
 
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe that nobody reads", "pipe"])
+def test_what_stands_where_a_log_is_to_be_holds_nobody_up(
+    attempt: Attempt, tmp_path: Path, kind: str
+) -> None:
+    """Its folder is the user's: another process of theirs may have put anything there."""
+    path, target = attempt.path / "logs" / "rank-0.log", tmp_path / "target"
+    target.write_text("as it was")
+    reader = None
+    if kind == "link":
+        path.symlink_to(target)
+    elif kind == "hard link":
+        path.hardlink_to(target)
+    else:
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if kind == "pipe" else None
+    try:
+        record = attempt.run(*sh(f"touch {tmp_path}/ran"))
+    finally:
+        if reader is not None:
+            os.close(reader)
+    assert record["infrastructure"]
+    assert str(path) in record["error"]
+    assert target.read_text() == "as it was"
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_limit_keeps_the_beginning_and_the_end(attempt: Attempt, tmp_path: Path) -> None:
     """Of the log and of the file, each by its own limit; the program notices nothing."""
     out = tmp_path / "out"

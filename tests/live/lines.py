@@ -1,4 +1,4 @@
-"""A network of one's own: the line between an agent and its controller, cut, slowed and mended."""
+"""A network of one's own: the line between two programs, cut, slowed and mended."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SLOW_S = 0.7
 
 
 class Line:
-    """Listens on a port of this machine and passes on what comes to whatever port `target` says."""
+    """Listens on a port of this machine and passes on what comes to the port or socket that `target` says."""
 
-    def __init__(self, target: Callable[[], int]) -> None:
+    def __init__(self, target: Callable[[], int | str]) -> None:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
@@ -64,7 +64,7 @@ class Line:
                 _reset(agent)
                 continue
             try:
-                controller = socket.create_connection(("127.0.0.1", self._target()), timeout=5)
+                controller = _connected(self._target())
             except OSError:  # it is being started
                 _reset(agent)
                 continue
@@ -87,6 +87,20 @@ class Line:
         except OSError:
             _reset(one)
             _reset(other)
+
+
+def _connected(target: int | str) -> socket.socket:
+    """With a port of this machine, or the UNIX socket of a path; raises OSError."""
+    if isinstance(target, int):
+        return socket.create_connection(("127.0.0.1", target), timeout=5)
+    one = socket.socket(socket.AF_UNIX)
+    one.settimeout(5)
+    try:
+        one.connect(target)
+    except OSError:
+        one.close()
+        raise
+    return one
 
 
 def _reset(one: socket.socket) -> None:

@@ -59,6 +59,8 @@ class Scene:
     over_tcp: bool = False
     """Agents come over lines that can be cut."""
     postgres: bool = False
+    store_line: bool = False
+    """Between controller and PostgreSQL lies a line that can be cut."""
     small_disk: str = ""
     """Size of the file system that all state lies on; none of its own if empty."""
     mounts: bool = False
@@ -69,6 +71,11 @@ class Scene:
 
 SCENES = {
     "postgres": Scene({"kill": 30, "restart_store": 3}, postgres=True),
+    "store": Scene(
+        {"cut_store": 14, "break_store": 6, "crash_store": 3, "restart_store": 2, "kill": 8},
+        postgres=True,
+        store_line=True,
+    ),
     "gangs": Scene({"kill": 40}, nodes=3),
     "clocks": Scene({"step_clock": 12, "kill": 12}, nodes=2, over_tcp=True, own_clocks=True),
     "partitions": Scene({"cut": 12, "kill": 6}, nodes=3, over_tcp=True, lost_after_s=LOST_AFTER_S),
@@ -199,6 +206,7 @@ class Storm:
     chooser: random.Random
     store: Postgres | None = None
     disk: Path | None = None
+    store_line: Line | None = None
     done: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
@@ -298,6 +306,43 @@ def trouble_restart_store(storm: Storm) -> None:
     storm.live.respawn()
     storm.store.start()
     storm.done["store restarted"] += 1
+
+
+def trouble_crash_store(storm: Storm) -> None:
+    """PostgreSQL is killed with -9, and started again by its init system."""
+    assert storm.store is not None
+    storm.store.kill()
+    time.sleep(storm.chooser.uniform(0.0, 1.0))
+    storm.live.respawn()
+    storm.store.start()
+    storm.done["store killed"] += 1
+
+
+def trouble_break_store(storm: Storm) -> None:
+    """An administrator ends the connections to the database, in the middle of whatever they do."""
+    assert storm.store is not None
+    for _ in range(storm.chooser.randint(1, 4)):
+        storm.store.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'test%'"
+        )
+        time.sleep(storm.chooser.uniform(0.0, 0.3))
+    storm.done["store's connections ended"] += 1
+
+
+def trouble_cut_store(storm: Storm) -> None:
+    """The line to the store is cut, slow, half open or silent for a while; somebody submits meanwhile."""
+    line, load = storm.store_line, storm.load
+    assert line is not None
+    mode = storm.chooser.choice(MODES)
+    line.cut(mode)
+    end_s = time.monotonic() + storm.chooser.uniform(0.2, 6.0)
+    while time.monotonic() < end_s:
+        storm.live.respawn()
+        if load.unfinished() < MOST_WAITING:
+            load.offer()
+        time.sleep(0.3)
+    line.mend()
+    storm.done[f"store's line {mode}"] += 1
 
 
 def trouble_stranger(storm: Storm) -> None:
@@ -431,7 +476,7 @@ class Watchers:
 def end_fine(storm: Storm) -> None:
     """All lines are well, all clocks right, nobody is frozen, and every submission has its answer."""
     storm.live.thaw(everybody=True)
-    for line in storm.live.lines.values():
+    for line in [*storm.live.lines.values(), *([storm.store_line] if storm.store_line else [])]:
         line.mend()
     for who in ("controller", *storm.live.nodes):
         set_ahead(storm.live.clocks / who, 0.0)

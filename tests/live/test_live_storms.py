@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crashing import drain
+from lines import Line
 from storms import SCENES, Fleet, Storm, StormLoad, Watchers, can_be_elsewhere, judge
 
 from mounts import small_disk
@@ -36,12 +37,16 @@ def test_a_storm(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> N
     if store is not None:
         settings["database_url"] = store.database()
     with ExitStack() as stack:
+        line = None
+        if store is not None and scene.store_line:
+            line = stack.enter_context(closing(Line(lambda: store.socket)))
+            settings["database_url"] = store.over(settings["database_url"], line.port)
         disk = (
             stack.enter_context(small_disk(tmp_path / "disk", scene.small_disk)) if scene.small_disk else None
         )
         live = stack.enter_context(Fleet((disk or tmp_path) / "cluster", scene, **settings))
         watchers = stack.enter_context(Watchers(live, scene.watchers))
-        storm = Storm(live, StormLoad(live, tmp_path / "evidence", chooser), chooser, store, disk)
+        storm = Storm(live, StormLoad(live, tmp_path / "evidence", chooser), chooser, store, disk, line)
         storm.run()
         drain(live, storm.load, PATIENCE_S)
         judge(storm)

@@ -7,8 +7,11 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -71,6 +74,25 @@ class Postgres:
         """Stop the server at once; connections break."""
         self._run(str(self._pg_ctl), "-D", self._data, "-w", "-m", "immediate", "stop")
 
+    def kill(self) -> None:
+        """kill -9 of all its processes; returns when none is left."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        pids = [first, *_children(first)]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            time.sleep(0.01)
+
+    @property
+    def socket(self) -> str:
+        """The path at which it listens."""
+        return str(self.folder / ".s.PGSQL.5432")
+
+    def over(self, url: str, port: int) -> str:
+        """`url` by way of a port of this machine that leads to `socket`."""
+        return url.replace(f"?host={self.folder}", f"?host=127.0.0.1&port={port}")
+
     def url(self, name: str) -> str:
         """The URL of the database `name`."""
         return f"postgresql+psycopg://rota@/{name}?host={self.folder}"
@@ -96,6 +118,11 @@ class Postgres:
             self.stop()
         finally:
             shutil.rmtree(self.folder)
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
 
 
 def _unprivileged() -> pwd.struct_passwd:

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from rota.client import Refused
 from rota.server.api.app import ApiSettings
 from rota.server.callers import Caller
-from rota.server.limits import BodyLimit, RateLimit
+from rota.server.limits import BodyLimit, LongQuestions, RateLimit
 
 SPEC = {"command": ["x"]}
 
@@ -147,3 +147,47 @@ def test_strangers_fill_no_buckets() -> None:
 
     asyncio.run(calls())
     assert list(limit._buckets) == [("", "n1")]
+
+
+def test_who_asks_for_much_at_once_has_a_few_turns_and_others_theirs() -> None:
+    """What is no long question waits for nobody; turns are given back, whatever becomes of the question."""
+    now: dict[str, int] = {}
+    most: dict[str, int] = {}
+    go = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        who = f"{scope['identity'].user} {scope['method']} {scope['path']}"
+        now[who] = now.get(who, 0) + 1
+        most[who] = max(most.get(who, 0), now[who])
+        try:
+            await go.wait()
+            if scope["identity"].user == "ann":
+                raise RuntimeError("a question that fails")
+        finally:
+            now[who] -= 1
+
+    async def scene() -> None:
+        turns = LongQuestions(app, most=3)
+        ann, bob = (Caller(name, "", False) for name in ("ann", "bob"))
+        asked = [(ann, "GET", "/v1/jobs")] * 20 + [(bob, "GET", "/v1/jobs"), (ann, "POST", "/v1/jobs")] * 5
+        asked += [(ann, "GET", "/v1/jobs/7/wait")] * 6
+        calls = [
+            asyncio.ensure_future(
+                turns({"type": "http", "method": how, "path": path, "identity": who}, None, None)  # type: ignore[arg-type]
+            )
+            for who, how, path in asked
+        ]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert now == {
+            "ann GET /v1/jobs": 3,
+            "bob GET /v1/jobs": 3,
+            "ann POST /v1/jobs": 5,
+            "ann GET /v1/jobs/7/wait": 6,
+        }
+        go.set()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert most["ann GET /v1/jobs"] == 3
+    assert not any(now.values())

@@ -653,7 +653,7 @@ static void begin(Room *room) {
         return give_up(logs, "the disk is full");
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
         path = text("%s/rank-%d.log", logs, rank->number);
-        rank->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
+        rank->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0640);
         struct stat status;
         if (rank->log < 0 || fstat(rank->log, &status)) return give_up(path, strerror(errno));
         if (!S_ISREG(status.st_mode) || status.st_nlink != 1) /* a trap that its user has set */

@@ -237,7 +237,7 @@ class AttemptKeeper:
 
     def log(self, rank: int) -> int:
         """The log of a rank, open for appending and the job's user's own."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         path = f"{self.folder}/logs/rank-{rank}.log"
         fd = os.open(path, flags, 0o640)
         status = os.fstat(fd)

@@ -1,10 +1,11 @@
-"""How much one caller may send, and how often: two ASGI middlewares that cost microseconds.
+"""How much one caller may send, how often, and how much at once: ASGI middlewares that cost microseconds.
 
-Both stand behind the gate (`rota.server.auth.AuthenticationGate`), so that strangers fill no buckets.
+All stand behind the gate (`rota.server.auth.AuthenticationGate`), so that strangers fill no buckets.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -21,6 +22,11 @@ MIB = 1 << 20
 MOST_BODY_BYTES = 4 * MIB
 CALLS_PER_S = 1000.0
 BURST_CALLS = 10_000.0
+MOST_AT_ONCE = 4
+LONG = frozenset(
+    f"/v1/{name}" for name in ("jobs", "history", "usage", "costs", "events", "policy/decisions", "whatif")
+)
+"""What is asked here may take a second of the processor, and megabytes until it is read."""
 
 
 class BodyLimit:
@@ -111,6 +117,28 @@ class RateLimit:
             bucket.calls -= 1.0
             return 0.0
         return (1.0 - bucket.calls) / self._per_s
+
+
+class LongQuestions:
+    """Of the long questions of one person so many are worked on at once; the others wait for their turn.
+
+    So nobody keeps the rest of the cluster waiting, nor fills the memory with answers that they do not read.
+    """
+
+    def __init__(self, app: ASGIApp, most: int = MOST_AT_ONCE) -> None:
+        self._app, self._most = app, most
+        self._turns: dict[str, asyncio.Semaphore] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on when it is its turn."""
+        who: Caller | None = scope.get("identity")
+        is_submission = scope.get("method") == "POST" and scope["path"] == "/v1/jobs"
+        if who is None or is_submission or scope["path"] not in LONG:
+            await self._app(scope, receive, send)
+            return
+        turn = self._turns.setdefault(who.user, asyncio.Semaphore(self._most))
+        async with turn:
+            await self._app(scope, receive, send)
 
 
 def _refused(status: int, sentence: str, headers: dict[str, str]) -> Response:

@@ -29,7 +29,7 @@ from rota.server.dashboard.feed import Feed
 from rota.server.dashboard.memo import Memo
 from rota.server.dashboard.pages import routers
 from rota.server.dashboard.statics import FOLDER
-from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
+from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, LongQuestions, RateLimit
 from rota.server.metrics import Metrics
 
 ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
@@ -94,6 +94,7 @@ def create_app(
                 refused=refused_at_gate,
             ),
             Middleware(RateLimit, per_s=chosen.calls_per_s, burst=chosen.burst_calls),
+            Middleware(LongQuestions),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
             Middleware(StraightCalls),
         ],
