@@ -25,7 +25,7 @@ from rota.knowledge.given import Given, Provides
 from rota.knowledge.hosts import HostSpeeds, HostTable, build_hosts, host_table
 from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.registry import Setup, provides
-from rota.knowledge.side_file import Table, json_of, read_text
+from rota.knowledge.side_file import CsvRows, json_of, read_text
 from rota.model.jobs import JobTable
 from rota.table.state import State
 
@@ -41,7 +41,7 @@ def read_hosts(path: str | Path) -> HostTable:
     text = read_text(Path(path))
     if text.lstrip().startswith("{"):
         return _profiles(path, text)
-    rows = Table(path, text)
+    rows = CsvRows(path, text)
     names = set(rows.columns)
     if not set(COLUMNS) <= names:
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))

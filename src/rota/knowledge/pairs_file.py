@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rota.errors import InputError
-from rota.knowledge.side_file import Table, read_text
+from rota.knowledge.side_file import CsvRows, read_text
 
 COLUMNS = ("workload", "other", "rate", "other_rate")
 
@@ -29,7 +29,7 @@ class MeasuredCompany(NamedTuple):
 
 def read_pairs(path: str | Path) -> MeasuredCompany:
     """The pairs in the file `path`; InputError names file, row and field of what is wrong."""
-    reader = Table(path, read_text(Path(path)))
+    reader = CsvRows(path, read_text(Path(path)))
     missing = next((name for name in COLUMNS if name not in reader.columns), None)
     if missing is not None:
         raise InputError.at("is not there", file=path, field=missing, expected=", ".join(COLUMNS))

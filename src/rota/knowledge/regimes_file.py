@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rota.errors import InputError
 from rota.knowledge.regimes import Course, Regime
-from rota.knowledge.side_file import Table, read_text
+from rota.knowledge.side_file import CsvRows, read_text
 from rota.knowledge.throughput import with_batch
 from rota.model.trace import Trace
 
@@ -36,7 +36,7 @@ def read_regimes(path: str | PathLike[str], trace: Trace) -> list[Course]:
 
 def stated_regimes(path: str | PathLike[str]) -> Mapping[str, _Stated]:
     """What the file says of each workload: samples of an epoch, and regimes."""
-    reader = Table(path, read_text(Path(path)))
+    reader = CsvRows(path, read_text(Path(path)))
     missing = next((name for name in COLUMNS if name not in reader.columns), None)
     if missing is not None:
         raise InputError.at("is not there", file=path, row=1, field=missing, expected=", ".join(COLUMNS))

@@ -21,7 +21,7 @@ from rota.knowledge.given import Given, Provides
 from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.registry import Setup, provides
 from rota.knowledge.servers import Served, ServedTable, Unit, server_table
-from rota.knowledge.side_file import Table, read_text
+from rota.knowledge.side_file import CsvRows, read_text
 from rota.knowledge.step_speed import PARAMETERS, Training, fit_speed
 from rota.model.jobs import JobTable
 from rota.table.state import State
@@ -36,7 +36,7 @@ _Row = Mapping[str, str]
 
 def read_servers(path: str | Path) -> ServedTable:
     """The speeds in the file `path`; InputError names the row, or the workload, that is wrong."""
-    rows = Table(path, read_text(Path(path)))
+    rows = CsvRows(path, read_text(Path(path)))
     if not set(COLUMNS) <= set(rows.columns):
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
     own: dict[str, list[tuple[int, _Row]]] = {}

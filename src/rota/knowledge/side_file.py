@@ -38,7 +38,7 @@ def json_of(text: str) -> Any:
         raise ValueError("nested too deep") from None
 
 
-class Table:
+class CsvRows:
     """A CSV text: the names of its columns, and (line, row) of each record that is not blank."""
 
     def __init__(self, path: object, text: str) -> None:

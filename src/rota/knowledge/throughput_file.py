@@ -18,7 +18,7 @@ from typing import Any
 
 from rota.errors import InputError
 from rota.knowledge.pairs import MeasuredPairs, Sized
-from rota.knowledge.side_file import Table, json_of, read_text
+from rota.knowledge.side_file import CsvRows, json_of, read_text
 from rota.knowledge.throughput import ThroughputTable, with_batch
 
 COLUMNS = ("workload", "gpu_type", "gpus", "iterations_per_s")
@@ -69,7 +69,7 @@ def _sized(path: str | Path, key: str) -> Sized:
 
 
 def _from_csv(path: str | Path, text: str) -> tuple[_Measured, MeasuredPairs]:
-    rows = Table(path, text)
+    rows = CsvRows(path, text)
     header = rows.columns
     forms = (COLUMNS, GAVEL_COLUMNS, ELASTICFLOW_COLUMNS)
     names = next((n for n in forms if set(n) <= set(header)), None)
