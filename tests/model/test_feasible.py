@@ -63,13 +63,13 @@ BOTH = Cluster.build([BIG, SMALL], TEAMS)
         (Need(16, 16), ""),
         (Need(17, 17), "needs 17 GPUs at once; the cluster has 16 it could use"),  # one type, not 20 of two
         (Need(17, 16), ""),  # elastic: it can run on 16
-        (Need(5, 5, types=["A100"]), "needs 5 GPUs at once; the cluster has 4 it could use"),
-        (Need(1, 1, types=["H100"]), "needs GPUs of type H100; the cluster has none"),
+        (Need(5, 5, types=("A100",)), "needs 5 GPUs at once; the cluster has 4 it could use"),
+        (Need(1, 1, types=("H100",)), "needs GPUs of type H100; the cluster has none"),
         (Need(4, 4, gpu_memory_gib=80), ""),
         (Need(5, 5, gpu_memory_gib=80), "needs 80 GiB of device memory; too few GPUs have it"),
         (Need(1, 1, gpu_memory_gib=81), "needs 81 GiB of device memory; the largest GPU has 80"),
         (
-            Need(1, 1, gpu_memory_gib=20, types=["V100"]),
+            Need(1, 1, gpu_memory_gib=20, types=("V100",)),
             "needs 20 GiB of device memory; the largest GPU has 16",
         ),
         (Need(1, 1, cpus=17), "needs 17 CPU cores on one node; the largest node has 16"),
@@ -81,8 +81,8 @@ BOTH = Cluster.build([BIG, SMALL], TEAMS)
         (Need(6, 6, tenant="ml"), ""),
         (Need(7, 7, tenant="ml"), "tenant ml would use 7 GPUs; its quota is 6"),
         (Need(7, 7, tenant="ml/ann"), "tenant ml would use 7 GPUs; its quota is 6"),
-        (Need(2, 2, types=["A100"], tenant="ml"), "tenant ml would use 2 GPUs; its quota is 1"),
-        (Need(1, 1, share=0.5, types=["A100"], tenant="ml"), ""),
+        (Need(2, 2, types=("A100",), tenant="ml"), "tenant ml would use 2 GPUs; its quota is 1"),
+        (Need(1, 1, share=0.5, types=("A100",), tenant="ml"), ""),
         (Need(9, 9, tenant="soft"), ""),  # may borrow
     ],
 )

@@ -46,7 +46,9 @@ class Odd:
 
     def hang(self, memory: Memory) -> None:
         helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        (Path(self.p.folder) / "helper").write_text(str(helper.pid))
+        written = Path(self.p.folder) / "helper.part"
+        written.write_text(str(helper.pid))
+        written.rename(written.with_name("helper"))  # whoever waits for it finds it whole
         while True:
             pass
 

@@ -22,11 +22,11 @@ from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.messages import seal, sealed_memory, unseal
-from rota.server.rebuilding import asked_job, live_job
 from rota.server.scheduler import Scheduler, SchedulerSettings
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
 from rota.server.store.store import Store
+from rota.server.submissions import Submitting, put_on_record
 from rota.server.turning import TurnChanges
 from rota.wire.job import JobSpec
 from rota.wire.sync import (
@@ -43,7 +43,7 @@ from rota.wire.sync import (
 )
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.endings import BackOff
-from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
+from rota.worlds.live.inbox import Begun, CommandAsked, Event, Inbox, ReportTold
 from rota.worlds.live.settings import LiveSettings
 
 EPOCH_S = 1_700_000_000.0
@@ -470,10 +470,10 @@ class Site:
         return self._add(full, jobs, [Program(work_s, how) for how in ends])
 
     def _add(self, spec: JobSpec, jobs: list[NewJob], programs: list[Program]) -> list[int]:
-        """As the API does it: on record, then in the inbox."""
-        rows = self.store.add_jobs("u", "t", jobs, self.time.now)
+        """As the API does it."""
+        who = Submitting("u", "t", {})
+        rows = put_on_record(self.store, self.inbox, who, spec, jobs, self.time.now)
         self.programs.update({row.row: program for row, program in zip(rows, programs, strict=True)})
-        self.inbox.put(Arrived([(live_job(row, spec, (), {}), asked_job(row, spec)) for row in rows]))
         return [row.row for row in rows]
 
     def command(self, kind: str, row: int | None = None, **args: Any) -> None:

@@ -208,6 +208,7 @@ class Link:
             self._closing.wait(FIRST_S)  # they are about to answer
         if reply.parts or complete:
             self._on_orders()
+            time.sleep(0)  # whoever carries them out works on at once: it would wait for the interpreter
         if reply.stop:
             self._on_stop()
 

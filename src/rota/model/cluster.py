@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +82,11 @@ class Cluster:
     tenants: Tenants = field(default_factory=Tenants.none)
     gone: tuple[int, ...] = ()
     """Nodes that never come back: they are closed, and here only for the numbers of the others."""
+
+    @cached_property
+    def answers(self) -> dict[Any, Any]:
+        """What has been asked about it, empty as it is, and the answers: `rota.model.feasible` keeps them."""
+        return {}
 
     @property
     def nodes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from rota.model.columns import Array, Bools, Ints
 from rota.model.jobs import JobTable
 from rota.model.reasons import Code, Constraint
 
+MOST_ANSWERS = 1000
+"""Kept for one cluster; then it begins anew."""
 _ROUNDING = 1e-9
 """A node that has what ten devices need feeds ten, whatever the division says."""
 
@@ -64,7 +66,7 @@ class Need(NamedTuple):
     cpus: float = 0.0
     """In all, as host memory is; both follow the devices."""
     memory_gib: float = 0.0
-    types: Collection[str] = ()
+    types: tuple[str, ...] = ()
     """Device types that will do; empty for any."""
     share: float = 1.0
     """Of each device."""
@@ -95,12 +97,23 @@ def need_of(jobs: JobTable, row: int) -> Need:
     )
 
 
-def never_fits(cluster: Cluster, need: Need) -> list[Constraint]:
+def never_fits(cluster: Cluster, need: Need) -> tuple[Constraint, ...]:
     """Why the cluster could not hold the job even if nobody else were on it; empty if it could.
 
     A gang gets devices of one type, so that each thing is looked for among the types that have what comes
-    before it: devices, their memory, what feeds them, a hard quota.
+    before it: devices, their memory, what feeds them, a hard quota.  Most jobs ask for what others have asked
+    for, and a live world asks four times for each, so that answers are kept with the cluster.
     """
+    kept = cluster.answers
+    known = kept.get(need)
+    if known is None:
+        if len(kept) >= MOST_ANSWERS:
+            kept.clear()
+        known = kept[need] = tuple(_lacks(cluster, need))
+    return known
+
+
+def _lacks(cluster: Cluster, need: Need) -> list[Constraint]:
     present = _present(cluster, need)
     if not present.any():
         return [Constraint(Code.NODE_SET, need.gpus, math.nan, need.node_set)]

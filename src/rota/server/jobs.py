@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Starts
@@ -29,6 +30,8 @@ from rota.wire.views import JobDetail, JobView, ReasonView, Why
 
 MOST_INTERVALS, MOST_EVENTS = 1000, 1000
 """The newest, of a job that was moved more often, or of which more has been said."""
+YIELDS_S = 0.02
+"""How long a call that waits lets the scheduler go first."""
 
 
 class Jobs:
@@ -43,10 +46,13 @@ class Jobs:
         logs: Logs,
         notifier: Notifier,
         clock: Clock,
+        is_quiet: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_quiet` says whether the scheduler has nothing to do."""
         self._store, self._records, self._answers = store, records, answers
         self._tidier, self._logs, self._notifier = tidier, logs, notifier
         self._clock, self._epoch_s = clock, clock.epoch_unix_s
+        self._is_quiet = is_quiet
 
     def jobs(self, which: JobFilter) -> list[JobView]:
         """Newest last."""
@@ -139,6 +145,7 @@ class Jobs:
         """The job once it has ended, or as it is after `wait_s`."""
         until = time.monotonic() + wait_s
         with self._notifier.listen(("ended", id)) as listener:  # before it is read: an end is not missed
+            await self._after_you(min(wait_s, YIELDS_S))
             row = self._records.own(who, id)
             while True:
                 left = until - time.monotonic()
@@ -146,6 +153,16 @@ class Jobs:
                     return self._records.views([row])[0]
                 await listener.wait(left)
                 row = self._records.row(id)
+
+    async def _after_you(self, most_s: float) -> None:
+        """Let a decision that is being made go first, for `most_s`.
+
+        Who has just submitted a job and waits for its end would keep it from its start by what it takes to
+        read the store.
+        """
+        until = time.monotonic() + most_s
+        while not self._is_quiet() and time.monotonic() < until:
+            await asyncio.sleep(1e-3)
 
     async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""

@@ -252,7 +252,7 @@ def services_of(
 
     return Services(
         submissions=Submissions(store, inbox, clock, answers, caps),
-        jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
+        jobs=Jobs(store, records, answers, tidier, logs, notifier, clock, lambda: inbox.is_quiet),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, shown, records, clock, shared.prices),

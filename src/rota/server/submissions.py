@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from rota.errors import InputError
 from rota.server.answers import Answers
@@ -14,11 +16,12 @@ from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
 from rota.server.store.asked import jobs_of
+from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
 from rota.server.views import job_view
 from rota.wire.job import JobSpec, array_indexes, check_tenant
 from rota.wire.views import DryRun
-from rota.worlds.live.inbox import Arrived, Inbox
+from rota.worlds.live.inbox import Arrived, Changed, Inbox
 
 
 class Submissions:
@@ -30,7 +33,7 @@ class Submissions:
         self._store, self._inbox, self._clock, self._answers = store, inbox, clock, answers
         self._caps = caps or Caps()
         self._in_order = threading.Lock()
-        """Rows arrive at the scheduler in the order in which they were put on record."""
+        """One submission after the other: see `put_on_record`."""
 
     def submit(self, who: Caller, request: Submission) -> Submitted:
         """Put jobs on record; see the protocol."""
@@ -38,11 +41,9 @@ class Submissions:
         jobs = jobs_of(spec)
         if not who.admin:
             self._caps.check_jobs(self._store, who.user, spec.tenant or _tenant(who), len(jobs))
-        accounts = {who.user: who.account}
         with self._in_order:
-            rows = self._store.add_jobs(who.user, _tenant(who), jobs, self._clock(), request.key)
-            arrived = [(live_job(row, spec, (), accounts), asked_job(row, spec)) for row in rows]
-            self._inbox.put(Arrived(arrived))
+            named = Submitting(who.user, _tenant(who), {who.user: who.account}, request.key)
+            rows = put_on_record(self._store, self._inbox, named, spec, jobs, self._clock())
         now, epoch_s, tenant = self._clock(), self._clock.epoch_unix_s, spec.tenant or _tenant(who)
         return Submitted(
             jobs=[job_view(row, None, epoch_s, now) for row in rows],
@@ -85,3 +86,37 @@ class Submissions:
 def _tenant(who: Caller) -> str:
     """The tenant that a person submits for if nothing else is said."""
     return who.tenant or who.user
+
+
+class Submitting(NamedTuple):
+    """Who submits, and under which key."""
+
+    user: str
+    tenant: str
+    accounts: Mapping[str, str]
+    """By user: as whom the jobs run."""
+    key: str | None = None
+
+
+def put_on_record(
+    store: Store, inbox: Inbox, who: Submitting, spec: JobSpec, jobs: Sequence[NewJob], now: float
+) -> list[JobRow]:
+    """Rows of `jobs`.  The scheduler decides about them while they are on their way to the disk.
+
+    Call it for one submission after the other: rows arrive at the scheduler in the order in which they are
+    put on record.
+    """
+    announced = False
+
+    def announce(rows: list[JobRow]) -> None:
+        nonlocal announced
+        arrived = [(live_job(row, spec, (), who.accounts), asked_job(row, spec)) for row in rows]
+        announced = True
+        inbox.put(Arrived(arrived))
+
+    try:
+        return store.add_jobs(who.user, who.tenant, jobs, now, who.key, announce)
+    except BaseException:
+        if announced:
+            inbox.put(Changed("a submission could not be put on record"))
+        raise

@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Ints
+from rota.model.feasible import feasible_rows
 from rota.model.jobs import JobTable
+
+MOST_KINDS = 1000
+"""Different requests of which is kept what they are; then it begins anew."""
+_ASKED = ("gpus", "gpus_min", "gpu_types", "gang", "gpu_share", "cpus", "memory_gib", "gpu_memory_gib")
+_NAMED = ("tenant", "node_set")
+
+
+class RequestKind(NamedTuple):
+    """What the request of one row is: see `plain_rows`, `bare_rows` and `feasible_rows`."""
+
+    is_plain: bool
+    is_bare: bool
+    is_feasible: bool
+
+
+class RequestKinds:
+    """Looks at single rows as they come into a table that grows, at each different request once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[tuple[object, ...], RequestKind] = {}
+
+    def of(self, jobs: JobTable, row: int) -> RequestKind:
+        """The kind of `row`, as its columns are now."""
+        asked = *(getattr(jobs, name).item(row) for name in _ASKED + _NAMED), row in jobs.parts
+        kind = self._known.get(asked)
+        if kind is None:
+            if len(self._known) >= MOST_KINDS:
+                self._known.clear()
+            kind = self._known[asked] = self._looked_at(jobs.take(np.array([row])))
+        return kind
+
+    def _looked_at(self, one: JobTable) -> RequestKind:
+        columns = (of(one, self._cluster) for of in (plain_rows, bare_rows, feasible_rows))
+        return RequestKind(*(bool(column[0]) for column in columns))
 
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:

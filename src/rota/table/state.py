@@ -21,7 +21,7 @@ from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.table.occupancy import Occupancy
-from rota.table.plain import bare_rows, plain_rows
+from rota.table.plain import RequestKinds, bare_rows, plain_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
 from rota.table.turnover import LEAST_TOGETHER, StateTurnover, is_built
@@ -92,6 +92,7 @@ class State:
         self._bare: list[bool] = bare_rows(self.jobs, cluster).tolist()
         self.takes_any: list[bool] = (self.jobs.gpu_types == 0).tolist()
         """True for each row that asks for no type of GPU."""
+        self._kinds = RequestKinds(cluster)
         self._accepting: dict[int, list[bool]] = {}
         self._type_of: list[int] = cluster.device_type.tolist()
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
@@ -164,12 +165,9 @@ class State:
         """
         waits, runs = row in self.waiting, row in self.running
         before = self.gpus_of[row], self._plain[row]
-        one = self.jobs.take(np.array([row]))
-        self.gpus_of[row] = one.gpus.item(0)
-        self._plain[row] = bool(plain_rows(one, self.cluster)[0])
-        self._bare[row] = bool(bare_rows(one, self.cluster)[0])
-        self.takes_any[row] = not one.gpu_types[0]
-        self.feasible[row] = bool(feasible_rows(one, self.cluster)[0])
+        self.gpus_of[row] = self.jobs.gpus.item(row)
+        self._plain[row], self._bare[row], self.feasible[row] = self._kinds.of(self.jobs, row)
+        self.takes_any[row] = not self.jobs.gpu_types[row]
         self.occupancy.enter(row)
         self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
         if waits or runs:

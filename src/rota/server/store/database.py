@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rota.errors import InputError
 from rota.server.store.failures import FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
+from rota.server.store.straight import Straight
 
 Faults = Callable[[str], None]
 """Called with the name of each point of a write before it is reached; what it raises fails the write."""
@@ -29,17 +30,31 @@ READERS = 32
 class Writing:
     """One transaction that is being written."""
 
-    def __init__(self, connection: Connection, faults: Faults | None) -> None:
+    def __init__(self, connection: Connection, straight: Straight, faults: Faults | None) -> None:
         self.connection = connection
+        self._straight = straight
         self._faults = faults
 
     def run(
         self, point: str, statement: Executable, params: Params | Sequence[Params] | None = None
     ) -> CursorResult[Any]:
         """Execute `statement`; `point` names it to the tests."""
+        self._reach(point)
+        return self.connection.execute(statement, params)
+
+    def change(self, point: str, statement: Executable, rows: Sequence[Params]) -> int:
+        """`Straight.change`; `point` as in `run`."""
+        self._reach(point)
+        return self._straight.change(self.connection, statement, rows)
+
+    def first(self, point: str, statement: Executable, params: Params) -> tuple[Any, ...] | None:
+        """`Straight.first`; `point` as in `run`."""
+        self._reach(point)
+        return self._straight.first(self.connection, statement, params)
+
+    def _reach(self, point: str) -> None:
         if self._faults:
             self._faults(point)
-        return self.connection.execute(statement, params)
 
 
 class Database:
@@ -60,6 +75,7 @@ class Database:
         if self.dialect not in ("sqlite", "postgresql"):
             raise _bad_url(url, f"{self.dialect} is not supported")
         self.faults, self.busy_s = faults, busy_s
+        self._straight = Straight()
         self._writer: Connection | None = None
         self._one_writer = threading.Lock()
         self._lock_s = max(lock_s, min(busy_s, 2.0))
@@ -120,17 +136,21 @@ class Database:
     # -- writing -------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
-        """One transaction: stored when the block ends, as if never begun if anything raises."""
+    def writing(self, undone: Callable[[], None] = lambda: None) -> Iterator[Writing]:
+        """One transaction: stored when the block ends, as if never begun if anything raises.
+
+        `undone` is called if anything raises, before anybody else writes.
+        """
         with self._one_writer:
             committing = False
             try:
                 connection = self._begun()
-                yield Writing(connection, self.faults)
+                yield Writing(connection, self._straight, self.faults)
                 self._point("commit")
                 committing = True
-                connection.exec_driver_sql("COMMIT")
+                self._straight.say(connection, "COMMIT")
             except BaseException as error:
+                undone()
                 self._undo(error)
                 if isinstance(error, FAILURES):
                     told = self._failure(error)
@@ -138,6 +158,10 @@ class Database:
                     raise told from error
                 raise
             crash_point("store-committed")
+
+    def settled(self) -> AbstractContextManager[object]:
+        """No transaction is being written in this block."""
+        return self._one_writer
 
     def _failure(self, error: BaseException) -> StoreError:
         return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder))
@@ -155,7 +179,7 @@ class Database:
         begin = "BEGIN IMMEDIATE" if self.dialect == "sqlite" else "BEGIN"
         if self._writer is not None:
             try:
-                self._writer.exec_driver_sql(begin)
+                self._straight.say(self._writer, begin)
                 return self._writer
             except FAILURES as error:
                 if not getattr(error, "connection_invalidated", False):
@@ -164,7 +188,7 @@ class Database:
         if self.dialect == "sqlite":  # readers that came while the file could only be read would keep it so
             self._engines[1].dispose()
         self._writer = self._connected()
-        self._writer.exec_driver_sql(begin)
+        self._straight.say(self._writer, begin)
         return self._writer
 
     def _connected(self) -> Connection:

@@ -11,8 +11,10 @@ from sqlalchemy import (
     JSON,
     ColumnElement,
     Connection,
+    Select,
     Table,
     and_,
+    bindparam,
     case,
     cast,
     func,
@@ -34,6 +36,8 @@ from rota.wire.numbers import MOST_S
 
 R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)
+_AT_ROW = _JOBS.where(t.jobs.c.row == bindparam("key"))
+_OF_ID = _JOBS.where(t.jobs.c.id == bindparam("key"))
 _RUNNING: ColumnElement[int] = literal_column(
     str(int(Phase.RUNNING))
 )  # as a parameter it would not match the index
@@ -46,9 +50,18 @@ SOME = 500
 """Parameters in one statement; databases have limits."""
 
 
-def one_job(connection: Connection, where: ColumnElement[bool]) -> JobRow | None:
-    """The job that `where` names."""
-    values = connection.execute(_JOBS.where(where)).first()
+def job_at(connection: Connection, row: int) -> JobRow | None:
+    """The job of `row`, if there is one."""
+    return _one_job(connection, _AT_ROW, bounded(row))
+
+
+def job_of_id(connection: Connection, job_id: str) -> JobRow | None:
+    """The job with the id that people see."""
+    return _one_job(connection, _OF_ID, clean(job_id))
+
+
+def _one_job(connection: Connection, statement: Select[Any], key: object) -> JobRow | None:
+    values = connection.execute(statement, {"key": key}).first()
     return None if values is None else job_row(values)
 
 

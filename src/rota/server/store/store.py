@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -29,6 +29,7 @@ from rota.model.columns import Floats
 from rota.server.store import loading, people, pruning, reading, submitting
 from rota.server.store import tables as t
 from rota.server.store.database import Database, Faults
+from rota.server.store.failures import StoreError
 from rota.server.store.forms import bounded, clean, to_text
 from rota.server.store.lines import JobLine, lines
 from rota.server.store.migrations import bring
@@ -83,6 +84,8 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._stepping = Stepping(database.dialect)
+        self._announced_in_vain = False
+        """Jobs that were announced have not been put on record, and the scheduler may not know."""
         with database.writing() as writing:
             bring(writing.connection, database.where)
             facts = {row.key: row.value for row in writing.run("facts", select(t.facts))}
@@ -149,15 +152,34 @@ class Store:
     # -- written by the API --------------------------------------------------------------------
 
     def add_jobs(
-        self, user: str, tenant: str, jobs: Sequence[NewJob], submit_s: float, key: str | None = None
+        self,
+        user: str,
+        tenant: str,
+        jobs: Sequence[NewJob],
+        submit_s: float,
+        key: str | None = None,
+        announce: Callable[[list[JobRow]], None] | None = None,
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
         `tenant` is for jobs that name none.  Asked again with the same `key` by the same user it adds nothing
         and returns the rows of the first time; InputError if that was about other jobs.
+
+        `announce` is given the rows while they are being put on record: the scheduler may decide about them
+        meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
+        `commit` raises StoreError then, until everything has been loaded anew.
         """
-        with self._db.writing() as writing:
-            return submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key)
+        announced = False
+
+        def undone() -> None:
+            self._announced_in_vain |= announced
+
+        with self._db.writing(undone) as writing:
+            rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key)
+            if announce is not None:
+                announced = True
+                announce(rows)
+        return rows
 
     def add_command(
         self,
@@ -189,7 +211,9 @@ class Store:
     # -- the scheduler -------------------------------------------------------------------------
 
     def load(self) -> Everything:
-        """All that the scheduler needs to begin anew, as of one moment."""
+        """All that the scheduler needs to begin anew, as of one moment; whatever was announced is in it."""
+        with self._db.settled():
+            self._announced_in_vain = False
         with self._db.reading(one_moment=True) as connection:
             return loading.load(connection)
 
@@ -199,6 +223,8 @@ class Store:
         LookupError (and nothing stored) if it changes a job, node or command that is not there.
         """
         with self._db.writing() as writing:
+            if self._announced_in_vain:
+                raise StoreError("jobs that were announced could not be put on record")
             self._stepping.write(writing, step, self.epoch_s)
 
     # -- what is too old -----------------------------------------------------------------------
@@ -255,12 +281,12 @@ class Store:
     def job(self, row: int) -> JobRow | None:
         """The job with this row."""
         with self._db.reading() as connection:
-            return reading.one_job(connection, t.jobs.c.row == bounded(row))
+            return reading.job_at(connection, row)
 
     def job_of_id(self, job_id: str) -> JobRow | None:
         """The job with the id that people see."""
         with self._db.reading() as connection:
-            return reading.one_job(connection, t.jobs.c.id == clean(job_id))
+            return reading.job_of_id(connection, job_id)
 
     def jobs(self, which: JobQuery | None = None) -> list[JobRow]:
         """Jobs by row; the newest ones if `which` has a limit."""

@@ -45,19 +45,20 @@ def add_jobs(
         return []
     texts = _Texts(jobs)
     user, key = clean(user), None if key is None else clean(key)
-    if key is not None and (known := writing.run("known", _KNOWN, {"u": user, "k": key}).first()):
+    if key is not None and (known := writing.first("known", _KNOWN, {"u": user, "k": key})):
         return _again(writing, known, key, texts.digest)
-    last = writing.run("last", _LAST).one()
-    first, spec = last.job + 1, last.spec + 1
+    last = writing.first("last", _LAST, {})
+    assert last is not None  # aggregates always give a row
+    first, spec = last[0] + 1, last[1] + 1
     rows = _rows(jobs, first, epoch_s, user, tenant, submit_s)
     specs = [{"number": spec + i, "text": text} for i, text in enumerate(texts.distinct)]
-    writing.run("specs", INSERT["specs"], specs)
+    writing.change("specs", INSERT["specs"], specs)
     params = [job_params(row, spec + own) for row, own in zip(rows, texts.own, strict=True)]
-    writing.run("jobs", INSERT["jobs"], params)
-    writing.run("events", INSERT["events"], [_event(rows, submit_s)])
+    writing.change("jobs", INSERT["jobs"], params)
+    writing.change("events", INSERT["events"], [_event(rows, submit_s)])
     if key is not None:
         done = {"user": user, "key": key, "digest": texts.digest, "first_row": first, "count": len(rows)}
-        writing.run("submissions", INSERT["submissions"], [done])
+        writing.change("submissions", INSERT["submissions"], [done])
     return rows
 
 
@@ -95,14 +96,15 @@ def _rows(
     return rows
 
 
-def _again(writing: Writing, known: Any, key: str, digest: str) -> list[JobRow]:
+def _again(writing: Writing, known: tuple[str, int, int], key: str, digest: str) -> list[JobRow]:
     """The rows that were made when this was asked for the first time."""
-    if known.digest != digest:
+    known_digest, first, count = known
+    if known_digest != digest:
         raise InputError(
             f"key {key!r} was used to submit something else; expected another key for each submission, "
             "or the same submission again"
         )
-    between = {"low": known.first_row, "high": known.first_row + known.count}
+    between = {"low": first, "high": first + count}
     return [job_row(values) for values in writing.run("again", _ROWS, between)]
 
 

@@ -95,7 +95,7 @@ def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
         spec.range[0],
         spec.cpus,
         spec.memory_gib,
-        spec.gpu_types,
+        tuple(spec.gpu_types),
         spec.gpu_share,
         spec.gpu_memory_gib,
         tenant,

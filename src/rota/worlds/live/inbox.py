@@ -65,6 +65,7 @@ class Inbox:
         self._events: deque[Event] = deque()
         self._ready = threading.Condition()
         self._closed = False
+        self._is_waited_on = False
 
     def put(self, event: Event) -> None:
         with self._ready:
@@ -80,10 +81,17 @@ class Inbox:
         """Everything there is, waiting up to `timeout_s` for the first; empty if nothing came."""
         with self._ready:
             if not self._events and not self._closed and timeout_s > 0:
+                self._is_waited_on = True
                 self._ready.wait(min(timeout_s, threading.TIMEOUT_MAX))
+                self._is_waited_on = False
             events = list(self._events)
             self._events.clear()
             return events
+
+    @property
+    def is_quiet(self) -> bool:
+        """True while there is nothing in it, and whoever takes from it waits: nothing is being decided."""
+        return self._is_waited_on and not self._events
 
     def close(self) -> None:
         """Nobody waits any more."""
