@@ -133,6 +133,36 @@ def test_left_and_taken_up_again(live: LiveCluster) -> None:
     assert not is_there(pid)
 
 
+def test_a_client_that_is_told_to_go_leaves_its_terminal_as_it_was(live: LiveCluster) -> None:
+    """And the job to itself."""
+    with Person(live) as person:
+        id = person.job()
+        pid = pid_of(person)
+        person.command.send_signal(signal.SIGTERM)
+        assert person.ends() == 128 + signal.SIGTERM
+    with Person(live, "--attach", id) as person:
+        assert pid_of(person) == pid
+        person.type("exit\n")
+        assert person.ends() == 0
+
+
+def test_a_shell_on_a_lost_node_is_over(tmp_path: Path) -> None:
+    """It is not begun anew, where nobody sits."""
+    with (
+        LiveCluster(tmp_path, devices="cpu:1", lost_after=4.0) as live,
+        Person(live, "--time", "1h") as person,
+    ):
+        id = person.job()
+        pid = pid_of(person)
+        live.kill_agent()
+        assert live.wait(id)["state"] == "NODE_FAIL"
+        assert person.ends() != 0
+        assert f"job {id} ended: node_fail, node n1 is not heard of" in person.text
+        live.start_agent()
+        live.until(lambda: not is_there(pid), "the end of the old shell")
+        assert len(attempts(live, id)) == 1
+
+
 def _winner(one: Person, other: Person) -> tuple[Person, Person]:
     while True:
         for person, rest in ((one, other), (other, one)):

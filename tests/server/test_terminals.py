@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 
 from rota.server.callers import Caller
 from rota.server.refusals import NotFound
-from rota.server.terminals import SILENT_S, Session, Stream, Terminals
+from rota.server.terminals import LAST_WORDS_S, QUIET_S, SILENT_S, Session, Stream, Terminals
 from rota.server.waiting import Notifier
 from rota.wire.terminal import TerminalReply, TerminalTalk, packed, unpacked
 
@@ -110,6 +111,21 @@ def test_an_end_that_is_silent_is_gone() -> None:
     terminals.asked_of("n1")
     with pytest.raises(NotFound):
         agent(terminals)
+
+
+@pytest.mark.parametrize("end_s", [None, 7.0])
+def test_the_terminal_of_an_attempt_that_is_over_closes_without_its_agent(end_s: float | None) -> None:
+    """Its node is lost, say: its agent has a moment for the last words, and nobody sits there for ever."""
+    terminals, session = ready()
+    terminals._store = cast(Any, SimpleNamespace(attempts=lambda _: [SimpleNamespace(number=1, end_s=end_s)]))
+    agent(terminals, data=b"last")
+    session.heard["agent"] -= QUIET_S + 1
+    reply = person(terminals, wait_s=0.05)
+    assert (unpacked(reply.data), reply.over) == (b"last", False)
+    if session.ended_s is not None:
+        session.ended_s -= LAST_WORDS_S
+    reply = person(terminals, wait_s=0.05, seen=4)
+    assert (reply.over, reply.why) == ((True, "the terminal was closed") if end_s else (False, ""))
 
 
 def test_a_session_is_its_persons_own() -> None:

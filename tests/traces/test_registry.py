@@ -10,7 +10,7 @@ import pytest
 
 from rota.errors import InputError
 from rota.traces import TraceFormat, formats
-from rota.traces.registry import trace_format
+from rota.traces.registry import find, trace_format
 from rota.traces.source import load
 
 NAMES = (
@@ -58,3 +58,13 @@ def test_a_name_is_registered_once() -> None:
         trace_format("itp", description="", recognised="", matches=lambda source: False, example="")(
             lambda source: ...
         )  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize(
+    "opening", ['{\n  "jobs": [\n    {"job_id": 7}', '{"meta": {"Slurm": {"version": {}}}, "jobs": [']
+)
+def test_the_json_of_sacct_is_told_what_to_print_instead(tmp_path: Path, opening: str) -> None:
+    """Newer Slurm offers `--json`; which command gives a table that is read, is in the sentence."""
+    (tmp_path / "jobs.json").write_text(opening)
+    with pytest.raises(InputError, match=r"is JSON of Slurm, which is not read; expected .* --parsable2"):
+        find(load(tmp_path / "jobs.json"), None)

@@ -21,6 +21,7 @@ from rota.api.asked import shown, trace_as_asked
 from rota.api.remarks import due_before_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
+from rota.api.unread import unread_remarks, unread_site_policy
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
@@ -171,6 +172,7 @@ def simulate(
     runs = [(spec, setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, _as_the_site(setting, whole)))
+    ran = [spec for spec, _ in runs]
     tasks = _tasks(runs, _seeds(seed, seeds), faults, history, where)
     records = run_all(
         tasks, history, where, workers=_check_workers(workers), progress=_named(progress, tasks, len(whole))
@@ -188,6 +190,8 @@ def simulate(
         remarks=(
             *refused_remarks(history, where),
             *due_before_remarks(history),
+            *unread_remarks(ran, setting.knowledge, {"elastic": elastic, "accept": accept, "pairs": pairs}),
+            *unread_site_policy(None if shows_observed else site_policy),
             *speed_remarks(speed),
             *run_remarks(records, history, where),
             *_remarks(whole, where, shows_observed),

@@ -54,7 +54,7 @@ from rota.api.setting import make_speed, measured_only, parse_knowledge
 from rota.errors import InputError
 from rota.knowledge.hosts_file import on_a_line, read_hosts
 from rota.knowledge.service import ServiceSamples
-from rota.knowledge.throughput_file import read_text
+from rota.knowledge.side_file import read_text
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
 from rota.model.record import Record
@@ -338,7 +338,7 @@ def _load(path: Path) -> _Case:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError.at(f"cannot read the case: {reason}", file=path) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:  # the latter where it is nested too deep
         problem = getattr(error, "problem", None) or "something is misplaced"
         raise InputError.at(f"this is not YAML: {problem}", file=path) from None
     if not isinstance(values, dict):

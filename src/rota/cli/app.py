@@ -77,11 +77,13 @@ _WORDED = (
     (re.compile(r"Input should be (.*?), unable to parse string as an? \w+"), r"expected \1"),
 )
 """How the library below words what it refuses, and how it is said here."""
+_LONG = re.compile(r"\S{400,}")
+"""A word nobody reads to its end: what stood in a cell of a broken file."""
 
 
 def _complain(sentence: str) -> None:
     typer.secho("rota: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(sentence, err=True)
+    typer.echo(_LONG.sub(lambda word: f"{word[0][:60]}... ({len(word[0]):,} characters)", sentence), err=True)
 
 
 def _version(asked: bool) -> None:

@@ -18,6 +18,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
+from rota.errors import InputError
 from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
@@ -222,6 +223,8 @@ def simulate(
     """
     if out is not None:
         check_folder(out)
+    elif csv:
+        raise InputError.at("there is no folder to write to", field="--csv", expected="--out DIR with it")
     use_one_thread()
     from rota.api import simulate as run
     from rota.cli.measured_costs import costs_of

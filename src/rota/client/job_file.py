@@ -67,6 +67,8 @@ def parse_job(text: str, file: object, caller: Mapping[str, str]) -> Fields:
         raise InputError.at(f"is no YAML: {error.problem}", file=file, row=row) from None
     except yaml.YAMLError as error:
         raise InputError.at(f"is no YAML: {error}", file=file) from None
+    except RecursionError:
+        raise InputError.at("is nested too deep", file=file, expected="a job") from None
     if not isinstance(top, yaml.MappingNode):
         raise InputError.at("is no job", file=file, expected="lines such as `gpus: 2` and `command: ...`")
     readers = _readers(caller)

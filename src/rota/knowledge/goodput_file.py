@@ -16,7 +16,6 @@ pipeline     {"stages": {"a100": 2, "*": 8}, "micro_batches": 48}: one replica t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +25,7 @@ from typing import Any
 
 from rota.errors import InputError
 from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
-from rota.knowledge.throughput_file import read_text
+from rota.knowledge.side_file import json_of, read_text
 
 _FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": ...}}'
 
@@ -34,7 +33,7 @@ _FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": .
 def read_goodputs(path: str | Path) -> GoodputTable:
     """The profiles in the file `path`."""
     try:
-        stored = json.loads(read_text(Path(path)))
+        stored = json_of(read_text(Path(path)))
     except ValueError:
         stored = None
     if not isinstance(stored, dict) or not stored:

@@ -13,8 +13,6 @@ Either may be compressed with gzip.
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +25,7 @@ from rota.knowledge.given import Given, Provides
 from rota.knowledge.hosts import HostSpeeds, HostTable, build_hosts, host_table
 from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.registry import Setup, provides
-from rota.knowledge.throughput_file import read_text
+from rota.knowledge.side_file import CsvRows, json_of, read_text
 from rota.model.jobs import JobTable
 from rota.table.state import State
 
@@ -43,15 +41,15 @@ def read_hosts(path: str | Path) -> HostTable:
     text = read_text(Path(path))
     if text.lstrip().startswith("{"):
         return _profiles(path, text)
-    rows = csv.DictReader(text.splitlines())
-    names = set(rows.fieldnames or ())
+    rows = CsvRows(path, text)
+    names = set(rows.columns)
     if not set(COLUMNS) <= names:
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
     measured: dict[tuple[str, float, float], float] = {}
     disk: dict[tuple[str, float, float], float] = {}
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         cpus, gib, speed = (_number(path, number, name, row[name]) for name in COLUMNS[1:])
-        key = (row["workload"] or "", cpus, gib)
+        key = (row["workload"], cpus, gib)
         if key in measured:
             raise InputError.at(
                 f"{key[0]!r} is listed twice with {cpus:g} and {gib:g}", file=path, row=number
@@ -81,7 +79,7 @@ def _number(path: str | Path, row: int, field: str, value: str | None, *, zero: 
 def _profiles(path: str | Path, text: str) -> HostTable:
     """The profiles of one GPU in a JSON file."""
     try:
-        stored = json.loads(text)
+        stored = json_of(text)
     except ValueError:
         stored = {}
     ours = {name[:-2]: one for name, one in stored.items() if name.endswith("_1")}

@@ -8,13 +8,12 @@ May be compressed with gzip (`.gz`).
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from typing import NamedTuple
 
 from rota.errors import InputError
-from rota.knowledge.throughput_file import read_text
+from rota.knowledge.side_file import CsvRows, read_text
 
 COLUMNS = ("workload", "other", "rate", "other_rate")
 
@@ -30,12 +29,12 @@ class MeasuredCompany(NamedTuple):
 
 def read_pairs(path: str | Path) -> MeasuredCompany:
     """The pairs in the file `path`; InputError names file, row and field of what is wrong."""
-    reader = csv.DictReader(read_text(Path(path)).splitlines())
-    missing = next((name for name in COLUMNS if name not in (reader.fieldnames or ())), None)
+    reader = CsvRows(path, read_text(Path(path)))
+    missing = next((name for name in COLUMNS if name not in reader.columns), None)
     if missing is not None:
         raise InputError.at("is not there", file=path, field=missing, expected=", ".join(COLUMNS))
     measured = MeasuredCompany({}, {})
-    for number, row in enumerate(reader, start=2):
+    for number, row in reader:
         _enter(measured, path, number, {name: (value or "").strip() for name, value in row.items() if name})
     if not measured.pairs and not measured.utilisation:
         raise InputError.at("there is no pair in it", file=path, expected="a row for each")

@@ -12,7 +12,6 @@ samples_per_epoch   the same in all rows of a workload
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from os import PathLike
@@ -20,8 +19,8 @@ from pathlib import Path
 
 from rota.errors import InputError
 from rota.knowledge.regimes import Course, Regime
+from rota.knowledge.side_file import CsvRows, read_text
 from rota.knowledge.throughput import with_batch
-from rota.knowledge.throughput_file import read_text
 from rota.model.trace import Trace
 
 COLUMNS = ("workload", "from_epoch", "batch_size", "samples_per_epoch")
@@ -37,12 +36,12 @@ def read_regimes(path: str | PathLike[str], trace: Trace) -> list[Course]:
 
 def stated_regimes(path: str | PathLike[str]) -> Mapping[str, _Stated]:
     """What the file says of each workload: samples of an epoch, and regimes."""
-    reader = csv.DictReader(read_text(Path(path)).splitlines())
-    missing = next((name for name in COLUMNS if name not in (reader.fieldnames or ())), None)
+    reader = CsvRows(path, read_text(Path(path)))
+    missing = next((name for name in COLUMNS if name not in reader.columns), None)
     if missing is not None:
         raise InputError.at("is not there", file=path, row=1, field=missing, expected=", ".join(COLUMNS))
     stated: dict[str, _Stated] = {}
-    for number, row in enumerate(reader, start=2):
+    for number, row in reader:
         name = (row["workload"] or "").strip()
         if not name:
             raise InputError.at("is empty", file=path, row=number, field="workload", expected="a name")

@@ -10,7 +10,6 @@ different pairs of servers and workers on, of asynchronous training from four.  
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,8 +21,8 @@ from rota.knowledge.given import Given, Provides
 from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.registry import Setup, provides
 from rota.knowledge.servers import Served, ServedTable, Unit, server_table
+from rota.knowledge.side_file import CsvRows, read_text
 from rota.knowledge.step_speed import PARAMETERS, Training, fit_speed
-from rota.knowledge.throughput_file import read_text
 from rota.model.jobs import JobTable
 from rota.table.state import State
 
@@ -32,17 +31,17 @@ OPTIONAL = {"batch": 1.0, "server_cpus": 1.0, "server_gib": 0.0, "worker_cpus": 
 """Columns that may be left out, and what they say then."""
 _MAY_BE_ZERO = frozenset({"server_gib", "worker_cpus", "worker_gib"})
 _WAYS = (Training.SYNCHRONOUS, Training.ASYNCHRONOUS)
-_Row = Mapping[str, str | None]
+_Row = Mapping[str, str]
 
 
 def read_servers(path: str | Path) -> ServedTable:
     """The speeds in the file `path`; InputError names the row, or the workload, that is wrong."""
-    rows = csv.DictReader(read_text(Path(path)).splitlines())
-    if not set(COLUMNS) <= set(rows.fieldnames or ()):
+    rows = CsvRows(path, read_text(Path(path)))
+    if not set(COLUMNS) <= set(rows.columns):
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
     own: dict[str, list[tuple[int, _Row]]] = {}
-    for number, row in enumerate(rows, start=2):
-        own.setdefault(row["workload"] or "", []).append((number, row))
+    for number, row in rows:
+        own.setdefault(row["workload"], []).append((number, row))
     if not own:
         raise InputError.at("there is no speed in it", file=path, expected="a row for each measurement")
     return {name: _served(path, name, measured) for name, measured in own.items()}

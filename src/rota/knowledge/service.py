@@ -14,7 +14,7 @@ from rota.errors import InputError
 from rota.knowledge.given import Provides
 from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
 from rota.knowledge.registry import Setup, Where, provides
-from rota.knowledge.throughput_file import read_text
+from rota.knowledge.side_file import read_text
 from rota.model.columns import Floats
 from rota.table.state import State
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.side_file import read_text
 from rota.knowledge.step_tables import EpochTable, MeasuredWorkload, StepTable, StepTables
-from rota.knowledge.throughput_file import read_text
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,16 +12,13 @@ Both may be compressed with gzip (`.gz`).
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import re
-import zlib
 from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError
 from rota.knowledge.pairs import MeasuredPairs, Sized
+from rota.knowledge.side_file import CsvRows, json_of, read_text
 from rota.knowledge.throughput import ThroughputTable, with_batch
 
 COLUMNS = ("workload", "gpu_type", "gpus", "iterations_per_s")
@@ -41,21 +38,11 @@ def read_throughputs(path: str | Path) -> ThroughputTable:
     return ThroughputTable.build(measured, str(path), pairs)
 
 
-def read_text(path: Path, expected: str = "JSON or CSV") -> str:
-    """What stands in the file, unpacked where it is compressed."""
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        problem = error.strerror if isinstance(error, OSError) and error.strerror else "is not a text file"
-        raise InputError.at(f"cannot be read ({problem})", file=path, expected=expected) from None
-
-
 def _from_json(path: str | Path, text: str) -> tuple[_Measured, MeasuredPairs]:
     measured: _Measured = {}
     pairs: MeasuredPairs = {}
     try:
-        for gpu_type, rows in json.loads(text).items():
+        for gpu_type, rows in json_of(text).items():
             for key, rates in rows.items():
                 one = _sized(path, key)
                 for beside, rate in rates.items():
@@ -82,16 +69,16 @@ def _sized(path: str | Path, key: str) -> Sized:
 
 
 def _from_csv(path: str | Path, text: str) -> tuple[_Measured, MeasuredPairs]:
-    rows = csv.DictReader(text.splitlines())
-    header = rows.fieldnames or ()
+    rows = CsvRows(path, text)
+    header = rows.columns
     forms = (COLUMNS, GAVEL_COLUMNS, ELASTICFLOW_COLUMNS)
     names = next((n for n in forms if set(n) <= set(header)), None)
     if names is None:
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
     measured: _Measured = {}
     pairs: MeasuredPairs = {}
-    for number, row in enumerate(rows, start=2):
-        workload, gpu_type, gpus, rate = (row[name] or "" for name in names[:4])
+    for number, row in rows:
+        workload, gpu_type, gpus, rate = (row[name] for name in names[:4])
         if rate == "nan":
             continue
         one = (workload, _gpus(path, number, names[2], gpus))

@@ -160,7 +160,7 @@ def _parse(file: Path) -> tuple[yaml.Node, object]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError.at(f"cannot read the cluster file: {reason}", file=file) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:  # the latter where it is nested too deep
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or "something is misplaced"
         row = mark.line + 1 if mark else None

@@ -196,6 +196,10 @@ def read_yaml(path: Path, *, must_exist: bool) -> dict[str, Any]:
         raise InputError.at(
             f"is not YAML ({first})", file=path, expected="lines such as `policy: fifo`"
         ) from None
+    except RecursionError:
+        raise InputError.at(
+            "is nested too deep", file=path, expected="lines such as `policy: fifo`"
+        ) from None
     if content is None:
         return {}
     if not isinstance(content, dict):

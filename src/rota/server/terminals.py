@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rota.server.callers import Caller
 from rota.server.records import JobRecords
 from rota.server.refusals import Busy, Conflict, Forbidden, NotFound
+from rota.server.store.failures import StoreError
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.views import is_over
@@ -25,6 +27,8 @@ ROOM_S = 1.0
 """Who says more than there is room for waits so long for room."""
 SILENT_S = 90.0
 """An end of which nothing was heard for so long is gone: it asks at least every LONGEST_WAIT_S."""
+QUIET_S, LAST_WORDS_S = 2.0, 3.0
+"""An agent that says nothing for so long is perhaps not there; it has so long for the last of an attempt."""
 MOST_SESSIONS = 1000
 WHY = {"person": "it was left", "agent": "the terminal was closed"}
 """Why a session is over that this end has ended."""
@@ -77,6 +81,8 @@ class Session:
     has_agent: bool = False
     is_over: bool = False
     why: str = ""
+    ended_s: float | None = None
+    """When its attempt was first seen to be over, on record."""
     heard: dict[str, float] = field(default_factory=dict)
     """When the person, and the agent, said something."""
 
@@ -135,8 +141,11 @@ class Terminals:
     ) -> TerminalReply:
         """Take what one end says, give it what the other said if it listens."""
         session.heard[end] = time.monotonic()
+        if end == "person" and said.wait_s:
+            self._look(session)
         with self._notifier.listen(("terminal", session.id)) as listener:
-            data, until = unpacked(said.data), time.monotonic() + (said.wait_s or ROOM_S)
+            wait_s = said.wait_s if session.ended_s is None else min(said.wait_s, LAST_WORDS_S)
+            data, until = unpacked(said.data), time.monotonic() + (wait_s or ROOM_S)
             if data or said.over or said.seen > theirs.start or session.size != session.told_size:
                 self._wake(session)
             if said.over:
@@ -217,6 +226,19 @@ class Terminals:
         self._sessions[session.id] = session
         self._notifier.notify([("node", node)])
         return session
+
+    def _look(self, session: Session) -> None:
+        """End the session of an attempt that is over, if its agent does not: their node may be lost."""
+        now = time.monotonic()
+        if session.is_over or now - session.heard["agent"] < QUIET_S:
+            return
+        with suppress(StoreError):  # looked at again
+            attempts = self._store.attempts(session.row)
+            if any(one.number == session.attempt and one.end_s is None for one in attempts):
+                return
+            session.ended_s = now if session.ended_s is None else session.ended_s
+        if session.ended_s is not None and now - session.ended_s >= LAST_WORDS_S:
+            self._end(session, WHY["agent"])
 
     def _end(self, session: Session, why: str) -> None:
         if not session.is_over:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,11 @@ class TraceFormat:
 
 _LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in seconds")
 """How files of LSF begin: `lsb.acct`, `lsb.events`, `bhist -l` and `bhist`."""
+_SLURM_JSON = re.compile(rb'"(?:jobs"\s*:\s*\[|slurm"\s*:)', re.IGNORECASE)
+"""What `sacct --json` has near its beginning."""
+_FROM_SLURM = (
+    "what the command prints that `rota trace formats sacct` shows: `sacct --parsable2 --format=...`"
+)
 _FROM_LSF = (
     "a CSV with submit_s, gpus and duration_s, made of what `bjobs -u all -a -json -o 'jobid user queue stat "
     "submit_time start_time finish_time run_time gpu_num'` prints"
@@ -90,6 +96,8 @@ def find(source: TraceSource, name: str | None) -> TraceFormat:
     start = source.opening[0][:60] if source.opening else ""
     if start.startswith(_LSF):
         raise InputError.at("is written by LSF, which is not read", file=source.file, expected=_FROM_LSF)
+    if start.startswith("{") and _SLURM_JSON.search(source.data[:100_000]):
+        raise InputError.at("is JSON of Slurm, which is not read", file=source.file, expected=_FROM_SLURM)
     _refuse_nearly(source)
     raise InputError.at(
         f"the format is not recognised (the file begins with {start!r})",

@@ -36,7 +36,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def afresh(policy: Hived, snapshot: Snapshot, memory: Memory) -> Decision:
         if forgets[0]:
-            policy._kept = policy._asked = None
+            policy._kept = policy._asked = policy._lines = None
         return decide(policy, snapshot, memory)
 
     monkeypatch.setattr(Hived, "decide", afresh)

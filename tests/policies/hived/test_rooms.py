@@ -28,5 +28,16 @@ def test_as_if_all_were_looked_at(seed: int, priorities: int) -> None:
             used[leaf] = draw.randrange(OPPORTUNISTIC, priorities)
             count(leaf, used[leaf], 1)
         priority, least = draw.randrange(OPPORTUNISTIC, priorities), draw.randint(0, 5)
+        idle = sum(node.size - node.busy for node in nodes)
+        if priorities < MOST_PRIORITIES:
+            assert rooms.has_more(priority) == (sum(node.free_for(priority) for node in nodes) > idle)
+        is_low = draw.random() < 0.5
         wanted = [node for node in nodes if node.free_for(priority) >= least]
-        assert rooms.with_room(priority, least) == wanted
+        wanted.sort(key=lambda node: rank(node, is_low))
+        assert list(rooms.in_order(priority, least, is_low=is_low)) == wanted
+
+
+def rank(node: Cell, is_low: bool) -> tuple[int, int]:
+    """Most in use first; for opportunists most in use by others of them, then the least by anybody else."""
+    low = node.used.get(OPPORTUNISTIC, 0)
+    return (-low, node.busy - low) if is_low else (-node.busy, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,16 @@ def test_what_is_no_snapshot_is_refused(content: bytes | None, words: str, tmp_p
         path.write_bytes(content)
     with pytest.raises(InputError, match=words):
         load(path)
+
+
+def test_a_damaged_byte_is_refused_or_harmless(tmp_path: Path) -> None:
+    """Wherever it is: in what unpacks the parts, in their lengths, in the text."""
+    path = dump(paused("fifo"), tmp_path / "moment.rota", "fifo")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 11):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xA5]) + whole[place + 1 :])
+        with suppress(InputError):
+            load(path)
 
 
 def test_a_truncated_or_foreign_file_is_refused(tmp_path: Path) -> None:

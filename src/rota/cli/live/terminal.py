@@ -71,7 +71,8 @@ class LocalTerminal:
             threading.Thread(target=self._guarded, args=(do,), daemon=True)
             for do in (self._print, self._type)
         ]
-        before = signal.signal(signal.SIGWINCH, self._on_resize)
+        answers = {signal.SIGWINCH: self._on_resize, signal.SIGTERM: _ended}
+        before = {number: signal.signal(number, answer) for number, answer in answers.items()}
         mode = termios.tcgetattr(self._keys)
         try:
             tty.setraw(self._keys, termios.TCSADRAIN)  # what was typed ahead counts
@@ -80,7 +81,8 @@ class LocalTerminal:
             self._read_keys()
         finally:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, mode)
-            signal.signal(signal.SIGWINCH, before)
+            for number, answer in before.items():
+                signal.signal(number, answer)
         if self._is_left:
             self._leave()
         if self._error is not None:
@@ -225,3 +227,8 @@ class LocalTerminal:
     def _size(self) -> dict[str, int]:
         columns, rows = os.get_terminal_size(self._screen)
         return {"rows": rows, "columns": columns}
+
+
+def _ended(number: int, _: object) -> None:
+    """We are told to go: by way of all that puts the terminal back as it was."""
+    raise SystemExit(128 + number)

@@ -52,6 +52,11 @@ class Gang:
     def gpus(self) -> int:
         return sum(self.pods)
 
+    def like(self, name: str) -> Gang:
+        """Another one that asks for the same, and does not run."""
+        asks = self.priority, self.pods, self.gpu_types, self.kind, self.pin, self.lazy, self.most_per_node
+        return Gang(name, self.vc, *asks)
+
     def in_order(self) -> list[list[Virtual]]:
         """Its virtual GPUs in the order of the devices that serve them; none without a guarantee."""
         if not self.virtual:

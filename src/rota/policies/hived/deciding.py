@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from rota.model.grants import Code, Constraint, Grant
@@ -12,6 +12,8 @@ from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Gang, Physical
 from rota.policies.hived.clusters import NOT_BOUND, GangPlan, VirtualClusters, VirtualPods
 from rota.policies.hived.gang_requests import Requests, Shape
+from rota.policies.hived.lines import LineReasons, Lines, LineTurns, Rank
+from rota.policies.hived.runners import Runners
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.trial import admit_placed
@@ -32,12 +34,12 @@ class Deciding:
         clusters: VirtualClusters,
         requests: Requests,
         standing: Standing,
-        gang_of: dict[int, Gang] | None = None,
+        runners: Runners | None = None,
     ) -> None:
-        """With `gang_of` those who run stand on `clusters` already; else as is remembered, or can be."""
+        """With `runners` those who run stand on `clusters` already; else as is remembered, or can be."""
         self.snapshot, self.clusters, self.requests = snapshot, clusters, requests
-        self.gang_of: dict[int, Gang] = {} if gang_of is None else gang_of
-        self.row_of: dict[Gang, int] = {gang: row for row, gang in self.gang_of.items()}
+        self.gang_of: dict[int, Gang] = {} if runners is None else runners.gang_of
+        self.row_of: dict[Gang, int] = {} if runners is None else runners.row_of
         self.strangers: dict[int, list[int]] = {}
         """Rows by device that they share with a gang: another policy had put them there."""
         self.granted: dict[int, Grant] = {}
@@ -49,11 +51,15 @@ class Deciding:
         self.offers: dict[int, Offer] = {}
         self.promises: dict[int, Promise] = {}
         self.reasons: dict[int, Constraint] = {}
-        if gang_of is None:
+        """Why single rows wait, beside those with a guarantee."""
+        self._lines: Lines = {}
+        """Those with a guarantee that have failed, and why by line."""
+        self._failed: dict[Shape, Constraint] = {}
+        if runners is None:
             self._adopt(standing)
         self.clusters.spoil(self._leaves(sorted(snapshot.occupancy.down)))
         self.scratch = snapshot.scratch()
-        low = (row for row, gang in self.gang_of.items() if not gang.virtual)
+        low = self._without_cells(self.gang_of if runners is None else runners.low)
         self._low = dict.fromkeys(sorted(low, key=lambda row: self._rank(row, standing)))
         self._kept: set[int] = set()
         """Those of them that stay where they are."""
@@ -85,52 +91,53 @@ class Deciding:
 
     # -- serving -----------------------------------------------------------------------------------
 
-    def guaranteed(self, rows: Iterable[int]) -> None:
-        """Serve `rows` by priority, then submission; whoever does not fit stands in nobody's way."""
+    def guaranteed(self, lines: Lines) -> None:
+        """Serve `lines` by priority, then submission; whoever does not fit stands in nobody's way."""
         priority = self.requests.jobs.priority
-        self._rounds(rows, lambda row: (-priority.item(row), row))
+        self._lines = lines
+        self._failed = self._rounds(lines, lambda row: (-priority.item(row), row))
 
     def opportunists(self, rows: Iterable[int]) -> None:
         """Serve `rows` on what is idle, tenants with the fewest idle GPUs for their weight first."""
-        rows = [*rows, *(row for row in self.preempted if row in self._low)]
+        rows = {*rows, *(row for row in self.preempted if row in self._low)}
+        if not rows:
+            return
         jobs, tenants = self.requests.jobs, self.snapshot.cluster.tenants
         holds: dict[str, float] = {}
-        for row, gang in self.gang_of.items():
-            if not gang.virtual:
-                tenant = jobs.name_of("tenant", row)
-                holds[tenant] = holds.get(tenant, 0.0) + gang.gpus
+        for row in self._without_cells({*self._low, *self.demoted, *self.granted}):
+            tenant = jobs.name_of("tenant", row)
+            holds[tenant] = holds.get(tenant, 0.0) + self.gang_of[row].gpus
         queues: dict[str, list[int]] = {}
-        for row in sorted(set(rows), key=lambda row: (jobs.priority.item(row), -row)):
+        for row in sorted(rows, key=lambda row: (jobs.priority.item(row), -row)):
             queues.setdefault(jobs.name_of("tenant", row), []).append(row)
-        turns = {
-            row: turn for turn, row in enumerate(_in_turns(queues, holds, self.snapshot.gpus_of, tenants))
-        }
-        self._rounds(rows, turns.__getitem__)
+        lines: Lines = {}
+        turns: dict[int, int] = {}
+        for turn, row in enumerate(_in_turns(queues, holds, self.snapshot.gpus_of, tenants)):
+            turns[row] = turn
+            lines.setdefault(self.requests.shape(row), []).append(row)
+        failed = self._rounds(lines, turns.__getitem__)
+        self.reasons.update((row, failed[shape]) for shape, line in lines.items() for row in line)
 
-    def _rounds(self, rows: Iterable[int], rank: Callable[[int], object]) -> None:
-        """Try everybody in order until nobody starts any more; equal requests fail alike."""
-        waiting, started = set(rows), True
-        while started and waiting:
-            started = False
-            failed: dict[Shape, Constraint] = {}
-            heap = [(rank(row), row) for row in waiting]
-            heapify(heap)
-            while heap:
-                _, row = heappop(heap)
-                shape = self.requests.shape(row)
-                why = failed.get(shape) or self._start(row, heap, waiting, rank)
-                if why is None:
-                    started = True
-                    waiting.discard(row)
-                    self.reasons.pop(row, None)
-                elif row in self.reject:
-                    waiting.discard(row)
+    def _without_cells(self, rows: Iterable[int]) -> list[int]:
+        """Those of `rows` that run without a guarantee."""
+        return [row for row in rows if row in self.gang_of and not self.gang_of[row].virtual]
+
+    def _rounds(self, lines: Lines, rank: Rank) -> dict[Shape, Constraint]:
+        """Try everybody in order until nobody starts any more; why those who are left in `lines` wait."""
+        while True:
+            turns, started = LineTurns(lines, rank), False
+            while (tried := turns.next()) is not None:
+                row, shape = tried
+                why = self._start(row, turns)
+                started = started or why is None
+                if why is None or row in self.reject:
+                    turns.leave(shape)
                 else:
-                    failed[shape] = self.reasons[row] = self._beside_the_problem(why)
+                    turns.failed[shape] = self._beside_the_problem(why)
+            if not started or not lines:
+                return turns.failed
 
-    def _start(
-        self, row: int, heap: list[tuple[object, int]], waiting: set[int], rank: Callable[[int], object]
-    ) -> Constraint | None:
+    def _start(self, row: int, turns: LineTurns) -> Constraint | None:
         """Start `row` where it fits; None, or why it has to wait."""
         gangs = self._gangs(row)
         if not gangs and self.requests.has_run(row):
@@ -144,21 +151,25 @@ class Deciding:
             plan = self.clusters.plan(gang, self.requests.suggested(self.scratch, row, gang))
             if isinstance(plan, str):
                 why = why or plan
-            elif self._carry_out(row, plan):
+                continue
+            plan.gang = gang.like(self.requests.jobs.ids[row])
+            if self._carry_out(row, plan):
                 for victim in plan.victims:
                     lost = self.row_of.pop(victim)
                     if self.requests.is_guaranteed(lost) and lost not in self._low:
-                        heappush(heap, (rank(lost), lost))
-                        waiting.add(lost)
+                        turns.join(lost, self.requests.shape(lost))
                 return None
             else:
                 why = _USED_UP
         return Constraint(Code.POLICY, detail=why)
 
     def _gangs(self, row: int) -> list[Gang]:
-        """`row` in each form in which its virtual cluster could hold it."""
-        gangs = self.requests.gangs(row, self.clusters)
-        return [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+        """`row` in each form in which its virtual cluster could hold it: patterns for like requests."""
+        known, key = self.requests.asked.gangs, (self.requests.shape(row), self.requests.is_guaranteed(row))
+        if key not in known:
+            gangs = self.requests.gangs(row, self.clusters)
+            known[key] = [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+        return known[key]
 
     def could_hold(self, row: int) -> bool:
         """Whether the cells of its tenant could hold `row` if nobody else were there."""
@@ -268,7 +279,7 @@ class Deciding:
         preempt = [row for row in self.preempted if row not in self.granted]
         preempt = [row for row in preempt if row not in self.cancel]
         gone = {*preempt, *self.granted, *self.reject, *self.offers, *self.cancel}
-        reasons = {row: why for row, why in self.reasons.items() if row not in gone}
+        reasons = LineReasons(self.requests.asked, self._lines, self._failed, self.reasons, gone)
         return Decision(
             memory,
             grants,
@@ -286,7 +297,8 @@ class Deciding:
         layout = self.requests.layout
         if not layout.owned and not layout.problem:
             return None
-        return frozenset(row for row, gang in self.gang_of.items() if gang.virtual)
+        low = self._without_cells({*self._low, *self.demoted, *self.granted})
+        return frozenset(self.gang_of.keys() - low)
 
     def touched(self) -> set[int]:
         """Rows about which something is decided."""

@@ -33,6 +33,8 @@ class AskedOnce:
         self.jobs, self.layout = jobs, layout
         self.vc: dict[int, str] = {}
         self.shape: dict[int, Shape] = {}
+        self.gangs: dict[tuple[Shape, bool], list[Gang]] = {}
+        """By shape, and whether it has a guarantee: what nobody runs as, to make gangs from."""
 
 
 class Requests:

@@ -36,6 +36,8 @@ class Packing(Generic[AnyCell]):
         self.largest = max((node.size for node in self.nodes), default=0)
         """GPUs of the largest node."""
         self.keeps_order = keeps_order
+        self._could_hold: dict[tuple[tuple[int, ...], int], bool] = {}
+        """By pods, and GPUs of them that one node can feed."""
         self._rooms: Rooms[AnyCell] | None = None if keeps_order else Rooms(self.nodes)
 
     def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
@@ -48,6 +50,9 @@ class Packing(Generic[AnyCell]):
         nodes: list[AnyCell] | str = TOO_FEW
         priority = OPPORTUNISTIC
         for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
+            if priority > OPPORTUNISTIC and self._rooms is not None and not self._rooms.has_more(priority):
+                priority = OPPORTUNISTIC
+                break  # nobody is there who would have to stop
             nodes = self._nodes_for(gang, order, priority, suggested)
             if not isinstance(nodes, str):
                 break
@@ -62,6 +67,12 @@ class Packing(Generic[AnyCell]):
 
     def could_hold(self, gang: Gang) -> bool:
         """Whether all pods have room while nobody else is there."""
+        asked = gang.pods, gang.most_per_node
+        if asked not in self._could_hold:
+            self._could_hold[asked] = self._holds(gang)
+        return self._could_hold[asked]
+
+    def _holds(self, gang: Gang) -> bool:
         rooms = [min(node.size, gang.most_per_node) for node in self.nodes]
         for pod in sorted(gang.pods, reverse=True):
             at = max(range(len(rooms)), key=rooms.__getitem__, default=-1)
@@ -77,31 +88,35 @@ class Packing(Generic[AnyCell]):
 
         The published code never goes back.
         """
-        least = gang.pods[order[0]]
-        nodes = self.nodes if self._rooms is None else self._rooms.with_room(priority, least)
-        nodes = sorted(nodes, key=lambda node: self._rank(node, gang, suggested))
-        if self.keeps_order:
-            self.nodes = nodes
         picked: list[AnyCell] = []
-        why = ""
-        for node in nodes:
+        good: list[AnyCell] = []
+        others: list[AnyCell] = []
+        for node in self._ranked(gang, gang.pods[order[0]], priority, suggested):
+            if _is_bad(node) or not _is_suggested(node, suggested):
+                others.append(node)
+                continue
+            good.append(node)
             room = min(node.free_for(priority), gang.most_per_node)
             while room >= gang.pods[order[len(picked)]]:
-                if _is_bad(node) or not _is_suggested(node, suggested):
-                    why = ONLY_BAD if _is_bad(node) else ONLY_OTHERS
-                    break
                 room -= gang.pods[order[len(picked)]]
                 picked.append(node)
                 if len(picked) == len(order):
                     return picked
-            if why:
-                break
+        why = _others_why(others, gang, gang.pods[order[len(picked)]], priority, suggested)
         if self.keeps_order or len(set(gang.pods)) == 1:  # of equal pods as many fit one way as another
-            return why or TOO_FEW
-        good = [node for node in nodes if not _is_bad(node) and _is_suggested(node, suggested)]
+            return why
         rooms = [min(node.free_for(priority), gang.most_per_node) for node in good]
         places = places_of([gang.pods[pod] for pod in reversed(order)], rooms)
-        return why or TOO_FEW if places is None else [good[place] for place in reversed(places)]
+        return why if places is None else [good[place] for place in reversed(places)]
+
+    def _ranked(
+        self, gang: Gang, least: int, priority: int, suggested: GangNodes | None
+    ) -> Iterable[AnyCell]:
+        """Nodes that may have room for `least` GPUs of `gang`: those that will do in the order of `_rank`."""
+        if self._rooms is not None:
+            return self._rooms.in_order(priority, least, is_low=gang.priority == OPPORTUNISTIC)
+        self.nodes = sorted(self.nodes, key=lambda node: self._rank(node, gang, suggested))
+        return self.nodes
 
     def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
         """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
@@ -161,6 +176,20 @@ def _is_bad(node: AnyCell) -> bool:
 def _is_suggested(node: AnyCell, suggested: GangNodes | None) -> bool:
     served_by = _served_by(node)
     return suggested is None or served_by is None or not suggested.isdisjoint(served_by.nodes)
+
+
+def _others_why(
+    others: Iterable[AnyCell], gang: Gang, pod: int, priority: int, suggested: GangNodes | None
+) -> str:
+    """Why there is no node for `pod`: those that will not do may have room."""
+    reasons = set()
+    for node in others:
+        if min(node.free_for(priority), gang.most_per_node) >= pod:
+            reasons.add((_is_bad(node), not _is_suggested(node, suggested)))
+    if not reasons:
+        return TOO_FEW
+    is_bad, _ = min(reasons)
+    return ONLY_BAD if is_bad else ONLY_OTHERS
 
 
 def closest(node: AnyCell, gpus: int, priority: int, taken: Set[int]) -> list[AnyCell]:

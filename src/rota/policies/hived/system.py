@@ -32,7 +32,9 @@ from rota.policies.hived.gang_requests import AskedOnce, Requests
 from rota.policies.hived.inner import Inner
 from rota.policies.hived.keeping import KeptCells
 from rota.policies.hived.layout import Layout
+from rota.policies.hived.lines import WaitingLines
 from rota.policies.hived.parameters import HivedParameters
+from rota.policies.hived.runners import Runners
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, Policy, parse_inner, register
 from rota.scheduler.snapshot import Snapshot
@@ -72,6 +74,7 @@ class Hived:
         self._layout: Layout | None = None
         self._kept: KeptCells | None = None
         self._asked: AskedOnce | None = None
+        self._lines: WaitingLines | None = None
         self._inner = Inner(self._make) if self.parameters.policy else None
 
     def _make(self) -> Policy:
@@ -84,21 +87,19 @@ class Hived:
         requests = Requests(snapshot, layout, lazy=self.parameters.lazy, asked=self._asked)
         self._asked = requests.asked
         deciding = self._deciding(snapshot, layout, requests, memory)
-        waiting, gpus_of = snapshot.waiting.tolist(), snapshot.gpus_of
-        for row in waiting:
-            if requests.has_run(row) and requests.is_guaranteed(row) and not deciding.could_hold(row):
-                requests.homeless.add(row)
-        guaranteed = [row for row in waiting if gpus_of[row] and requests.is_guaranteed(row)]
+        lines = self._lines_of(snapshot, requests)
+        requests.homeless.update(row for row in lines.again if not deciding.could_hold(row))
         wake = Wake()
         if self._inner is None:
-            deciding.guaranteed(guaranteed)
+            deciding.guaranteed(lines.copied(without=requests.homeless))
         else:
-            inner = [row for row in guaranteed if self._inner.serves(deciding, row)]
-            deciding.guaranteed(set(guaranteed).difference(inner))
+            rows = [row for row in lines.with_guarantee() if row not in requests.homeless]
+            inner = [row for row in rows if self._inner.serves(deciding, row)]
+            deciding.guaranteed(lines.copied(without={*inner, *requests.homeless}))
             wake = self._inner.decide(deciding, inner, memory)
         deciding.keep_opportunists()
-        deciding.opportunists(row for row in waiting if gpus_of[row] and not requests.is_guaranteed(row))
-        decision = deciding.decision(memory, [row for row in waiting if not gpus_of[row]])
+        deciding.opportunists([*lines.low, *filter(snapshot.waits, requests.homeless)])
+        decision = deciding.decision(memory, lines.idle.copy())
         self._note(deciding, memory)
         decision.wake = wake
         decision.otherwise = _TURN if self.parameters.policy else None
@@ -106,20 +107,31 @@ class Hived:
             self._inner.tell(decision)
         return decision
 
+    def _lines_of(self, snapshot: Snapshot, requests: Requests) -> WaitingLines:
+        if self._lines is None or self._lines.asked is not requests.asked:
+            self._lines = WaitingLines(requests.asked)
+        self._lines.bring_up(snapshot, requests)
+        return self._lines
+
     def _deciding(self, snapshot: Snapshot, layout: Layout, requests: Requests, memory: Memory) -> Deciding:
         """Those who run on their cells: as they were left, or else as is remembered."""
         remembered, kept = self._remembered(memory, layout), self._kept
         if kept is not None and not snapshot.occupancy.down and kept.is_brought_up(snapshot, remembered):
-            return Deciding(snapshot, kept.clusters, requests, {}, kept.gang_of)  # all of them are remembered
+            return Deciding(snapshot, kept.clusters, requests, {}, kept.runners)  # all of them are remembered
         self._kept = None
         standing = {int(row): numbers for row, numbers in remembered.items()}
         return Deciding(snapshot, layout.clusters(), requests, standing)
 
     def _note(self, deciding: Deciding, memory: Memory) -> None:
         """Remember who stands where, and keep the cells if the next decision may go on with them."""
-        snapshot, is_new = deciding.snapshot, self._kept is None
-        kept = self._kept or KeptCells(deciding.clusters, snapshot.jobs.table)
-        kept.note(snapshot, deciding.gang_of, {*deciding.touched(), *(deciding.gang_of if is_new else ())})
+        snapshot, kept, touched = deciding.snapshot, self._kept, deciding.touched()
+        if kept is None:
+            runners = Runners(deciding.gang_of, deciding.row_of)
+            kept, touched = (
+                KeptCells(deciding.clusters, runners, snapshot.jobs.table),
+                touched.union(runners.gang_of),
+            )
+        kept.note(snapshot, touched)
         memory["standing"] = kept.standing
         self._kept = kept if deciding.is_plain else None
 

@@ -24,6 +24,12 @@ class Asked:
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
         self.jobs, self.cluster = jobs, cluster
         self.wants: dict[int, Floats] = {}
+        self.stated = capacities(cluster)
+        """What each node has, [node, amount]; 0 is no limit."""
+        self.most: Floats = np.where(self.stated == 0.0, math.inf, self.stated).max(axis=0)
+        """What the largest node has, [amount]."""
+        self.share = _mean_share(cluster, self.stated)
+        """For each GPU of the cluster in proportion, [amount]; infinite without a limit."""
 
 
 class Demands:
@@ -35,11 +41,7 @@ class Demands:
         if asked is None or asked.jobs is not self.jobs or asked.cluster is not snapshot.cluster:
             asked = Asked(self.jobs, snapshot.cluster)
         self.asked = asked
-        stated = capacities(snapshot.cluster)
-        self.most: Floats = np.where(stated == 0.0, math.inf, stated).max(axis=0)
-        """What the largest node has, [amount]."""
-        self.share = _mean_share(snapshot.cluster, stated)
-        """For each GPU of the cluster in proportion, [amount]; infinite without a limit."""
+        self.most, self.share = asked.most, asked.share
         self.classes: list[HostSpeeds] = []
         self._class: list[int] = []
         self._best: dict[int, Floats] = {}

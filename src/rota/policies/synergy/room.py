@@ -38,9 +38,11 @@ class Ask(NamedTuple):
     """Devices on which it runs already; empty if it may be placed anywhere."""
     share: float = 1.0
     """Of each GPU."""
+    parts: Parts = ()
+    """`held` as parts."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Seat:
     """Where a job is, and how much it has."""
 
@@ -49,6 +51,14 @@ class Seat:
     parts: Parts
     each: Floats
     """For each whole GPU, [amount]."""
+
+
+def parts_on(node_of: Sequence[int], devices: Sequence[int]) -> Parts:
+    """Nodes of `devices`, and how many are on each; `node_of` has the node of each device."""
+    counts: dict[int, int] = {}
+    for device in devices:
+        counts[node_of[device]] = counts.get(node_of[device], 0) + 1
+    return sorted(counts.items())
 
 
 def capacities(cluster: Cluster) -> Floats:
@@ -60,10 +70,13 @@ def capacities(cluster: Cluster) -> Floats:
 class Room:
     """The books of one decision."""
 
-    def __init__(self, cluster: Cluster, free: Free, taken: Floats) -> None:
-        """`taken` is what others than the jobs to come hold of each node, [node, amount]."""
+    def __init__(self, cluster: Cluster, free: Free, taken: Floats, stated: Floats | None = None) -> None:
+        """`taken` is what others than the jobs to come hold of each node, [node, amount].
+
+        `stated` are the `capacities` of `cluster`, where they are known.
+        """
         self.free = free
-        stated = capacities(cluster)
+        stated = capacities(cluster) if stated is None else stated
         self.unlimited: Bools = stated == 0.0
         self._is_endless = bool(self.unlimited.all())
         """True if no node is ever short of anything."""
@@ -137,10 +150,7 @@ class Room:
 
     def parts_of(self, devices: Sequence[int]) -> Parts:
         """Nodes of `devices`, and how many are on each."""
-        node_of, counts = self.free.node_of, dict[int, int]()
-        for device in devices:
-            counts[node_of[device]] = counts.get(node_of[device], 0) + 1
-        return sorted(counts.items())
+        return parts_on(self.free.node_of, devices)
 
     def fits(self, ask: Ask, parts: Parts, each: Floats) -> bool:
         """True if there is so much left on `parts`, whose GPUs it has already."""
@@ -170,8 +180,12 @@ class Room:
 
     def keep(self, ask: Ask, devices: tuple[int, ...], parts: Parts, each: Floats) -> None:
         """The same on `devices`, which are `parts`; some of them may not be free for others."""
-        for device in devices:
-            if self.free.is_free(device):
+        if self.is_free(devices):
+            self.free.remove_all(devices)
+            for node, gpus in parts:
+                self.count[node] -= gpus
+        else:
+            for device in filter(self.free.is_free, devices):
                 self.free.remove(device)
                 self.count[self.free.node_of[device]] -= 1
         self._enter(Seat(ask, devices, parts, _least(parts, each)))
@@ -179,7 +193,8 @@ class Room:
     def _enter(self, seat: Seat) -> None:
         self.seats[seat.ask.row] = seat
         for node, gpus in seat.parts:
-            self.left[node] -= seat.ask.share * gpus * seat.each
+            if not self._is_endless:  # else there is as much left as before
+                self.left[node] -= seat.ask.share * gpus * seat.each
             self._on_node.setdefault(node, []).append(seat.ask.row)
 
     # -- taking back -------------------------------------------------------------------------------

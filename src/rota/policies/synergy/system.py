@@ -36,9 +36,10 @@ from rota.model.grants import Code, Constraint, Grant, are_idle, with_one_nan
 from rota.model.jobs import JobTable
 from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
 from rota.policies.synergy.demand import Asked, Demands
+from rota.policies.synergy.kept import KeptAsk, KeptAsks, by_size
 from rota.policies.synergy.opt import divide
 from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
-from rota.policies.synergy.room import Ask, Room, Seat
+from rota.policies.synergy.room import Ask, Room, Seat, parts_on
 from rota.policies.synergy.tune import settle
 from rota.scheduler.decision import Decision, Event, Memory, Ranking, Wake
 from rota.scheduler.nested import Nested, WhenDue
@@ -106,6 +107,7 @@ class Synergy:
         self._cluster: Cluster | None = None
         self._view: View | None = None
         self._asked: Asked | None = None
+        self._kept: KeptAsks | None = None
         self._given: dict[int, GivenSeat] = {}
         """Grants by row as they were made out last."""
         self._seen: Snapshot | None = None
@@ -136,6 +138,7 @@ class Synergy:
         fresh = self._view is None or snapshot.cluster is not self._cluster
         if self._view is None or rows is None or fresh or snapshot.jobs.table is not self._jobs:
             self._jobs, self._cluster, self._given = snapshot.jobs.table, snapshot.cluster, {}
+            self._kept = KeptAsks(snapshot.cluster)
             nothing = np.zeros(snapshot.cluster.nodes)
             bare = replace(snapshot.cluster, node_cpus=nothing, node_memory_gib=nothing, capacities={})
             idle = self.parameters.mode is SynergyMode.ARTIFACT
@@ -155,11 +158,11 @@ class Synergy:
         demands = Demands(snapshot, self.parameters, self._asked)
         self._asked = demands.asked
         asks = self._asks(snapshot, decision, chosen, demands)
-        room = self._room(snapshot, asks, beside)
+        room = self._room(snapshot, asks, beside, demands.asked.stated)
         out = self._divide(room, asks, demands)
         if out is None:
             pinned = [ask._replace(allowed=np.zeros_like(ask.allowed), held=()) for ask in asks]
-            room = self._room(snapshot, pinned, beside)
+            room = self._room(snapshot, pinned, beside, demands.asked.stated)
             out = settle(room, pinned, migrate=False) or []
         self._given = {row: self._granted(room, seat) for row, seat in room.seats.items()}
         grants = [given.grant for given in self._given.values()]
@@ -180,16 +183,28 @@ class Synergy:
         self, snapshot: Snapshot, decision: Decision, chosen: dict[int, Grant], demands: Demands
     ) -> list[Ask]:
         """Who wants what, in the order in which they are seated."""
-        allowed = self._allowed(snapshot, decision, list(chosen.values()))
+        assert self._seen is not None
+        assert self._kept is not None
+        reserved = bool(snapshot.reservations if decision.reservations is None else decision.reservations)
+        is_static = not reserved and not self._seen.occupancy.counts_hosts
+        places = _Places(self._seen, self._kept if is_static else KeptAsks(snapshot.cluster), reserved)
+        before, self._kept.asks = self._kept.asks, {}
         asks = []
-        for grant, nodes in zip(chosen.values(), allowed, strict=True):
+        for grant in chosen.values():
             row, gpus = grant.job, len(grant.devices)
             if not gpus:
                 continue
-            held = snapshot.grants.get(row)
-            stays = held is not None and len(held.devices) == gpus and self._keeps
-            devices = held.devices if held is not None and stays and nodes.any() else ()
-            asks.append(Ask(row, gpus, demands.of(row, gpus), grant, nodes, devices, grant.share))
+            held, wants = snapshot.grants.get(row), demands.of(row, gpus)
+            kept = before.get(row) if is_static else None
+            if kept is None or not kept.is_of(grant, held, wants):
+                nodes = places.of(grant)
+                stays = held is not None and len(held.devices) == gpus and self._keeps
+                devices = held.devices if held is not None and stays and nodes.any() else ()
+                parts = parts_on(self._seen.occupancy.free.node_of, devices)
+                ask = Ask(row, gpus, wants, grant, nodes, devices, grant.share, parts)
+                kept = KeptAsk(grant, held, wants.tobytes(), ask, by_size(ask))
+            self._kept.asks[row] = kept
+            asks.append(kept.ask)
         return self._ordered(asks)
 
     def _granted(self, room: Room, seat: Seat) -> GivenSeat:
@@ -217,45 +232,26 @@ class Synergy:
         if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         if self.parameters.mode is SynergyMode.PAPER:
-            return sorted(asks, key=_by_size)
+            assert self._kept is not None
+            kept = self._kept.asks
+            return sorted(asks, key=lambda ask: kept[ask.row].by_size)
         if self.parameters.inner.name == "las" and self.parameters.mechanism is SynergyMechanism.TUNE:
             return sorted(asks, key=lambda a: -a.gpus)
         return asks
 
-    def _allowed(self, snapshot: Snapshot, decision: Decision, grants: Sequence[Grant]) -> list[Bools]:
-        """Nodes of the type that the inner policy chose, where each job may be; none if it stays."""
-        assert self._seen is not None
-        cluster, jobs = snapshot.cluster, snapshot.jobs.table
-        empty = _emptied(self._seen)
-        fit = Fitter(self._seen, consolidate)
-        nowhere = np.zeros(cluster.nodes, dtype=bool)
-        reserved = bool(snapshot.reservations if decision.reservations is None else decision.reservations)
-        masks: dict[tuple[float, ...], Bools] = {}
-        allowed = []
-        is_one_type = len(cluster.type_names) == 1
-        for grant in grants:
-            row = grant.job
-            devices = grant.devices[:1] if is_one_type else grant.devices
-            kinds = {cluster.device_type.item(device) for device in devices}
-            if reserved or len(kinds) != 1 or grant.share != 1.0 or grant.role or row in jobs.parts:
-                allowed.append(nowhere)
-                continue
-            columns = (jobs.gpus, jobs.gpu_types, jobs.node_set, jobs.tenant)
-            key = (*kinds, *(column.item(row) for column in columns), jobs.gpu_memory_gib.item(row))
-            if key not in masks:
-                masks[key] = nowhere.copy()
-                masks[key][nodes_in(fit.nodes_for(empty, row)[int(key[0])])] = True
-            allowed.append(masks[key])
-        return allowed
-
-    def _room(self, snapshot: Snapshot, asks: Sequence[Ask], beside: Hosted) -> Room:
+    def _room(self, snapshot: Snapshot, asks: Sequence[Ask], beside: Hosted, stated: Floats) -> Room:
         """The cluster with nobody on it but those who share GPUs: their places are the inner policy's."""
         assert self._seen is not None
-        scratch = _emptied(self._seen)
-        for ask in asks:
-            if ask.share != 1.0:
-                scratch.hold(ask.grant)
-        return Room(snapshot.cluster, scratch.free, beside.taken)
+        assert self._kept is not None
+        shared = [ask.grant for ask in asks if ask.share != 1.0]
+        if not shared:
+            free = self._kept.empty(self._seen.occupancy.down)
+        else:
+            scratch = _emptied(self._seen)
+            for grant in shared:
+                scratch.hold(grant)
+            free = scratch.free
+        return Room(snapshot.cluster, free, beside.taken, stated)
 
     def _divide(self, room: Room, asks: list[Ask], demands: Demands) -> list[Ask] | None:
         p = self.parameters
@@ -314,10 +310,37 @@ def _emptied(seen: Snapshot) -> Occupancy:
     return scratch
 
 
-def _by_size(ask: Ask) -> tuple[float, ...]:
-    """Most GPUs first, then those that want most of each amount; who wants none of one in particular last."""
-    wants = [0.0 if math.isnan(want) else -want for want in ask.wants.tolist()]
-    return (-ask.gpus, *wants, ask.row)
+class _Places:
+    """Nodes of the type that the inner policy chose, where each job may be; none if it stays."""
+
+    def __init__(self, seen: Snapshot, kept: KeptAsks, reserved: bool) -> None:
+        """`kept` has those that are known already; nobody may move where devices are `reserved`."""
+        self.cluster, self.jobs, self.masks, self.reserved = (
+            seen.cluster,
+            seen.jobs.table,
+            kept.nodes,
+            reserved,
+        )
+        # Who looks at no cores, memory or quotas does not look at who runs either.
+        self._empty = _emptied(seen) if seen.occupancy.counts_hosts else seen.occupancy
+        self._fit = Fitter(seen, consolidate)
+        self._nowhere = np.zeros(seen.cluster.nodes, dtype=bool)
+        self._is_one_type = len(seen.cluster.type_names) == 1
+
+    def of(self, grant: Grant) -> Bools:
+        """A mask of nodes; jobs that ask for the same share one."""
+        row, jobs = grant.job, self.jobs
+        devices = grant.devices[:1] if self._is_one_type else grant.devices
+        kinds = {self.cluster.device_type.item(device) for device in devices}
+        if self.reserved or len(kinds) != 1 or grant.share != 1.0 or grant.role or row in jobs.parts:
+            return self._nowhere
+        columns = (jobs.gpus, jobs.gpu_types, jobs.node_set, jobs.tenant)
+        key = (*kinds, *(column.item(row) for column in columns), jobs.gpu_memory_gib.item(row))
+        if key not in self.masks:
+            mask = self._nowhere.copy()
+            mask[nodes_in(self._fit.nodes_for(self._empty, row)[int(key[0])])] = True
+            self.masks[key] = mask
+        return self.masks[key]
 
 
 def _grant(room: Room, seat: Seat) -> Grant:

@@ -19,8 +19,11 @@ def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = Fal
     cannot be found any more.
     """
     fixed, moving, new = [], [], []
+    somewhere: dict[int, bool] = {}  # by id of a mask, which many have in common
     for ask in asks:
-        if not ask.allowed.any():
+        if id(ask.allowed) not in somewhere:
+            somewhere[id(ask.allowed)] = bool(ask.allowed.any())
+        if not somewhere[id(ask.allowed)]:
             fixed.append(ask)
         elif not ask.held or not room.is_free(ask.held):
             new.append(ask)
@@ -31,7 +34,7 @@ def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = Fal
     left = []
     for ask in moving:
         wanted = room.wanted(ask.wants)
-        parts = room.parts_of(ask.held)
+        parts = ask.parts or room.parts_of(ask.held)
         if room.fits(ask, parts, wanted):
             room.keep(ask, ask.held, parts, wanted)
         else:

@@ -12,8 +12,10 @@ Knowledge is what the policy declared, with its provenance; other truth is not i
 
 from __future__ import annotations
 
-import json
+import lzma
+import struct
 import zipfile
+import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -111,6 +113,13 @@ def load(path: str | Path | BytesIO) -> Frozen:
     return Frozen(content["policy"], content["memory"], content["snapshot"], content["rota"])
 
 
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error),
+    *(RuntimeError, KeyError, ValueError, TypeError, AttributeError),
+)
+"""What unpacking a damaged file may raise: a way to pack that is not known, a password, a length."""
+
+
 def _read(path: Path | BytesIO) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -121,7 +130,7 @@ def _read(path: Path | BytesIO) -> Any:
         raise InputError.at("there is no such file", file=path, expected="a snapshot") from None
     except OSError as error:
         raise InputError.at(f"cannot be read ({error.strerror})", file=path, expected="a snapshot") from None
-    except (zipfile.BadZipFile, KeyError, ValueError, json.JSONDecodeError) as error:
+    except _DAMAGED as error:
         raise InputError.at(
             f"is not a whole snapshot ({error})", file=path, expected="a file that `rota snapshot` wrote"
         ) from None

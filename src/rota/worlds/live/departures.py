@@ -196,6 +196,23 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
     lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
 
 
+def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch: BatchBuilder) -> None:
+    """The node on which the running `attempt` works is lost: one of the job's `retries`, or its end.
+
+    One of which nobody has heard that it had begun costs none.
+    """
+    if not attempt.has_begun:
+        return
+    job.infrastructure_failures += 1
+    if job.infrastructure_failures <= job.spec.retries:
+        return  # the loop takes its devices away, and it waits again
+    lifecycle.void(live, job, attempt, why)
+    live.unsaved.event("failure", job.id, f"attempt {attempt.number}: {why}")
+    lifecycle.end(live, job, _STATE_OF[Cause.INFRASTRUCTURE], why)
+    batch.end(job.row, How.FAILED, Phase.FAILED)
+    live.drop_if_gone(job)
+
+
 def _is_vain(live: LiveJobs, job: LiveJob) -> bool:
     """Whether others have taught that what the job has just failed of stays; and what it teaches them."""
     others, failed_of = live.settings.others, _signatures(live, job, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rota.scheduler.decision import Event
-from rota.worlds.live import lifecycle
+from rota.worlds.live import departures, lifecycle
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.timers import NODES
@@ -27,6 +27,10 @@ def lose(live: LiveJobs, position: int, batch: BatchBuilder, why: str) -> None:
     if rows & batch.touched:
         return  # the next look will find it still silent
     node.state, node.reason = "lost", f"{why}{' (drained)' if node.drained_by else ''}"
+    for row in sorted(rows):
+        job = live.get(row)
+        if job is not None and job.attempt is not None and live.is_running(job):
+            departures.lose_attempt(live, job, job.attempt, f"node {node.name} is not heard of", batch)
     batch.lose(position)
     batch.touched |= rows
     batch.cause |= Event.CAPACITY

@@ -1,0 +1,61 @@
+"""What is kept of who stays: dropping it before every decision changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from play import trace_of
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.trace import Trace
+from rota.policies.synergy.kept import KeptAsks
+from rota.policies.synergy.system import Synergy
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.table.free import Free
+from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.run import Setting, run
+from tiers import first
+
+NODES = Cluster.build([NodeShape(count=4, gpus=4, cpus=32, memory_gib=64)])
+FAULTS = (Fault(0, 500.0, 900.0), Fault(2, 3000.0, 4200.0))
+SETTINGS = ("synergy", "synergy:policy=srtf", "synergy:migrate=yes", "synergy:mechanism=greedy")
+
+
+def many(seed: int) -> Trace:
+    draw = np.random.default_rng(seed)
+    at_s = np.cumsum(draw.exponential(120.0, 40)).round(1)
+    sizes, lengths = draw.choice([1, 1, 2, 3, 8], 40), draw.integers(50, 2000, 40)
+    trace = trace_of(" ".join(f"J{i} {sizes[i]}x{lengths[i]}@{at_s[i]}" for i in range(40)))
+    cpus = sizes * draw.choice([0.0, 2.0, 9.0], 40)
+    return replace(trace, jobs=replace(trace.jobs, cpus=cpus))
+
+
+@pytest.mark.parametrize("faults", [(), FAULTS], ids=["well", "faults"])
+@pytest.mark.parametrize("policy", SETTINGS)
+@pytest.mark.parametrize("seed", first(1, range(4)))
+def test_keeping_changes_nothing(
+    seed: int, policy: str, faults: tuple[Fault, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = run(policy, many(seed), NODES, Setting(faults=faults))
+    decide = Synergy.decide
+
+    def afresh(policy: Synergy, snapshot: Snapshot, memory: Memory) -> Decision:
+        policy._view = None
+        return decide(policy, snapshot, memory)
+
+    monkeypatch.setattr(Synergy, "decide", afresh)
+    fresh = run(policy, many(seed), NODES, Setting(faults=faults))
+    assert kept.intervals.equals(fresh.intervals)
+    assert kept.decisions == fresh.decisions
+
+
+def test_the_empty_cluster_has_no_devices_that_are_down() -> None:
+    kept, whole = KeptAsks(NODES), Free.of(NODES)
+    kept.empty(set()).take(0, 3)  # of a copy
+    for down in (set(), {1, 2, 9}, {9}, set()):
+        free = kept.empty(down)
+        assert {device for device in range(16) if not free.is_free(device)} == down
+        assert free.total == whole.total - len(down)
