@@ -167,6 +167,22 @@ def test_zoom_by_keys(open_page: Any) -> None:
     assert view(page) == [0, 1]
 
 
+def test_marks_tell_moments_apart_where_there_are_no_dates(chromium: Any, tmp_path: Path) -> None:
+    """Two days into the trace every mark of a minute used to read "2d"."""
+    trace: list[Row] = toy_trace(120, 7, 400_000.0, 9000.0, TENANTS)
+    write_report([queue_by_count(trace, NODES, policy="fifo")], tmp_path / "report.html")
+    page = chromium.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    page.wait_for_selector("#nodes.drawn")
+    for span_s, unit in ((60.0, "s"), (7200.0, "m")):
+        page.evaluate("s => rota.zoom(190000 / rota.length, (190000 + s) / rota.length)", span_s)
+        marks = page.evaluate("rota.marks(8).map(rota.mark)")
+        assert len(set(marks)) == len(marks) >= 4
+        assert all(mark.startswith("2d ") for mark in marks)
+        assert any(mark.endswith(unit) for mark in marks)
+    page.close()
+
+
 def test_zoom_by_dragging(open_page: Any) -> None:
     page = open_page()
     first = view(page)

@@ -25,14 +25,26 @@ const rota = (() => {
   }
   const two = (number) => String(number).padStart(2, "0");
   const date = (seconds) => new Date((epoch + seconds) * 1000);
-  function moment(seconds) { // a date where the trace has them, else the time since its beginning
-    if (epoch === null) return duration(seconds);
-    const at = date(seconds), fine = (view[1] - view[0]) * length < 600;
+  function since(seconds, exact) { // since the beginning of the trace, as finely as what is shown asks for
+    const span = (view[1] - view[0]) * length, least = exact || span < 600 ? 1 : span < 86400 ? 60 : 3600;
+    if (seconds < 3600 || least === 3600) return duration(seconds);
+    const parts = [];
+    let left = Math.round(seconds / least) * least;
+    for (const [unit, size] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+      const count = Math.floor(left / size);
+      left -= count * size;
+      if (count) parts.push(count + unit);
+    }
+    return parts.join(" ");
+  }
+  function moment(seconds, exact) { // a date where the trace has them, else the time since its beginning
+    if (epoch === null) return since(seconds, exact);
+    const at = date(seconds), fine = exact || (view[1] - view[0]) * length < 600;
     const clock = `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}` + (fine ? `:${two(at.getUTCSeconds())}` : "");
     return `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]} ${clock}`;
   }
   function mark(seconds) { // as `moment`, short enough for an axis
-    if (epoch === null) return seconds === 0 ? "0" : duration(seconds);
+    if (epoch === null) return seconds === 0 ? "0" : since(seconds);
     const at = date(seconds);
     if (at.getUTCSeconds()) return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}`;
     const midnight = at.getUTCHours() === 0 && at.getUTCMinutes() === 0;

@@ -261,7 +261,7 @@
     zoomed.addEventListener("click", () => zoomTo(rows, job));
     const tenant = data.jobs.tenants[data.jobs.tenant[job]];
     about.replaceChildren(element("p", {}, element("strong", { textContent: data.jobs.id[job] }),
-      ` ${tenant ? `of ${tenant}, ` : ""}${gpus(data.jobs.gpus[job])}, submitted ${rota.moment(data.jobs.submit[job] * data.unit)} `, zoomed, clear), table);
+      ` ${tenant ? `of ${tenant}, ` : ""}${gpus(data.jobs.gpus[job])}, submitted ${rota.moment(data.jobs.submit[job] * data.unit, true)} `, zoomed, clear), table);
     about.hidden = false;
     redraw();
     return rows;
@@ -269,7 +269,7 @@
   function jobRow({ name, number, run, mine }, job) {
     const nodes = [...new Set(mine.map((i) => data.nodes[nodeOf(run.lane[i])]))];
     const life = data.lives[number], submit = data.jobs.submit[job];
-    const at = (since) => (since === null ? "–" : rota.moment((submit + since) * data.unit));
+    const at = (since) => (since === null ? "–" : rota.moment((submit + since) * data.unit, true));
     const cells = [life.waited[job] === null ? "–" : rota.duration(life.waited[job] * data.unit), at(life.start[job]), at(life.end[job]),
       String(life.starts[job]), nodes.slice(0, 4).join(", ") + (nodes.length > 4 ? ` and ${nodes.length - 4} more` : "")];
     const heads = ["waited", "first start", "end", "starts", "nodes"];
