@@ -17,6 +17,7 @@ from rota.advice.goals import Parts, WeightedGoals
 from rota.advice.part import ReplayedPart
 from rota.api.comparing import simulate
 from rota.api.results import Results
+from rota.bounds import has_observed
 from rota.errors import RotaError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
@@ -221,7 +222,7 @@ class TrialRunner:
             knowledge=knowledge,
             measure=part.measured,
             observed=observed,
-            site_policy=str(plan.present),
+            site_policy=str(plan.present) if observed and has_observed(part.trace) else None,
             seed=seed,
             workers=plan.workers,
             progress=progress,
