@@ -26,7 +26,7 @@ help:  ## list the verbs
 
 setup: $(STAMP)  ## make .venv with everything in it, .venv/bin/rota included
 
-IN_C := $(wildcard src/rota/*/*.[ch] src/rota/*/*/*.[ch])
+IN_C := $(wildcard src/rota/*.h src/rota/*/*.[ch] src/rota/*/*/*.[ch])
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(IN_C)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

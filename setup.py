@@ -138,14 +138,18 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
+SHARED = Path("src/rota/native.h")
+
+
 def library(name: str, source: str, optimised: str = "-O2") -> Extension:
     """No module but a library; what calls it does without by Python or NumPy.  No contractions, so that all
     machines round alike.  `native.py` compares what it was built of, and for."""
     path = Path("src/rota", source)
-    digest = sha256(path.read_bytes()).hexdigest()[:16]
+    digest = sha256(path.read_bytes() + SHARED.read_bytes()).hexdigest()[:16]
     return Extension(
         f"rota.{name}",
         [str(path)],
+        depends=[str(SHARED)],
         define_macros=[("BUILT_OF", f'"{digest}"'), ("BUILT_FOR", f'"{EXTENSION_SUFFIXES[0]}"')],
         libraries=["m"],
         extra_compile_args=["-std=gnu11", optimised, "-ffp-contract=off"],

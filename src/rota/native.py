@@ -14,6 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
+_SHARED = Path(__file__).with_name("native.h")
 _MARK = 16
 """Hexadecimal digits of the digest of a source."""
 
@@ -51,5 +52,5 @@ def functions(source: Path) -> Mapping[str, Any]:
 
 
 def digest(source: Path) -> bytes:
-    """As `setup.py` puts it into the library; a wheel has the library alone."""
-    return sha256(source.read_bytes()).hexdigest()[:_MARK].encode()
+    """As `setup.py` puts it in, of the source and of what all share; a wheel has the library alone."""
+    return sha256(source.read_bytes() + _SHARED.read_bytes()).hexdigest()[:_MARK].encode()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from site_play import Program, Site
+from site_play import Site
 from store_place import Place, jobs_of, lite  # noqa: F401
 
 from rota.server.store.failures import StoreError
@@ -111,4 +111,3 @@ def test_a_job_that_never_came_to_the_disk_never_runs(tmp_path: Path, turn_betwe
     [job] = site.rows()
     assert (job.asked.name, job.now.state) == ("real", "COMPLETED")
     assert [attempt.number for attempt in site.store.attempts(0)] == [1]
-    assert isinstance(site.programs[0], Program)

@@ -5,13 +5,10 @@
  * is unusual is left to them: a function that finds such a thing has changed nothing.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../native.h"
+
 #include <stdint.h>
 #include <string.h>
-
-const char built_of[] = BUILT_OF;
-const char built_for[] = BUILT_FOR;
 
 /* Columns of `State` and of `Progress`, in the order of `COLUMNS` of their modules. */
 
@@ -26,44 +23,6 @@ typedef struct {
 } Progress;
 
 #define GRANT_FIELDS 11
-#define ROW_OF(grant) PyTuple_GET_ITEM(grant, 0)
-#define DEVICES_OF(grant) PyTuple_GET_ITEM(grant, 1)
-
-/* -- arguments -------------------------------------------------------------------------------------------- */
-
-static int takes(Py_ssize_t given, Py_ssize_t wanted)
-{
-    if (given == wanted)
-        return 1;
-    PyErr_Format(PyExc_TypeError, "takes %zd arguments, not %zd", wanted, given);
-    return 0;
-}
-
-static int is_list(PyObject *object)
-{
-    if (PyList_Check(object))
-        return 1;
-    PyErr_Format(PyExc_TypeError, "expected a list, not %.80s", Py_TYPE(object)->tp_name);
-    return 0;
-}
-
-static PyObject *none_such(Py_ssize_t row)
-{
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_IndexError, "there is no row %zd", row);
-    return NULL;
-}
-
-/* A row as a number, a place of `cells`; -1 with an error if it is none. */
-static Py_ssize_t number(PyObject *row, PyObject *cells)
-{
-    Py_ssize_t at = PyLong_CheckExact(row) ? PyLong_AsSsize_t(row) : PyNumber_AsSsize_t(row, PyExc_IndexError);
-    if (at < 0 || at >= PyList_GET_SIZE(cells)) {
-        none_such(at);
-        return -1;
-    }
-    return at;
-}
 
 /* -- the state -------------------------------------------------------------------------------------------- */
 
@@ -472,25 +431,18 @@ static PyObject *work(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 }
 
 static PyMethodDef methods[] = {
-    {"stop", (PyCFunction)(void (*)(void))stop, METH_FASTCALL, NULL},
-    {"split", (PyCFunction)(void (*)(void))split, METH_FASTCALL, NULL},
-    {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, NULL},
-    {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL, NULL},
-    {"change_hands", (PyCFunction)(void (*)(void))change_hands, METH_FASTCALL, NULL},
-    {"is_sound", (PyCFunction)(void (*)(void))is_sound, METH_FASTCALL, NULL},
-    {"work", (PyCFunction)(void (*)(void))work, METH_FASTCALL, NULL},
+    FUNCTION(stop),
+    FUNCTION(split),
+    FUNCTION(begin),
+    FUNCTION(exchange),
+    FUNCTION(change_hands),
+    FUNCTION(is_sound),
+    FUNCTION(work),
     {NULL, NULL, 0, NULL},
 };
 
 /* The functions above by name. */
 PyObject *functions(void)
 {
-    PyObject *all = PyDict_New();
-    for (PyMethodDef *method = methods; all && method->ml_name; method++) {
-        PyObject *function = PyCFunction_New(method, NULL);
-        if (!function || PyDict_SetItemString(all, method->ml_name, function) < 0)
-            Py_CLEAR(all);
-        Py_XDECREF(function);
-    }
-    return all;
+    return by_name(methods);
 }

@@ -1,37 +1,20 @@
 /* The turns of servers on which counting GPUs decides: the common case of `decision.py`, `swaps.py` and `turns.py`
  * in C, with the same answers. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../../native.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-const char built_of[] = BUILT_OF;
-const char built_for[] = BUILT_FOR;
-
 #define EPSILON 1e-9
 #define MOST_GPUS 62 /* of a server: a mask of devices is one number */
-#define ROW_OF(grant) PyTuple_GET_ITEM(grant, 0)
-#define DEVICES_OF(grant) PyTuple_GET_ITEM(grant, 1)
-
-static int takes(Py_ssize_t given, Py_ssize_t wanted)
-{
-    if (given == wanted)
-        return 1;
-    PyErr_Format(PyExc_TypeError, "takes %zd arguments, not %zd", wanted, given);
-    return 0;
-}
 
 /* A number of a list, at a row of another; -1 with an error if there is none. */
 static long item_of(PyObject *list, PyObject *row)
 {
-    Py_ssize_t at = PyLong_CheckExact(row) ? PyLong_AsSsize_t(row) : PyNumber_AsSsize_t(row, PyExc_IndexError);
-    if (at >= 0 && at < PyList_GET_SIZE(list))
-        return PyLong_AsLong(PyList_GET_ITEM(list, at));
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_IndexError, "there is no row %zd", at);
-    return -1;
+    Py_ssize_t at = number(row, list);
+    return at < 0 ? -1 : PyLong_AsLong(PyList_GET_ITEM(list, at));
 }
 
 /* The `count` lowest of the bits that are set; 0 if there are fewer. */
@@ -324,7 +307,7 @@ static PyObject *take_turns(PyObject *self, PyObject *const *args, Py_ssize_t na
 }
 
 static PyMethodDef methods[] = {
-    {"take_turns", (PyCFunction)(void (*)(void))take_turns, METH_FASTCALL, NULL},
+    FUNCTION(take_turns),
     {NULL, NULL, 0, NULL},
 };
 
@@ -339,12 +322,5 @@ PyObject *functions(void)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!*keys[i].key && !(*keys[i].key = PyUnicode_InternFromString(keys[i].name)))
             return NULL;
-    PyObject *all = PyDict_New();
-    for (PyMethodDef *method = methods; all && method->ml_name; method++) {
-        PyObject *function = PyCFunction_New(method, NULL);
-        if (!function || PyDict_SetItemString(all, method->ml_name, function) < 0)
-            Py_CLEAR(all);
-        Py_XDECREF(function);
-    }
-    return all;
+    return by_name(methods);
 }

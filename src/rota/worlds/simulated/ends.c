@@ -3,41 +3,17 @@
  * Each number comes of the same operations in the same order as in `world.py`, so that both end at the same bits.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../../native.h"
+
 #include <math.h>
 #include <stdint.h>
-
-const char built_of[] = BUILT_OF;
-const char built_for[] = BUILT_FOR;
-
-static int takes(Py_ssize_t given, Py_ssize_t wanted)
-{
-    if (given == wanted)
-        return 1;
-    PyErr_Format(PyExc_TypeError, "takes %zd arguments, not %zd", wanted, given);
-    return 0;
-}
 
 static int are_lists(PyObject *const *objects, Py_ssize_t count)
 {
     for (Py_ssize_t i = 0; i < count; i++)
-        if (!PyList_Check(objects[i])) {
-            PyErr_Format(PyExc_TypeError, "expected a list, not %.80s", Py_TYPE(objects[i])->tp_name);
+        if (!is_list(objects[i]))
             return 0;
-        }
     return 1;
-}
-
-/* A row that `version` has, as a number; -1 with an error otherwise. */
-static Py_ssize_t number(PyObject *row, PyObject *version)
-{
-    Py_ssize_t at = PyLong_CheckExact(row) ? PyLong_AsSsize_t(row) : PyNumber_AsSsize_t(row, PyExc_IndexError);
-    if (at >= 0 && at < PyList_GET_SIZE(version))
-        return at;
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_IndexError, "there is no row %zd", at);
-    return -1;
 }
 
 /* Raise the version of a row; the new one, or NULL with an error. */
@@ -175,21 +151,14 @@ static PyObject *note(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 }
 
 static PyMethodDef methods[] = {
-    {"enter", (PyCFunction)(void (*)(void))enter, METH_FASTCALL, NULL},
-    {"valid", (PyCFunction)(void (*)(void))valid, METH_FASTCALL, NULL},
-    {"note", (PyCFunction)(void (*)(void))note, METH_FASTCALL, NULL},
+    FUNCTION(enter),
+    FUNCTION(valid),
+    FUNCTION(note),
     {NULL, NULL, 0, NULL},
 };
 
 /* The functions above by name. */
 PyObject *functions(void)
 {
-    PyObject *all = PyDict_New();
-    for (PyMethodDef *method = methods; all && method->ml_name; method++) {
-        PyObject *function = PyCFunction_New(method, NULL);
-        if (!function || PyDict_SetItemString(all, method->ml_name, function) < 0)
-            Py_CLEAR(all);
-        Py_XDECREF(function);
-    }
-    return all;
+    return by_name(methods);
 }
