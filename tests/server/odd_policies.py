@@ -159,7 +159,9 @@ class Sleepy:
 
     def __init__(self) -> None:
         self.inner = Tiresias()
-        self.folder = Path(os.environ["SLEEPY_FOLDER"])
+        self.folder = Path(
+            os.environ.get("SLEEPY_FOLDER", os.devnull)
+        )  # whoever lists all policies makes it too
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         (self.folder / "asked").touch()
