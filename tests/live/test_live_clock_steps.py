@@ -54,6 +54,9 @@ def answers_all(live: LiveCluster, id: str) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_limits_are_neither_early_nor_late(live: SteppedCluster, step_s: float, restarted: bool) -> None:
+    stays = live.submit(
+        "sleep", "3600", time_s=HOUR_S
+    )  # there is something to ask about, however long that takes
     limited = live.submit("sleep", "600", time_s=15.0)
     waiting = live.submit("true", gpus=2, time_s=60.0)
     live.reaches(limited, "RUNNING")
@@ -68,6 +71,8 @@ def test_limits_are_neither_early_nor_late(live: SteppedCluster, step_s: float, 
     assert job["state"] == "TIMEOUT"
     assert 14.0 < time.monotonic() - began_s < LATE_S
     assert 14.9 < job["run_s"] < LATE_S
+    live.act(stays, "cancel")
+    assert live.wait(stays)["state"] == "CANCELLED"
     assert live.wait(waiting)["state"] == "COMPLETED"
     assert 0 < live.job(waiting)["run_s"] < LATE_S
 
