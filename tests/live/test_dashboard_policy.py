@@ -41,7 +41,7 @@ def test_swapping_the_policy_from_its_page(chromium: Any, live: LiveCluster) -> 
         assert live.client.call("GET", "/v1/policy")["policy"] != "srtf"
         page.click(".choice button.strong")
         page.click("#confirm button[value=yes]")
-        page.locator(".toast", has_text="srtf decides now.").wait_for()  # the page is drawn anew before or after
+        page.locator(".toast", has_text="srtf decides now.").wait_for()
         page.wait_for_selector("#policy h1:has-text('srtf')")
     live.until(
         lambda: live.client.call("GET", "/v1/policy/decisions")[-1]["policy"] == "srtf", "a decision of srtf"
