@@ -128,7 +128,7 @@ def shown_ranking(parts: Sequence[Shown]) -> ShownRanking:
 
 @cache
 def _answering(kinds: tuple[type[Ranking], ...]) -> type[ShownRanking]:
-    """A ranking that answers what those of `kinds` do: all protocols are methods, which their classes have."""
+    """A ranking that answers what those of `kinds` do: protocols are methods, which classes have."""
     known = [
         own
         for knows, own in ANSWERS.items()
