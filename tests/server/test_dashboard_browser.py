@@ -53,6 +53,37 @@ def test_jobs_come_and_go_by_themselves(chromium: Any, live: LiveCluster) -> Non
         live.act(long, "cancel", force=True)
 
 
+def test_an_act_is_not_lost_with_its_row(chromium: Any, live: LiveCluster) -> None:
+    """The row changes while the question is read, and is gone before the answer is there."""
+    job = live.submit(gpus=1, hold=True, name="changes-meanwhile")
+
+    def answered_late(route: Any) -> None:
+        answer = route.fetch()
+        row(page, job).wait_for(state="detached")
+        route.fulfill(response=answer)
+
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue?state=all")
+        page.route("**/act/**", answered_late)
+        row(page, job).locator(".s-pending").wait_for()
+        page.get_by_role("button", name=f"Cancel job {job}").click()
+        live.act(job, "release")
+        row(page, job).locator(".s-running").wait_for()
+        page.locator("#confirm").get_by_role("button", name="Yes").click()
+        page.locator(".toast", has_text=f"Job {job} is cancelled").wait_for()
+
+
+def test_an_act_that_nobody_answers_is_said(chromium: Any, live: LiveCluster) -> None:
+    job = live.submit(hold=True)
+    with signed_in(chromium, live, quiet=False) as opened:
+        page = opened("/queue")
+        page.route("**/act/**", lambda route: route.abort())
+        page.get_by_role("button", name=f"Release job {job}").click()
+        page.locator("#confirm").get_by_role("button", name="Yes").click()
+        page.locator(".toast.wrong", has_text="The controller does not answer").wait_for()
+    live.act(job, "cancel")
+
+
 def test_keys(chromium: Any, live: LiveCluster) -> None:
     jobs = [live.submit(hold=True, name=f"key-{i}") for i in range(3)]
     with signed_in(chromium, live) as opened:
