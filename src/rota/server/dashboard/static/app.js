@@ -122,9 +122,26 @@ const rota = (() => {
 
   // -- parts that fetch themselves again ---------------------------------------------------------
 
+  // Nothing is laid out anew under a pressed pointer: a click has to end on the button on which it began.
+
+  let pressed = null, isOwed = false;
+  document.addEventListener("pointerdown", (event) => { pressed = event.target; });
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, released);
+
+  function released() {
+    pressed = null;
+    if (isOwed) setTimeout(() => fire("live-all"));
+    isOwed = false;
+  }
+
   let focused = null;
   const unfolded = new Map();
   document.addEventListener("htmx:beforeSwap", (event) => {
+    if (pressed && event.detail.target.contains(pressed)) {
+      event.detail.shouldSwap = false;
+      isOwed = true;
+      return;
+    }
     for (const one of all("details[id]", event.detail.target)) unfolded.set(one.id, one.open);
     const inside = document.activeElement;
     focused = event.detail.target.contains(inside) ? keyOf(inside) : null;
