@@ -28,7 +28,10 @@ def agreement() -> ModuleType:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["fifo", pytest.param("tiresias", marks=pytest.mark.soak)])
 def test_both_worlds_agree(agreement: ModuleType, policy: str) -> None:
-    row = agreement.compare(agreement.make_plan(7, seed=3), policy, busy=False)
+    for _ in range(3):  # one run is spoilt by what the machine does meanwhile, a wrong model spoils each
+        row = agreement.compare(agreement.make_plan(7, seed=3), policy, busy=False)
+        if abs(row["difference"]) < GENEROUS and len(row["pairs_in_other_order"]) <= 1:
+            break
     assert abs(row["difference"]) < GENEROUS, row
     assert len(row["pairs_in_other_order"]) <= 1, row
     assert {"start", "ready", "step"} <= row["costs_s"].keys()
