@@ -101,7 +101,7 @@ def create_app(
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     app.state.roster, app.state.feed = roster, feed or Feed()
-    app.state.memo = Memo(app.state.feed)
+    app.state.memo, app.state.pulse = Memo(app.state.feed), service.Pulse(services.cluster.health)
     handle_errors(app)
     for room in ROOMS:  # probes and Prometheus may send what they like
         checks = [] if room is service else [Depends(known_parameters)]

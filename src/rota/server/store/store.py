@@ -133,6 +133,11 @@ class Store:
         """The database in words, without a password."""
         return self._db.where
 
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether a call may have to wait for another machine: an event loop does not make it itself."""
+        return self._db.dialect != "sqlite"
+
     # -- facts ---------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Json]:
