@@ -1,4 +1,4 @@
-"""PostgreSQL takes what comes and says nothing: whoever asks is told so, and nothing is lost or done twice."""
+"""PostgreSQL takes what comes and says nothing: whoever asks is told so, nothing is lost or done twice."""
 
 from __future__ import annotations
 

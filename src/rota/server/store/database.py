@@ -79,7 +79,7 @@ class Database:
         self._straight = Straight()
         self._writer: Connection | None = None
         self.lineage = 0
-        """Number of PostgreSQL's connections that have had the lock: before the last, others may have written."""
+        """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
         self._silences = Silence(), Silence()
         """Of the connection that writes, and of those that read."""

@@ -109,9 +109,10 @@ class Store:
     ) -> Self:
         """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
 
-        `busy_s` is how long a call waits for a database that somebody else keeps locked, and half as long as
-        for one that says nothing, `lock_s` how long this one does for a controller that is just leaving.  StoreError if it
-        cannot be reached or written, another controller uses it, or a newer rota has written it.
+        `busy_s` is how long a call waits for a database that somebody else keeps locked, half as long as for
+        one that says nothing; `lock_s` how long this one does for a controller that is just leaving.
+        StoreError if it cannot be reached or written, another controller uses it, or a newer rota has
+        written it.
         """
         database = Database(url, home, faults, busy_s, lock_s)
         try:
