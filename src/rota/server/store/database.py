@@ -19,7 +19,7 @@ from rota.errors import InputError
 from rota.server.store.failures import FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
-from rota.server.store.silence import Silence, bounded_connect, long_patience
+from rota.server.store.silence import StoreSilence, bounded_connect, long_patience
 from rota.server.store.straight import Straight
 
 Faults = Callable[[str], None]
@@ -81,7 +81,7 @@ class Database:
         self.lineage = 0
         """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
-        self._silences = Silence(), Silence()
+        self._silences = StoreSilence(), StoreSilence()
         """Of the connection that writes, and of those that read."""
         self._lock_s = max(lock_s, min(busy_s, 2.0))
         """How long the lock of a predecessor is waited for, at first."""

@@ -67,7 +67,7 @@ def long_patience(connection: Connection, is_long: bool = True) -> Iterator[None
         raw.patience_s = before
 
 
-class Silence:
+class StoreSilence:
     """Whether the database answers.
 
     Once a call has waited in vain, one call at a time finds out whether it does again, and the others are
