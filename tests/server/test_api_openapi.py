@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from memory_controller import MemoryController
-from serving_toys import Stage, api_schema, routes
+from serving_toys import PATIENCE_S, Stage, api_schema, routes
 
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.auth import Roster
@@ -118,7 +118,7 @@ def test_no_bug(stage: Stage, method: str, path: str, mode: str, examples: int) 
         if waits:
             case.query["wait_s"] = 0
         head = {"Authorization": f"Bearer {token}"}
-        case.call_and_validate(stage.serving.url, headers=head, checks=checks, timeout=10)
+        case.call_and_validate(stage.serving.url, headers=head, checks=checks, timeout=PATIENCE_S)
         calls += 1
 
     probe()
@@ -189,7 +189,8 @@ def test_what_the_description_allows_is_taken(stage: Stage, method: str, path: s
         if isinstance(case.body, dict):
             _keep_together(case.body.get("spec"))
             _number(case.body.get("devices"))
-        answer = case.call(stage.serving.url, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+        head = {"Authorization": f"Bearer {token}"}
+        answer = case.call(stage.serving.url, headers=head, timeout=PATIENCE_S)
         answers.append((answer.status_code, answer.text))
 
     probe()
