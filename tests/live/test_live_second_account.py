@@ -98,7 +98,7 @@ def precious(folder: Path) -> Path:
 
 
 class Sharing(LiveCluster):
-    """A cluster that keeps what has ended for seconds, with checkpoints in a folder of the caller's choice."""
+    """A cluster that keeps what has ended for seconds, with checkpoints where it is told."""
 
     def __init__(self, folder: Path, checkpoints: Path | None) -> None:
         super().__init__(folder, devices="cpu:2", keep_checkpoints=1.0, keep_files=2.0, **FAST)
