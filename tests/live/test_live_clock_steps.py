@@ -133,7 +133,7 @@ def seconds_of(text: str) -> float:
 def test_what_goes_on_is_counted_by_the_cluster(live: SteppedCluster, step_s: float) -> None:
     """Commands and pages of this machine see its clock an hour ahead, or behind; the job just began."""
     id = live.submit("sleep", "600")
-    live.reaches(id, "RUNNING")
+    live.until(lambda: any(one["start_s"] for one in attempts(live, id)), "an attempt that has begun")
     began_s = time.monotonic()
     live.step(step_s)
     shown = live.command("show", id)
@@ -143,7 +143,7 @@ def test_what_goes_on_is_counted_by_the_cluster(live: SteppedCluster, step_s: fl
     page = live.client.text(f"/jobs/{id}")
     now_s = float(re.search(r'data-now="([0-9.]+)"', page)[1])  # type: ignore[index]
     since = [now_s - float(at_s) for at_s in re.findall(r'data-since="([0-9.]+)"', page)]
-    most_s = time.monotonic() - began_s + 5.0
+    most_s = time.monotonic() - began_s + 600.0  # a busy machine may have begun it long before we saw that
     assert 0 <= lasted_s < most_s
     assert since
     assert all(-1.0 <= seconds < most_s for seconds in since), since

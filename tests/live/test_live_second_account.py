@@ -76,7 +76,7 @@ def account() -> Iterator[str]:
     if made.returncode:
         pytest.skip(f"useradd makes no account here: {made.stderr.strip()}")
     yield name
-    subprocess.run(["userdel", name], check=True, capture_output=True)
+    subprocess.run(["userdel", "--force", name], check=True, capture_output=True)
 
 
 @pytest.fixture
