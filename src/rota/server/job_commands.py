@@ -46,12 +46,12 @@ class JobCommands:
     def _ignored(self, row: JobRow, changes: Mapping[str, Any]) -> list[str]:
         """What of a change has no effect; what is not changed was said when it was asked for."""
         spec = self._store.spec(row.row)
-        if spec is None or "priority" not in changes:
+        if spec is None:
             return []
-        changed = spec.model_copy(
-            update={"priority": changes["priority"], "deadline_s": None, "deadlines": []}
-        )
-        return self._answers.ignored(changed, row.asked.tenant)
+        said = self._answers.ignored(spec, row.asked.tenant)
+        fields = {name: value for name, value in changes.items() if name in type(spec).model_fields}
+        changed = self._answers.ignored(spec.model_copy(update=fields), row.asked.tenant)
+        return [sentence for sentence in changed if sentence not in said]
 
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""
