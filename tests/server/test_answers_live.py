@@ -227,6 +227,8 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
         7,
         [f"{ignored}: priority 7 has no effect under it"],
     )
+    (said,) = call(live, "PATCH", path, {"gpus_min": 1, "gpus_max": 3})["warnings"]
+    assert said.endswith("the range 1:3 has no effect")
 
 
 def test_history_is_a_trace_that_simulate_reads(live: LiveCluster, tmp_path: Path) -> None:

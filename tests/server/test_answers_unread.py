@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.server.answering.unread import unread_by_itself, unread_by_policy
+from rota.server.answering.unread import unread_by_itself, unread_by_policy, unread_knowledge
 from rota.wire.job import JobSpec
 
 
@@ -25,6 +25,7 @@ def job(**said: Any) -> JobSpec:
         ({"output_limit_gib": 1, "error": "e"}, []),
         ({"accept_later_deadline": True}, ["it has no deadline"]),
         ({"accept_later_deadline": True, "deadline_s": 9.0}, []),
+        ({"counts": "powers of two", "gpus_step": 2}, ["counts and gpus_step have no effect"]),
         ({"gpus": 0, "gpu_memory_gib": 4}, ["gpu_memory has no effect on a job without GPUs"]),
         (
             {"gpus": 0, "gpu_types": ["A100"], "trial": True},
@@ -58,3 +59,20 @@ def test_what_the_policy_does_not_read(policy: str, said: dict[str, Any], says: 
     sentences = unread_by_policy(policy, job(**said))
     assert len(sentences) == len(says)
     assert all(part in sentence for part, sentence in zip(says, sentences, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "knowledge", "says"),
+    [
+        (
+            "fifo",
+            {"scaling": "predicted"},
+            ["knowledge scaling=predicted has no effect: fifo reads no scaling"],
+        ),
+        ("fifo", {"duration": "predicted"}, []),
+        ("afs", {"scaling": "predicted"}, []),
+        ("of another installation", {"scaling": "predicted"}, []),
+    ],
+)
+def test_what_a_policy_is_told_in_vain(policy: str, knowledge: dict[str, str], says: list[str]) -> None:
+    assert unread_knowledge(policy, knowledge) == says

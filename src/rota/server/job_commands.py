@@ -39,9 +39,10 @@ class JobCommands:
             raise Conflict(f"job {id} has ended ({row.now.state})")
         if "priority" in changes and not who.admin:
             self._caps.check_priority(changes["priority"], row.asked.tenant)
+        ignored = self._ignored(row, changes)
         if changes:
             self._commands.give(who, "update", changes, f"job {id}", row=row.row)
-        return Updated(**self._records.view(id).model_dump(), warnings=self._ignored(row, changes))
+        return Updated(**self._records.view(id).model_dump(), warnings=ignored)
 
     def _ignored(self, row: JobRow, changes: Mapping[str, Any]) -> list[str]:
         """What of a change has no effect; what is not changed was said when it was asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,16 +17,15 @@ def unread_by_itself(spec: JobSpec) -> list[str]:
     """What has no effect whoever decides."""
     said = []
     low, high = _sizes(spec)
-    if low == high and (spec.counts != "any" or spec.gpus_step > 1):
-        said.append(
-            f"counts and gpus_step have no effect: without gpus_range it runs on {plural(low, 'GPU')} alone"
-        )
+    steps = " and ".join(["counts"] * (spec.counts != "any") + ["gpus_step"] * (spec.gpus_step > 1))
+    if low == high and steps:
+        said.append(f"{_has(steps)} no effect: without gpus_range it runs on {plural(low, 'GPU')} alone")
     if spec.output_limit_gib and not (spec.output or spec.error):
         said.append("output_limit has no effect: neither output nor error names a file")
-    if spec.accept_later_deadline and not (spec.deadlines or spec.deadline_s is not None):
+    if spec.accept_later_deadline and not _is_due(spec):
         said.append("accept_later_deadline has no effect: it has no deadline")
     if high == 0 and (names := _of_devices(spec)):
-        said.append(f"{names} {'has' if ' ' not in names else 'have'} no effect on a job without GPUs")
+        said.append(f"{_has(names)} no effect on a job without GPUs")
     if spec.notice_signal and not spec.notice_s:
         said.append("notice has no effect: it comes 0 seconds before SIGTERM")
     return said
@@ -44,15 +44,27 @@ def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
         )
     if spec.batch_min is not None and not reads.batches:
         said.append(f"{reads.name} changes nobody's batch: the range of its batch has no effect under it")
-    if spec.accept_later_deadline and not reads.offers:
+    if spec.accept_later_deadline and _is_due(spec) and not reads.offers:
         said.append(f"{reads.name} offers nobody a later deadline: accepting one has no effect under it")
     return said
+
+
+def unread_knowledge(policy: str, knowledge: Mapping[str, str]) -> list[str]:
+    """Which of `knowledge`, sources by kind, `policy` never asks; durations serve estimates as well."""
+    reads = _reads(policy)
+    if reads is None:
+        return []
+    unread = sorted(set(knowledge) - reads.needs - {Knowledge.DURATION})
+    return [
+        f"knowledge {kind}={knowledge[kind]} has no effect: {reads.name} reads no {kind}" for kind in unread
+    ]
 
 
 class _Reads(NamedTuple):
     """What a policy looks at."""
 
     name: str
+    needs: frozenset[Knowledge]
     sizes: bool
     batches: bool
     offers: bool
@@ -68,6 +80,7 @@ def _reads(policy: str) -> _Reads | None:
     levers = levers_of(made)
     return _Reads(
         spec.name,
+        frozenset(made.needs),
         sizes=Lever.RESIZE in levers or bool(SIZES & made.needs),
         batches=Knowledge.GOODPUT in made.needs or Lever.RESIZE in levers,
         offers=Lever.REJECT in levers,
@@ -77,6 +90,15 @@ def _reads(policy: str) -> _Reads | None:
 def _sizes(spec: JobSpec) -> tuple[int, int]:
     low = spec.gpus if spec.gpus_min is None else spec.gpus_min
     return low, spec.gpus if spec.gpus_max is None else spec.gpus_max
+
+
+def _is_due(spec: JobSpec) -> bool:
+    return bool(spec.deadlines) or spec.deadline_s is not None
+
+
+def _has(names: str) -> str:
+    """`a has`, `a and b have`."""
+    return f"{names} {'have' if ' and ' in names else 'has'}"
 
 
 def _of_devices(spec: JobSpec) -> str:
