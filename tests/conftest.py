@@ -7,6 +7,7 @@ has to come within some milliseconds.  `make deep` draws more of them (`--hypoth
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +30,10 @@ ABOUT_PROCESSES = {"agent", "live", "server", "training"}
 """Folders of tests that are about processes and the time they take."""
 PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 within = {"a quick test": False}
+
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:  # tests in the background of a script, or under nohup
+        signal.signal(number, lambda *_: None)  # as deaf as before, and yet what they start will hear it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,7 @@ from rota.agent.terminals import connect
 
 pytestmark = pytest.mark.slow
 __all__ = ["attempt", "compiled"]
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Viewer:

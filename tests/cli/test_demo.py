@@ -132,11 +132,6 @@ def test_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def hears_ctrl_c() -> None:
-    """A test run in the background of a script ignores Ctrl-C, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def press_ctrl_c(process: subprocess.Popen[str]) -> str:
     """Until it ends, once a second, as people do; what it said on standard error."""
     for _ in range(60):
@@ -157,7 +152,6 @@ def test_interrupted_while_there_is_no_controller(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
-        preexec_fn=hears_ctrl_c,
     )
     assert demo.stdout is not None
     homes: list[Path] = []

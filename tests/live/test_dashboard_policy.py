@@ -41,8 +41,8 @@ def test_swapping_the_policy_from_its_page(chromium: Any, live: LiveCluster) -> 
         assert live.client.call("GET", "/v1/policy")["policy"] != "srtf"
         page.click(".choice button.strong")
         page.click("#confirm button[value=yes]")
+        page.locator(".toast", has_text="srtf decides now.").wait_for()
         page.wait_for_selector("#policy h1:has-text('srtf')")
-        assert "srtf decides now." in page.inner_text("#toasts")
     live.until(
         lambda: live.client.call("GET", "/v1/policy/decisions")[-1]["policy"] == "srtf", "a decision of srtf"
     )
@@ -53,8 +53,7 @@ def test_a_policy_that_nobody_knows_is_a_sentence(chromium: Any, live: LiveClust
         page = opened("/policy")
         page.fill("#candidate", "strf")
         page.press("#candidate", "Enter")
-        page.wait_for_selector(".toast.wrong")
-        assert "did you mean 'srtf'" in page.inner_text(".toast.wrong")
+        page.locator(".toast.wrong", has_text="did you mean 'srtf'").wait_for()
 
 
 def test_who_is_no_admin_may_look_and_not_swap(chromium: Any, live: LiveCluster) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from live_cluster import LiveCluster
-from shared import log_of, python, refused
+from shared import emptied, log_of, python, refused
 
 from rota.client import Client, Refused
 
@@ -19,12 +19,17 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs comman
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[LiveCluster]:
+def shared() -> Iterator[LiveCluster]:
     """In a folder that other accounts may enter."""
     with tempfile.TemporaryDirectory(prefix="rota-live-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         with LiveCluster(Path(folder), devices="cpu:2") as cluster:
             yield cluster
+
+
+@pytest.fixture
+def live(shared: LiveCluster) -> Iterator[LiveCluster]:
+    yield from emptied(shared)
 
 
 def user(live: LiveCluster, name: str, **more: object) -> Client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.slow
 
 HOUR_S = 3600.0
 STEPS_S = (HOUR_S, -HOUR_S)
+LATE_S = 600.0
+"""What a busy machine may add to a duration, and far less than a step would."""
 UNTIL = "\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
 
 LEAVES_LATE = """
@@ -51,6 +54,9 @@ def answers_all(live: LiveCluster, id: str) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_limits_are_neither_early_nor_late(live: SteppedCluster, step_s: float, restarted: bool) -> None:
+    stays = live.submit(
+        "sleep", "3600", time_s=HOUR_S
+    )  # there is something to ask about, however long that takes
     limited = live.submit("sleep", "600", time_s=15.0)
     waiting = live.submit("true", gpus=2, time_s=60.0)
     live.reaches(limited, "RUNNING")
@@ -63,10 +69,12 @@ def test_limits_are_neither_early_nor_late(live: SteppedCluster, step_s: float, 
     answers_all(live, waiting)
     job = live.wait(limited)
     assert job["state"] == "TIMEOUT"
-    assert 14.0 < time.monotonic() - began_s < 40.0
-    assert 14.9 < job["run_s"] < 40.0
+    assert 14.0 < time.monotonic() - began_s < LATE_S
+    assert 14.9 < job["run_s"] < LATE_S
+    live.act(stays, "cancel")
+    assert live.wait(stays)["state"] == "CANCELLED"
     assert live.wait(waiting)["state"] == "COMPLETED"
-    assert 0 < live.job(waiting)["run_s"] < 10
+    assert 0 < live.job(waiting)["run_s"] < LATE_S
 
 
 @pytest.mark.parametrize("agent_too", [False, True])
@@ -74,17 +82,19 @@ def test_who_ended_before_a_step_that_nobody_saw_ran_as_long_as_it_did(
     live: SteppedCluster, tmp_path: Path, step_s: float, agent_too: bool
 ) -> None:
     """The shim's record tells moments of a clock that has been set since."""
+    submitted_s = time.monotonic()
     id = live.submit(*python(UNTIL, tmp_path / "go"))
     attempt_folder = live.agent_home() / f"attempts/{int(id) - 1}/1"
     live.until((attempt_folder / "ranks.json").exists, "that it has begun")  # not only been granted devices
-    began_s = time.monotonic()
     live.kill_controller()
     if agent_too:
         live.kill_agent()
     time.sleep(2.0)
     (tmp_path / "go").touch()
     live.until((attempt_folder / "exit.json").exists, "the record of its end")
-    took_s = time.monotonic() - began_s
+    most_s = time.monotonic() - submitted_s
+    began, ended = (json.loads((attempt_folder / name).read_text()) for name in ("ranks.json", "exit.json"))
+    ran_s = ended["steady_s"] - began["steady_s"]
     time.sleep(2.0)
     live.step(step_s)
     live.start_controller()
@@ -92,9 +102,9 @@ def test_who_ended_before_a_step_that_nobody_saw_ran_as_long_as_it_did(
         live.start_agent()
     job = live.wait(id)
     (attempt,) = attempts(live, id)
-    assert job["run_s"] == pytest.approx(took_s, abs=1.0)
-    assert attempt["end_s"] - attempt["start_s"] == pytest.approx(took_s, abs=1.0)
-    assert attempt["costs"].get("start", 0.0) < 10.0
+    for told_s in (job["run_s"], attempt["end_s"] - attempt["start_s"]):
+        assert ran_s - 0.5 < told_s < most_s + 0.5
+    assert attempt["costs"].get("start", 0.0) < LATE_S
 
 
 def test_who_is_preempted_as_the_clock_is_set_has_not_ended_by_itself(
@@ -110,8 +120,8 @@ def test_who_is_preempted_as_the_clock_is_set_has_not_ended_by_itself(
     assert live.wait(id)["state"] == "COMPLETED"
     first, _ = attempts(live, id)
     assert first["end"] == "preempted"
-    assert 0 < first["end_s"] - first["start_s"] < 60
-    assert first["costs"].get("stop", 0.0) < 30.0
+    assert 0 < first["end_s"] - first["start_s"] < LATE_S
+    assert first["costs"].get("stop", 0.0) < LATE_S
 
 
 def test_a_moment_that_is_asked_for_is_that_of_the_wall_clock(live: SteppedCluster, step_s: float) -> None:
@@ -130,5 +140,5 @@ def test_a_moment_that_is_asked_for_is_that_of_the_wall_clock(live: SteppedClust
     assert live.job(begin)["state"] == "PENDING"
     for id in (begin, later):
         assert live.wait(id)["state"] == "COMPLETED"
-        assert 2.0 < time.monotonic() - began_s < 30.0
-    assert live.job(due)["deadline_s"] - live.job(due)["submit_s"] == pytest.approx(7200.0, abs=10.0)
+        assert 2.0 < time.monotonic() - began_s < LATE_S
+    assert live.job(due)["deadline_s"] - live.job(due)["submit_s"] == pytest.approx(7200.0, abs=LATE_S)

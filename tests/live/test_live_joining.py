@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_cluster import LiveCluster
+from live_cluster import PATIENCE_S, LiveCluster
 from shared import log_of, python, written
 
 from rota.client.http import Refused
@@ -52,7 +52,7 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
     loop = "open(sys.argv[1], 'w').write('here')\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.02)"
     id = live.submit(*python(loop, tmp_path / "began", go))
     written(live, tmp_path / "began", "here")
-    said, _ = (second := join(live, tmp_path / "second", "n1")).communicate(timeout=60)
+    said, _ = (second := join(live, tmp_path / "second", "n1")).communicate(timeout=PATIENCE_S)
     assert second.returncode == 1
     assert "an agent takes part as node 'n1' already; give this one another name with --node" in said
     go.touch()
@@ -66,7 +66,7 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
         live.until(lambda: live.node_state("n1") == "up", "another machine goes on as n1")
     finally:
         heir.terminate()
-        heir.communicate(timeout=30)
+        heir.communicate(timeout=PATIENCE_S)
 
 
 def test_a_name_that_no_node_can_have_is_refused(patient: LiveCluster) -> None:
@@ -105,7 +105,7 @@ def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_pat
         assert (job["state"], job["gpus"]) == ("COMPLETED", 2)
     finally:
         heir.terminate()
-        heir.communicate(timeout=30)
+        heir.communicate(timeout=PATIENCE_S)
 
 
 def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(patient: LiveCluster, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(patient: LiveCluster, tm
     (there,) = [id for id in ids if live.job(id)["nodes"] == ["n2"]]
     agent = live.agents.pop("n2")
     agent.terminate()
-    assert agent.wait(30) == 0
+    assert agent.wait(PATIENCE_S) == 0
     live.until(lambda: live.node_state("n2") == "away", "its goodbye is heard")
     assert any("node n2 is away" in trouble for trouble in live.client.call("GET", "/v1/status")["troubles"])
     live.kill_controller()

@@ -113,7 +113,7 @@ class LiveCluster:
             self.kill_agent(agent)
         self.kill_controller()
         self.client.close()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE_S
         while left := list(processes_under(self.home)):
             for pid in left:
                 _signal(pid)

@@ -169,7 +169,7 @@ class MemoryController:
         ]
         return chosen[-which.limit :]
 
-    def detail(self, who: Caller, id: str) -> JobDetail:
+    def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:
         view, spec = self._owned(who, id)
         return JobDetail(job=view, spec=spec, attempts=[])
 

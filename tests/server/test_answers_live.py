@@ -214,6 +214,8 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
     live.until(lambda: any(one["code"] == "Preempted" for one in live.why(long)["reasons"]), "for whom")
     reasons = {job["id"]: job["reason"] for job in call(live, "GET", "/v1/jobs")}
     assert reasons[long] == "Preempted"
+    assert call(live, "GET", f"/v1/jobs/{long}?reason=true")["job"]["reason"] == "Preempted"
+    assert "(Preempted)" in shown(live, long)
     first, *later = preempted_by(live, "srtf")
     assert first == 0, "it looks before it acts"
     assert max(later) == 1
@@ -229,6 +231,13 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
     )
     (said,) = call(live, "PATCH", path, {"gpus_min": 1, "gpus_max": 3})["warnings"]
     assert said.endswith("the range 1:3 has no effect")
+
+
+def shown(live: LiveCluster, id: str) -> str:
+    """What `rota show` prints of a job."""
+    rota = [sys.executable, "-m", "rota.cli.main", "show", id]
+    environment = {**os.environ, "ROTA_HOME": str(live.home)}
+    return subprocess.run(rota, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 def test_history_is_a_trace_that_simulate_reads(live: LiveCluster, tmp_path: Path) -> None:

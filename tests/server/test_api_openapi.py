@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from memory_controller import MemoryController
-from serving_toys import Stage, api_schema, routes
+from serving_toys import PATIENCE_S, Stage, api_schema, routes
 
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.auth import Roster
@@ -118,7 +118,7 @@ def test_no_bug(stage: Stage, method: str, path: str, mode: str, examples: int) 
         if waits:
             case.query["wait_s"] = 0
         head = {"Authorization": f"Bearer {token}"}
-        case.call_and_validate(stage.serving.url, headers=head, checks=checks, timeout=10)
+        case.call_and_validate(stage.serving.url, headers=head, checks=checks, timeout=PATIENCE_S)
         calls += 1
 
     probe()
@@ -134,17 +134,25 @@ def _is_moving(path: str) -> bool:
     return path.endswith(("sync", "kept"))
 
 
-def _keep_together(spec: dict[str, object]) -> None:
+def _keep_together(spec: object) -> None:
     """Drop what stands alone although the description says that it needs another: what draws ignores that.
 
     Nor can a schema say that the other must not be null, or that a range goes up and holds what is asked for.
     """
+    if not isinstance(spec, dict):
+        return
     needs = api_schema()["components"]["schemas"]["JobSpec"]["dependentRequired"]
     for name, others in needs.items():
         if any(spec.get(other) is None for other in others):
             spec.pop(name, None)
     for name in set(spec) & RANGED:
         spec.pop(name)
+
+
+def _number(devices: object) -> None:
+    """A node's devices count from 0, which no schema can say of a list's items."""
+    for index, device in enumerate(devices if isinstance(devices, list) else []):
+        device["index"] = index
 
 
 RANGED = {"gpus_min", "gpus_max", "counts", "batch_min", "batch_max", "deadlines"}
@@ -178,9 +186,11 @@ def test_what_the_description_allows_is_taken(stage: Stage, method: str, path: s
             case.path_parameters["node"] = "n1"
         if path.endswith("sync") and isinstance(case.body, dict):
             case.body["wait_s"] = 0
-        if isinstance(case.body, dict) and isinstance(spec := case.body.get("spec"), dict):
-            _keep_together(spec)
-        answer = case.call(stage.serving.url, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+        if isinstance(case.body, dict):
+            _keep_together(case.body.get("spec"))
+            _number(case.body.get("devices"))
+        head = {"Authorization": f"Bearer {token}"}
+        answer = case.call(stage.serving.url, headers=head, timeout=PATIENCE_S)
         answers.append((answer.status_code, answer.text))
 
     probe()

@@ -26,7 +26,7 @@ from rota.server.store.store import Store
 from rota.wire.sync import DeviceInfo, NodeInfo
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 HOOK = """#!/bin/sh
 cat >> {told}; echo >> {told}
 {then}

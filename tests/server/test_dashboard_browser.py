@@ -23,6 +23,11 @@ def live(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
         yield cluster
 
 
+HEARS_OF_IT = """document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.xhr.responseText.includes("s-running")) document.body.dataset.heard = "yes";
+})"""
+
+
 def row(page: Any, id: str) -> Any:
     """The row of a job."""
     return page.locator(f'tr[data-row="{id}"]')
@@ -51,6 +56,54 @@ def test_jobs_come_and_go_by_themselves(chromium: Any, live: LiveCluster) -> Non
         row(page, long).locator(".s-running").wait_for()
         assert page.evaluate("window.same"), "it was never loaded anew"
         live.act(long, "cancel", force=True)
+
+
+def test_an_act_is_not_lost_with_its_row(chromium: Any, live: LiveCluster) -> None:
+    """The row changes while the question is read, and is gone before the answer is there."""
+    job = live.submit(gpus=1, hold=True, name="changes-meanwhile")
+
+    def answered_late(route: Any) -> None:
+        answer = route.fetch()
+        row(page, job).wait_for(state="detached")
+        route.fulfill(response=answer)
+
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue?state=all")
+        page.route("**/act/**", answered_late)
+        row(page, job).locator(".s-pending").wait_for()
+        page.get_by_role("button", name=f"Cancel job {job}").click()
+        live.act(job, "release")
+        row(page, job).locator(".s-running").wait_for()
+        page.locator("#confirm").get_by_role("button", name="Yes").click()
+        page.locator(".toast", has_text=f"Job {job} is cancelled").wait_for()
+
+
+def test_a_click_ends_where_it_began(chromium: Any, live: LiveCluster) -> None:
+    """The row has changed while the mouse was down: what was clicked is asked about, and the row follows."""
+    job = live.submit(gpus=1, hold=True)
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue?state=all")
+        page.get_by_role("button", name=f"Cancel job {job}").hover()
+        page.mouse.down()
+        page.evaluate(HEARS_OF_IT)
+        live.act(job, "release")
+        page.locator("body[data-heard]").wait_for()
+        assert row(page, job).locator(".s-pending").is_visible()
+        page.mouse.up()
+        page.locator("#confirm", has_text=f"Cancel job {job}").get_by_role("button", name="No").click()
+        row(page, job).locator(".s-running").wait_for()
+    live.act(job, "cancel")
+
+
+def test_an_act_that_nobody_answers_is_said(chromium: Any, live: LiveCluster) -> None:
+    job = live.submit(hold=True)
+    with signed_in(chromium, live, quiet=False) as opened:
+        page = opened("/queue")
+        page.route("**/act/**", lambda route: route.abort())
+        page.get_by_role("button", name=f"Release job {job}").click()
+        page.locator("#confirm").get_by_role("button", name="Yes").click()
+        page.locator(".toast.wrong", has_text="The controller does not answer").wait_for()
+    live.act(job, "cancel")
 
 
 def test_keys(chromium: Any, live: LiveCluster) -> None:

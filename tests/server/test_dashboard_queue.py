@@ -187,8 +187,8 @@ def test_the_page(stage: Stage) -> None:
         0
     ]["id"]
     text = get(stage, "/queue?text=bert", "bob")
-    assert f'hx-post="/act/{id}/cancel"' in text
-    assert f'hx-post="/act/{id}/cancel"' not in get(stage, "/queue?text=bert", "alice")
+    assert f'data-path="/act/{id}/cancel"' in text
+    assert f'data-path="/act/{id}/cancel"' not in get(stage, "/queue?text=bert", "alice")
     odd = get(stage, "/queue?text=%22%3E%3Cscript%3Ealert(1)&tenant=%3Cscript%3E&state=odd&first=-4")
     assert "<script>" not in odd
     token = f"Bearer {stage.tokens['bob']}"

@@ -15,10 +15,11 @@ from live_cluster import LiveCluster
 
 from rota.errors import InputError
 from rota.server.hooks import notifying
+from rota.server.hooks.delivering import post
 from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, RISK, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Hook:
@@ -103,6 +104,24 @@ def test_what_is_told_to_whom(hook: Hook) -> None:
     time.sleep(0.1)
     notices.close()
     assert hook.events() == [(FAILURE, "2"), (FAILURE, "4")]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_webhook_on_this_machine_is_not_sought_through_a_proxy(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """Where the environment names one, as it does at many sites: what is "here" is another machine to it."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    post(hook.url.replace("127.0.0.1", host), b'{"events": []}', PATIENCE_S)
+    assert hook.got == [{"events": []}]
+
+
+def test_a_webhook_elsewhere_is_sought_through_the_proxy(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", hook.url)
+    post("http://hooks.example.invalid/x", b'{"events": []}', PATIENCE_S)
+    assert hook.got == [{"events": []}]
 
 
 def test_it_is_tried_again_and_given_up(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import fcntl
 import os
 import socket
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving_toys import served
+from serving_toys import PATIENCE_S, eventually, served
 from test_agents_talk import Talk
 
 from rota.agent import main as agent_main
@@ -91,14 +91,14 @@ def test_a_node_may_have_a_name_with_slashes(tmp_path: Path, verb: str) -> None:
         stage.client("admin").call("POST", route("v1", "nodes", "a/b", verb))
 
 
-def _held_for(path: Path, seconds: float) -> threading.Thread:
-    """Somebody else has the lock for so long."""
+def _held_until(path: Path, may_leave: Callable[[], object]) -> threading.Thread:
+    """Somebody else has the lock until `may_leave` returns."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.pwrite(fd, b"4242\n", 0)
 
     def leave() -> None:
-        time.sleep(seconds)
+        may_leave()
         os.close(fd)
 
     thread = threading.Thread(target=leave)
@@ -111,19 +111,28 @@ def test_successors_wait_for_the_lock_and_say_for_whom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    leaving = _held_for(tmp_path / agent_main.LOCK, 0.3)
+
+    def told() -> None:
+        """Until the successor says for whom it waits."""
+        eventually(lambda: "waits for process 4242" in caplog.text)
+        caplog.clear()
+
+    leaving = _held_until(tmp_path / agent_main.LOCK, told)
     with agent_main.locked(tmp_path):
-        assert "waits for process 4242" in caplog.text
-    leaving.join()
-    leaving = _held_for(tmp_path / "db.lock", 0.3)
-    FileLock(tmp_path / "db.lock", "the database", wait_s=10.0).release()
+        leaving.join()
+    leaving = _held_until(tmp_path / "db.lock", told)
+    FileLock(tmp_path / "db.lock", "the database", wait_s=PATIENCE_S).release()
     leaving.join()
     monkeypatch.setattr(agent_main, "LOCK_S", 0.1)
-    leaving = _held_for(tmp_path / agent_main.LOCK, 0.5)
-    with pytest.raises(WorldError, match="another agent \\(process 4242\\) works in"):
-        agent_main.locked(tmp_path).__enter__()
-    leaving.join()
-    leaving = _held_for(tmp_path / "db.lock", 0.5)
-    with pytest.raises(StoreError, match="in use by another controller \\(process 4242\\)"):
-        FileLock(tmp_path / "db.lock", "the database", wait_s=0.1)
-    leaving.join()
+    over = threading.Event()
+    staying = [_held_until(tmp_path / agent_main.LOCK, over.wait)]
+    try:
+        with pytest.raises(WorldError, match="another agent \\(process 4242\\) works in"):
+            agent_main.locked(tmp_path).__enter__()
+        staying.append(_held_until(tmp_path / "db.lock", over.wait))
+        with pytest.raises(StoreError, match="in use by another controller \\(process 4242\\)"):
+            FileLock(tmp_path / "db.lock", "the database", wait_s=0.1)
+    finally:
+        over.set()
+        for thread in staying:
+            thread.join()

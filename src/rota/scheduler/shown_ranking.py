@@ -123,15 +123,15 @@ ANSWERS: dict[type, type[ShownRanking]] = {
 
 def shown_ranking(parts: Sequence[Shown]) -> ShownRanking:
     """A ranking that answers whatever the policy of any part can answer; the whole order, if all know it."""
-    known = [
-        own
-        for knows, own in ANSWERS.items()
-        if (all if knows is KnowsOrder else any)(isinstance(part.ranking, knows) for part in parts)
-    ]
-    return _answering(tuple(known))(parts)
+    return _answering(tuple(type(part.ranking) for part in parts))(parts)
 
 
 @cache
-def _answering(known: tuple[type[ShownRanking], ...]) -> type[ShownRanking]:
-    """A ranking that answers all of this."""
-    return type("ShownRanking", known or (ShownRanking,), {})
+def _answering(kinds: tuple[type[Ranking], ...]) -> type[ShownRanking]:
+    """A ranking that answers what those of `kinds` do: protocols are methods, which classes have."""
+    known = [
+        own
+        for knows, own in ANSWERS.items()
+        if (all if knows is KnowsOrder else any)(issubclass(kind, knows) for kind in kinds)
+    ]
+    return type("ShownRanking", tuple(known) or (ShownRanking,), {})

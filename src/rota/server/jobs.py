@@ -91,14 +91,17 @@ class Jobs:
         """When waiting jobs are expected to start, as of the last look ahead."""
         return self._answers.outlook.starts()
 
-    def detail(self, who: Caller, id: str) -> JobDetail:
-        """Everything about one job."""
+    def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:
+        """Everything about one job; with `reason`, the policy is asked why it waits, unless it is busy."""
         row = self._records.own(who, id)
+        views = self._records.views([row])
+        if reason:
+            self._answers.with_reasons(views)
         spec = self._store.spec(row.row)
         assert spec is not None
         capability = row.now.capability
         return JobDetail(
-            job=self._answers.as_planned(row, self._records.views([row])[0]),
+            job=self._answers.as_planned(row, views[0]),
             spec=spec,
             attempts=[attempt_view(attempt, self._epoch_s) for attempt in self._store.attempts(row.row)],
             capability=None if capability is None else Capability(**capability),

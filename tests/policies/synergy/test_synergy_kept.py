@@ -10,8 +10,10 @@ import pytest
 from play import trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.trace import Trace
+from rota.policies.synergy.demand import Demands
 from rota.policies.synergy.kept import KeptAsks
 from rota.policies.synergy.system import Synergy
+from rota.policies.synergy.unmoved import Unmoved
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.table.free import Free
@@ -20,8 +22,15 @@ from rota.worlds.simulated.run import Setting, run
 from tiers import first
 
 NODES = Cluster.build([NodeShape(count=4, gpus=4, cpus=32, memory_gib=64)])
+ENDLESS = Cluster.build([NodeShape(count=4, gpus=4)])
+TYPES = Cluster.build(
+    [NodeShape(count=2, gpus=4, gpu_type="V100"), NodeShape(count=2, gpus=4, gpu_type="P100")]
+)
 FAULTS = (Fault(0, 500.0, 900.0), Fault(2, 3000.0, 4200.0))
 SETTINGS = ("synergy", "synergy:policy=srtf", "synergy:migrate=yes", "synergy:mechanism=greedy")
+
+
+BARE_SETTINGS = ("synergy", "synergy:policy=srtf", "synergy:policy=las[quantum=600]", "synergy:round_s=0")
 
 
 def many(seed: int) -> Trace:
@@ -50,6 +59,57 @@ def test_keeping_changes_nothing(
     fresh = run(policy, many(seed), NODES, Setting(faults=faults))
     assert kept.intervals.equals(fresh.intervals)
     assert kept.decisions == fresh.decisions
+
+
+def bare(seed: int) -> Trace:
+    """The same without cores: nobody is short of anything."""
+    trace = many(seed)
+    return replace(trace, jobs=replace(trace.jobs, cpus=np.zeros(len(trace))))
+
+
+@pytest.mark.parametrize("faults", [(), FAULTS], ids=["well", "faults"])
+@pytest.mark.parametrize("cluster", [ENDLESS, TYPES], ids=["one", "two"])
+@pytest.mark.parametrize("policy", BARE_SETTINGS)
+@pytest.mark.parametrize("seed", first(1, range(4)))
+def test_looking_at_everybody_changes_nothing(
+    seed: int, policy: str, cluster: Cluster, faults: tuple[Fault, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = run(policy, bare(seed), cluster, Setting(faults=faults))
+    monkeypatch.setattr(Unmoved, "knows", lambda *_: False)
+    whole = run(policy, bare(seed), cluster, Setting(faults=faults))
+    assert quick.intervals.equals(whole.intervals)
+    assert quick.decisions == whole.decisions
+
+
+def test_who_stays_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    wants = Demands.of
+
+    def seen(demands: Demands, row: int, gpus: int) -> object:
+        looked.append(row)
+        return wants(demands, row, gpus)
+
+    monkeypatch.setattr(Demands, "of", seen)
+    stay = " ".join(f"S{i} 1x90000@0" for i in range(12))
+    come = " ".join(f"C{i} 1x250@{100 + 600 * i}" for i in range(20))
+    run("synergy", trace_of(f"{stay} {come}"), ENDLESS)
+    # When it starts, when the world has started it, and when it is gone.
+    assert max(map(looked.count, looked)) <= 3
+
+
+@pytest.mark.parametrize("policy", BARE_SETTINGS)
+def test_only_who_runs_is_kept(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Synergy._fed
+
+    def checked(synergy: Synergy, snapshot: Snapshot, decision: Decision, own: Memory) -> Decision:
+        fed = feed(synergy, snapshot, decision, own)
+        assert synergy._kept is not None
+        runs = {*snapshot.grants, *(grant.job for grant in fed.grants)} - {*fed.preempt, *fed.cancel}
+        assert synergy._given.keys() == synergy._kept.asks.keys() == runs
+        return fed
+
+    monkeypatch.setattr(Synergy, "_fed", checked)
+    run(policy, bare(0), ENDLESS, Setting(faults=FAULTS))
 
 
 def test_the_empty_cluster_has_no_devices_that_are_down() -> None:

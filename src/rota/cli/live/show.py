@@ -50,7 +50,8 @@ def show(
     from rota.wire.curves import CurvesView
     from rota.wire.views import JobDetail
 
-    answer = client.call("GET", route("v1", "jobs", job, *(["curves"] if curves else [])))
+    asked_for = route("v1", "jobs", job, *(["curves"] if curves else []))
+    answer = client.call("GET", asked_for, query=None if curves else {"reason": True})
     if as_json:
         print_json(answer)
     elif curves:

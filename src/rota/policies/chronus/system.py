@@ -32,7 +32,7 @@ from dataclasses import replace
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
 from rota.model.promises import Offer, Promise
-from rota.model.units import format_duration, plural
+from rota.model.units import format_duration
 from rota.policies.chronus.asks import LiveAsks, Requested
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.carrying import carry_out, let_go
@@ -42,6 +42,7 @@ from rota.policies.chronus.placing import placed_together
 from rota.policies.chronus.planning import LeasePlanner
 from rota.policies.chronus.profiling import Trials, profiled
 from rota.policies.chronus.ranks import ByRanks, Ranks
+from rota.policies.chronus.waiting import DeadlineReasons
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -49,13 +50,6 @@ from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
 
 _SLOTS = Constraint(Code.POLICY, detail="GPUs are given out when the next inner slot begins")
-_REFUSED = Constraint(
-    Code.POLICY,
-    detail="its deadline cannot be promised; it runs on GPUs that no lease needs, when there are some",
-)
-_OVERRUN = Constraint(
-    Code.POLICY, detail="it has taken longer than estimated; it is first on GPUs that no lease needs"
-)
 
 
 @register(
@@ -209,13 +203,13 @@ class Chronus:
         """A decision without promises, to be asked again `at_s`, or when a slot begins that matters."""
         wake_s = self._wake_s(snapshot, book, len(preempt)) if at_s is None else at_s
         book.next_s = wake_s if wake_s < math.inf else -1.0
-        reasons, gpus, lease_s = self._reasons(snapshot, book), snapshot.jobs.gpus, self.parameters.lease_s
+        gpus, lease_s = snapshot.jobs.gpus, self.parameters.lease_s
         return Decision(
             vars(book),
             grants,
             preempt,
             wake=Wake(wake_s),
-            reasons=reasons,
+            reasons=DeadlineReasons(book, snapshot.now, lease_s),
             otherwise=_SLOTS,
             plan_of=lambda row: book.plan_of(row, gpus, lease_s),
             ranking=ByRanks(book, self.parameters),
@@ -228,19 +222,3 @@ class Chronus:
         if not waits and not book.dues:
             return math.inf
         return (math.floor(snapshot.now / length_s + 1e-9) + 1) * length_s
-
-    def _reasons(self, snapshot: Snapshot, book: Book) -> dict[int, Constraint]:
-        """Why jobs with a deadline wait."""
-        reasons: dict[int, Constraint] = {}
-        for row, plan in book.plans.items():
-            if plan and plan[0] > book.lease:
-                begin_s = plan[0] * self.parameters.lease_s
-                slack_s = book.aims[row] - (plan[-1] + 1) * self.parameters.lease_s
-                in_s = max(begin_s - snapshot.now, 0.0)
-                detail = (
-                    f"its deadline is kept by {plural(len(plan), 'lease')}, the first in "
-                    f"{format_duration(in_s)}, with {format_duration(slack_s)} to spare"
-                )
-                reasons[row] = Constraint(Code.POLICY, detail=detail)
-        reasons |= dict.fromkeys(book.refused, _REFUSED) | dict.fromkeys(book.overrun, _OVERRUN)
-        return reasons

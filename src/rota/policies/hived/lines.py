@@ -7,12 +7,14 @@ there are and who starts, not on how many wait.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any
 
 from rota.model.grants import Constraint
 from rota.policies.hived.gang_requests import AskedOnce, Requests, Shape
+from rota.scheduler.reasons.when_asked import ReasonsWhenAsked
 from rota.scheduler.snapshot import Cursor, Snapshot
 
 Lines = dict[Shape, list[int]]
@@ -129,7 +131,7 @@ class LineTurns:
         heappush(self._heads, (self.rank(head), head, shape))
 
 
-class LineReasons(Mapping[int, Constraint]):
+class LineReasons(ReasonsWhenAsked):
     """Why rows wait: one reason for each of `lines`, and those of single rows beside them."""
 
     def __init__(
@@ -151,19 +153,14 @@ class LineReasons(Mapping[int, Constraint]):
         shape = self._asked.shape.get(row)
         return None if shape is None else self._lines.get(shape)
 
-    def __getitem__(self, row: int) -> Constraint:
+    def of(self, row: int) -> Constraint | None:
         if row in self._single:
             return self._single[row]
         line = self._line_of(row)
-        if line is None or not _has(line, row):
-            raise KeyError(row)
-        return self._by_line[self._asked.shape[row]]
+        return None if line is None or not _has(line, row) else self._by_line[self._asked.shape[row]]
 
-    def __len__(self) -> int:
-        return len(self._single) + sum(map(len, self._lines.values()))
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(sorted([*self._single, *(row for line in self._lines.values() for row in line)]))
+    def rows(self) -> Iterable[int]:
+        return chain(self._single, *self._lines.values())
 
 
 def _has(line: Sequence[int], row: int) -> bool:

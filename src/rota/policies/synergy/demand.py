@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from operator import is_not
 
 import numpy as np
 
 from rota.knowledge.hosts import HostSpeeds, speeds_of
 from rota.knowledge.needs import Knowledge, Table
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats
+from rota.model.columns import Array, Floats
 from rota.model.jobs import JobTable
 from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
 from rota.policies.synergy.room import AMOUNTS, capacities
@@ -26,10 +27,21 @@ class Asked:
         self.wants: dict[int, Floats] = {}
         self.stated = capacities(cluster)
         """What each node has, [node, amount]; 0 is no limit."""
+        self.is_endless = bool((self.stated == 0.0).all())
+        """True if no node states a limit to anything."""
         self.most: Floats = np.where(self.stated == 0.0, math.inf, self.stated).max(axis=0)
         """What the largest node has, [amount]."""
         self.share = _mean_share(cluster, self.stated)
         """For each GPU of the cluster in proportion, [amount]; infinite without a limit."""
+        self._classes: list[HostSpeeds] = []
+        self._made_of: list[Array] = []
+
+    def classes(self, table: Table) -> list[HostSpeeds]:
+        """The speeds of each class of `table`, made anew only where an array of it is new."""
+        arrays = list(table.shared.values())
+        if len(arrays) != len(self._made_of) or any(map(is_not, arrays, self._made_of)):
+            self._made_of, self._classes = arrays, speeds_of(table)
+        return self._classes
 
 
 class Demands:
@@ -43,15 +55,15 @@ class Demands:
         self.asked = asked
         self.most, self.share = asked.most, asked.share
         self.classes: list[HostSpeeds] = []
-        self._class: list[int] = []
+        self._class: Array | None = None
         self._best: dict[int, Floats] = {}
         if snapshot.knows(Knowledge.HOSTS):
             table: Table = snapshot.know(Knowledge.HOSTS)
-            self.classes, self._class = speeds_of(table), table.by_row["class"].tolist()
+            self.classes, self._class = asked.classes(table), table.by_row["class"]
 
     def class_of(self, row: int) -> int:
         """Number of what is known of the job in `classes`; -1 if nobody has profiled it."""
-        return self._class[row] if row < len(self._class) else -1
+        return -1 if self._class is None or row >= len(self._class) else int(self._class.item(row))
 
     def of(self, row: int, gpus: int) -> Floats:
         """What the job wants for each of `gpus` GPUs, [amount]; NaN is its share in proportion."""

@@ -78,7 +78,7 @@ class Room:
         self.free = free
         stated = capacities(cluster) if stated is None else stated
         self.unlimited: Bools = stated == 0.0
-        self._is_endless = bool(self.unlimited.all())
+        self.is_endless = bool(self.unlimited.all())
         """True if no node is ever short of anything."""
         capacity = np.maximum(stated - taken, 0.0)
         self.capacity = np.where(self.unlimited, np.inf, capacity)
@@ -154,7 +154,7 @@ class Room:
 
     def fits(self, ask: Ask, parts: Parts, each: Floats) -> bool:
         """True if there is so much left on `parts`, whose GPUs it has already."""
-        return self._is_endless or all(
+        return self.is_endless or all(
             (ask.share * gpus * each[node] <= self.left[node] + EPSILON).all() for node, gpus in parts
         )
 
@@ -193,7 +193,7 @@ class Room:
     def _enter(self, seat: Seat) -> None:
         self.seats[seat.ask.row] = seat
         for node, gpus in seat.parts:
-            if not self._is_endless:  # else there is as much left as before
+            if not self.is_endless:  # else there is as much left as before
                 self.left[node] -= seat.ask.share * gpus * seat.each
             self._on_node.setdefault(node, []).append(seat.ask.row)
 

@@ -23,7 +23,7 @@ Checked   systems/synergy.md, worked examples 1 to 4.  Authors' simulator, 300 j
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
-from rota.model.columns import Bools, Floats
+from rota.model.columns import Floats
 from rota.model.grants import Code, Constraint, Grant, are_idle, with_one_nan
 from rota.model.jobs import JobTable
 from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
@@ -39,17 +39,15 @@ from rota.policies.synergy.demand import Asked, Demands
 from rota.policies.synergy.kept import KeptAsk, KeptAsks, by_size
 from rota.policies.synergy.opt import divide
 from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
-from rota.policies.synergy.room import Ask, Room, Seat, parts_on
+from rota.policies.synergy.places import Places, emptied
+from rota.policies.synergy.room import AMOUNTS, Ask, Room, Seat, parts_on
 from rota.policies.synergy.tune import settle
+from rota.policies.synergy.unmoved import Unmoved, is_movable, stopped, without
 from rota.scheduler.decision import Decision, Event, Memory, Ranking, Wake
 from rota.scheduler.nested import Nested, WhenDue
 from rota.scheduler.policy import Lever, levers_of, register
 from rota.scheduler.shown_ranking import Shown, shown_ranking
 from rota.scheduler.snapshot import Cursor, Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
-from rota.table.free import nodes_in
-from rota.table.occupancy import Occupancy
 from rota.table.view import View
 
 _COMINGS = Event.ARRIVAL | Event.END | Event.FAILURE | Event.CAPACITY
@@ -108,6 +106,7 @@ class Synergy:
         self._view: View | None = None
         self._asked: Asked | None = None
         self._kept: KeptAsks | None = None
+        self._unmoved = Unmoved()
         self._given: dict[int, GivenSeat] = {}
         """Grants by row as they were made out last."""
         self._seen: Snapshot | None = None
@@ -138,12 +137,13 @@ class Synergy:
         fresh = self._view is None or snapshot.cluster is not self._cluster
         if self._view is None or rows is None or fresh or snapshot.jobs.table is not self._jobs:
             self._jobs, self._cluster, self._given = snapshot.jobs.table, snapshot.cluster, {}
-            self._kept = KeptAsks(snapshot.cluster)
+            self._kept, self._unmoved = KeptAsks(snapshot.cluster), Unmoved()
             nothing = np.zeros(snapshot.cluster.nodes)
             bare = replace(snapshot.cluster, node_cpus=nothing, node_memory_gib=nothing, capacities={})
             idle = self.parameters.mode is SynergyMode.ARTIFACT
             self._view = snapshot.view(bare, range(bare.nodes), idle=idle)
             rows = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
+        self._unmoved.name(rows)
         self._view.follow(rows)
         self._seen = snapshot.seen_as(self._view)
         return self._seen
@@ -152,14 +152,53 @@ class Synergy:
 
     def _fed(self, snapshot: Snapshot, decision: Decision, own: Memory) -> Decision:
         """Those whom it lets run, with cores and memory, on GPUs where they fit."""
-        assert self._seen is not None
-        chosen = self._chosen(snapshot, decision)
-        beside = Hosted(snapshot, chosen)
         demands = Demands(snapshot, self.parameters, self._asked)
         self._asked = demands.asked
-        asks = self._asks(snapshot, decision, chosen, demands)
+        own["began_s"] = float(snapshot.now)
+        said = self._of_named(snapshot, decision, demands)
+        return self._of_all(snapshot, decision, demands) if said is None else said
+
+    def _of_named(self, snapshot: Snapshot, decision: Decision, demands: Demands) -> Decision | None:
+        """The same where only those to whom something has happened need be looked at; None if all need."""
+        assert self._seen is not None
+        assert self._kept is not None
+        down, named = self._seen.occupancy.down, self._unmoved.named
+        may_stay = self._may_stay and demands.asked.is_endless and self._is_static(snapshot, decision)
+        if not may_stay or not self._unmoved.knows(decision, down):
+            return None
+        chosen = self._chosen(snapshot, decision, named)
+        asks = self._asks(snapshot, chosen.values(), demands, self._kept, reserved=False)
+        if len(asks) < len(chosen) or not all(map(is_movable, asks)):
+            return None
+        seats: dict[int, Seat] = {}
+        if asks:
+            nothing = np.zeros((snapshot.cluster.nodes, len(AMOUNTS)))
+            room = Room(snapshot.cluster, without(self._seen, named), nothing, demands.asked.stated)
+            if self._divide(room, asks, demands) is None:
+                return None
+            seats = room.seats
+        given = {row: self._granted(room, seat) for row, seat in seats.items()}
+        for row in named - given.keys():
+            self._given.pop(row, None)
+            self._kept.asks.pop(row, None)
+        self._given |= given
+        _tell(snapshot, decision, [seat.grant for seat in given.values()], named - given.keys())
+        self._unmoved.settled(asks, decision, down)
+        return self._said(snapshot, decision, bool(self._given))
+
+    def _of_all(self, snapshot: Snapshot, decision: Decision, demands: Demands) -> Decision:
+        """The same for everybody, seated anew."""
+        assert self._seen is not None
+        assert self._kept is not None
+        chosen = self._chosen(snapshot, decision)
+        beside = Hosted(snapshot, chosen)
+        reserved, is_static = _is_reserved(snapshot, decision), self._is_static(snapshot, decision)
+        kept = self._kept if is_static else KeptAsks(snapshot.cluster)
+        asks = self._asks(snapshot, chosen.values(), demands, kept, reserved)
+        self._kept.asks = {ask.row: kept.asks[ask.row] for ask in asks} if is_static else {}
         room = self._room(snapshot, asks, beside, demands.asked.stated)
         out = self._divide(room, asks, demands)
+        is_known = self._may_stay and is_static and out is not None and len(asks) == len(chosen)
         if out is None:
             pinned = [ask._replace(allowed=np.zeros_like(ask.allowed), held=()) for ask in asks]
             room = self._room(snapshot, pinned, beside, demands.asked.stated)
@@ -167,45 +206,52 @@ class Synergy:
         self._given = {row: self._granted(room, seat) for row, seat in room.seats.items()}
         grants = [given.grant for given in self._given.values()]
         grants += hosts_of_cpu_jobs(snapshot, beside, grants)
-        own["began_s"] = float(snapshot.now)
-        return self._said(snapshot, decision, chosen, grants, {ask.row for ask in out})
+        if out:
+            decision.reasons = dict(decision.reasons) | dict.fromkeys((ask.row for ask in out), _GREEDY)
+        given = {grant.job for grant in grants}
+        leave = {row for row in snapshot.grants if row not in given}
+        _tell(snapshot, decision, grants, leave)
+        self._unmoved.settled(asks if is_known else None, decision, self._seen.occupancy.down)
+        return self._said(snapshot, decision, bool(given))
 
-    def _chosen(self, snapshot: Snapshot, decision: Decision) -> dict[int, Grant]:
-        """What everybody who is to run holds if it is the inner policy's say, in the order of its service."""
+    def _is_static(self, snapshot: Snapshot, decision: Decision) -> bool:
+        """True if where a job may be depends on nobody who runs."""
+        assert self._seen is not None
+        return not _is_reserved(snapshot, decision) and not self._seen.occupancy.counts_hosts
+
+    def _chosen(
+        self, snapshot: Snapshot, decision: Decision, rows: Set[int] | None = None
+    ) -> dict[int, Grant]:
+        """What everybody who is to run, or those of `rows`, hold if it is the inner policy's say."""
         granted = {grant.job: grant for grant in decision.grants}
         if self.parameters.mode is SynergyMode.ARTIFACT:
             return granted
-        gone = {*decision.preempt, *decision.cancel}
-        stays = {row: held for row, held in snapshot.grants.items() if row not in gone and row not in granted}
-        return stays | granted
+        passed, held = {*decision.preempt, *decision.cancel, *granted}, snapshot.grants
+        if rows is None:
+            return {row: grant for row, grant in held.items() if row not in passed} | granted
+        return {row: held[row] for row in rows if row in held and row not in passed} | granted
 
     def _asks(
-        self, snapshot: Snapshot, decision: Decision, chosen: dict[int, Grant], demands: Demands
+        self, snapshot: Snapshot, chosen: Iterable[Grant], demands: Demands, kept: KeptAsks, reserved: bool
     ) -> list[Ask]:
-        """Who wants what, in the order in which they are seated."""
+        """Who of `chosen` wants what, in the order in which they are seated; `kept` has whom it knows."""
         assert self._seen is not None
-        assert self._kept is not None
-        reserved = bool(snapshot.reservations if decision.reservations is None else decision.reservations)
-        is_static = not reserved and not self._seen.occupancy.counts_hosts
-        places = _Places(self._seen, self._kept if is_static else KeptAsks(snapshot.cluster), reserved)
-        before, self._kept.asks = self._kept.asks, {}
+        places = Places(self._seen, kept, reserved)
         asks = []
-        for grant in chosen.values():
+        for grant in chosen:
             row, gpus = grant.job, len(grant.devices)
             if not gpus:
                 continue
-            held, wants = snapshot.grants.get(row), demands.of(row, gpus)
-            kept = before.get(row) if is_static else None
-            if kept is None or not kept.is_of(grant, held, wants):
+            held, wants, one = snapshot.grants.get(row), demands.of(row, gpus), kept.asks.get(row)
+            if one is None or not one.is_of(grant, held, wants):
                 nodes = places.of(grant)
                 stays = held is not None and len(held.devices) == gpus and self._keeps
                 devices = held.devices if held is not None and stays and nodes.any() else ()
                 parts = parts_on(self._seen.occupancy.free.node_of, devices)
                 ask = Ask(row, gpus, wants, grant, nodes, devices, grant.share, parts)
-                kept = KeptAsk(grant, held, wants.tobytes(), ask, by_size(ask))
-            self._kept.asks[row] = kept
-            asks.append(kept.ask)
-        return self._ordered(asks)
+                one = kept.asks[row] = KeptAsk(grant, held, wants.tobytes(), ask, by_size(ask))
+            asks.append(one.ask)
+        return self._ordered(asks, kept)
 
     def _granted(self, room: Room, seat: Seat) -> GivenSeat:
         """What `seat` is as a grant: as it was, unless it has changed."""
@@ -221,10 +267,16 @@ class Synergy:
         return news | Event.IDLE if self._keeps else news
 
     @property
+    def _may_stay(self) -> bool:
+        """True if who has what he wants stays where he is, whoever else runs."""
+        served = (SynergyMechanism.TUNE, SynergyMechanism.PROPORTIONAL)
+        return self._keeps and self.parameters.mechanism in served
+
+    @property
     def _keeps(self) -> bool:
         return self.parameters.mode is SynergyMode.PAPER
 
-    def _ordered(self, asks: list[Ask]) -> list[Ask]:
+    def _ordered(self, asks: list[Ask], kept: KeptAsks) -> list[Ask]:
         """Large jobs first, so that they find whole nodes; the authors' simulator does so under LAS alone.
 
         `greedy` serves them as they come.
@@ -232,9 +284,7 @@ class Synergy:
         if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         if self.parameters.mode is SynergyMode.PAPER:
-            assert self._kept is not None
-            kept = self._kept.asks
-            return sorted(asks, key=lambda ask: kept[ask.row].by_size)
+            return sorted(asks, key=lambda ask: kept.asks[ask.row].by_size)
         if self.parameters.inner.name == "las" and self.parameters.mechanism is SynergyMechanism.TUNE:
             return sorted(asks, key=lambda a: -a.gpus)
         return asks
@@ -247,7 +297,7 @@ class Synergy:
         if not shared:
             free = self._kept.empty(self._seen.occupancy.down)
         else:
-            scratch = _emptied(self._seen)
+            scratch = emptied(self._seen)
             for grant in shared:
                 scratch.hold(grant)
             free = scratch.free
@@ -262,29 +312,15 @@ class Synergy:
 
     # -- saying so ---------------------------------------------------------------------------------
 
-    def _said(
-        self,
-        snapshot: Snapshot,
-        decision: Decision,
-        chosen: dict[int, Grant],
-        grants: Sequence[Grant],
-        out: set[int],
-    ) -> Decision:
-        """The decision that leaves everybody with `grants`."""
-        held = snapshot.grants
-        given = {grant.job for grant in grants}
-        decision.grants = [grant for grant in grants if held.get(grant.job) != grant]
-        ends = {*decision.cancel, *decision.reject}
-        decision.preempt = [row for row in held if row not in given and row not in ends]
-        if out:
-            decision.reasons = dict(decision.reasons) | dict.fromkeys(out, _GREEDY)
+    def _said(self, snapshot: Snapshot, decision: Decision, runs: bool) -> Decision:
+        """`decision` with the ranking and the wake of this policy."""
         if decision.ranking is not None:
             inner = Shown(
                 decision.ranking, lambda moment: self._as_gpus(moment, {}), lambda row: True, is_whole=True
             )
             decision.ranking = shown_ranking([inner])
         self._ranking = decision.ranking
-        decision.wake = self._wake(snapshot, decision, bool(given))
+        decision.wake = self._wake(snapshot, decision, runs)
         return decision
 
     def _wake(self, snapshot: Snapshot, decision: Decision, runs: bool) -> Wake:
@@ -302,49 +338,22 @@ class Synergy:
         return Wake(at_s, inner.on | _COMINGS)
 
 
-def _emptied(seen: Snapshot) -> Occupancy:
-    """A scratch on which nobody holds anything."""
-    scratch = seen.scratch()
-    for grant in seen.grants.values():
-        scratch.release(grant)
-    return scratch
+def _is_reserved(snapshot: Snapshot, decision: Decision) -> bool:
+    """True if devices are kept free for somebody."""
+    return bool(snapshot.reservations if decision.reservations is None else decision.reservations)
 
 
-class _Places:
-    """Nodes of the type that the inner policy chose, where each job may be; none if it stays."""
-
-    def __init__(self, seen: Snapshot, kept: KeptAsks, reserved: bool) -> None:
-        """`kept` has those that are known already; nobody may move where devices are `reserved`."""
-        self.cluster, self.jobs, self.masks, self.reserved = (
-            seen.cluster,
-            seen.jobs.table,
-            kept.nodes,
-            reserved,
-        )
-        # Who looks at no cores, memory or quotas does not look at who runs either.
-        self._empty = _emptied(seen) if seen.occupancy.counts_hosts else seen.occupancy
-        self._fit = Fitter(seen, consolidate)
-        self._nowhere = np.zeros(seen.cluster.nodes, dtype=bool)
-        self._is_one_type = len(seen.cluster.type_names) == 1
-
-    def of(self, grant: Grant) -> Bools:
-        """A mask of nodes; jobs that ask for the same share one."""
-        row, jobs = grant.job, self.jobs
-        devices = grant.devices[:1] if self._is_one_type else grant.devices
-        kinds = {self.cluster.device_type.item(device) for device in devices}
-        if self.reserved or len(kinds) != 1 or grant.share != 1.0 or grant.role or row in jobs.parts:
-            return self._nowhere
-        columns = (jobs.gpus, jobs.gpu_types, jobs.node_set, jobs.tenant)
-        key = (*kinds, *(column.item(row) for column in columns), jobs.gpu_memory_gib.item(row))
-        if key not in self.masks:
-            mask = self._nowhere.copy()
-            mask[nodes_in(self._fit.nodes_for(self._empty, row)[int(key[0])])] = True
-            self.masks[key] = mask
-        return self.masks[key]
+def _tell(snapshot: Snapshot, decision: Decision, grants: Sequence[Grant], leave: Set[int]) -> None:
+    """`grants` are in force from now on, and those of `leave` who hold something end."""
+    held, ends = snapshot.grants, {*decision.cancel, *decision.reject}
+    decision.grants = [grant for grant in grants if held.get(grant.job) != grant]
+    decision.preempt = stopped(held, leave - ends)
 
 
 def _grant(room: Room, seat: Seat) -> Grant:
     """What `seat` is as a grant; what no node of it limits is left as the job asked for it."""
+    if room.is_endless:
+        return with_one_nan(seat.ask.grant._replace(devices=seat.devices, cpus=math.nan, memory_gib=math.nan))
     gpus = len(seat.devices) * seat.ask.share
     nodes = [node for node, _ in seat.parts]
     given: Floats = np.where(room.unlimited[nodes].all(axis=0), np.nan, gpus * seat.each)

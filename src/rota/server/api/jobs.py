@@ -110,9 +110,14 @@ def jobs(
 
 
 @router.get("/{id}", response_model=JobDetail, responses=ONE_JOB)
-def detail(id: JobId, jobs: AskedJobs, who: Person) -> Response:
+def detail(
+    id: JobId,
+    jobs: AskedJobs,
+    who: Person,
+    reason: Annotated[bool, Query(description="also ask the policy why it waits")] = False,
+) -> Response:
     """Show a job with its specification, attempts and events."""
-    return answer(jobs.detail(who, id))
+    return answer(jobs.detail(who, id, reason))
 
 
 @router.patch("/{id}", response_model=Updated, responses=CHANGING)

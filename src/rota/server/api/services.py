@@ -106,8 +106,8 @@ class JobsService(Protocol):
         """When waiting jobs are expected to start, as of the last look ahead; at once."""
         ...
 
-    def detail(self, who: Caller, id: str) -> JobDetail:
-        """All that is known of a job."""
+    def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:
+        """All that is known of a job; with `reason`, the policy is asked why it waits, unless it is busy."""
         ...
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import Any
+from urllib.parse import urlsplit
 
 from rota.errors import InputError
 from rota.model.units import format_duration
@@ -77,10 +79,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def post(url: str, data: bytes, patience_s: float) -> None:
-    """Send it; raises NotTaken."""
+    """Send it, through the proxy that the environment names for such addresses; raises NotTaken."""
     request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "rota"})
+    proxies = [urllib.request.ProxyHandler({})] if _is_here(url) else []
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=patience_s) as answer:
+        with urllib.request.build_opener(_NoRedirect, *proxies).open(request, timeout=patience_s) as answer:
             answer.read(1 << 16)
     except urllib.error.HTTPError as error:
         again = error.code in (408, 429) or error.code >= 500
@@ -88,6 +91,15 @@ def post(url: str, data: bytes, patience_s: float) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise NotTaken(f"it cannot be reached: {getattr(reason, 'strerror', None) or reason}") from None
+
+
+def _is_here(url: str) -> bool:
+    """Whether it is this machine, which is another one to a proxy."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, or no address at all
+        return False
 
 
 def shown_target(command: Sequence[str], url: str) -> str:

@@ -69,12 +69,13 @@ const rota = (() => {
   async function again() {
     try {
       const answer = await fetch("/v1/whoami", { headers: { accept: "application/json" } });
-      if (answer.status === 401) {
-        location.href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
-        return;
-      }
+      if (answer.status === 401) return signIn();
     } catch (_) { /* nobody is there yet */ }
     connect();
+  }
+
+  function signIn() {
+    location.href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
   }
 
   function named() {
@@ -121,9 +122,26 @@ const rota = (() => {
 
   // -- parts that fetch themselves again ---------------------------------------------------------
 
+  // Nothing is laid out anew under a pressed pointer: a click has to end on the button on which it began.
+
+  let pressed = null, isOwed = false;
+  document.addEventListener("pointerdown", (event) => { pressed = event.target; });
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, released);
+
+  function released() {
+    pressed = null;
+    if (isOwed) setTimeout(() => fire("live-all"));
+    isOwed = false;
+  }
+
   let focused = null;
   const unfolded = new Map();
   document.addEventListener("htmx:beforeSwap", (event) => {
+    if (pressed && event.detail.target.contains(pressed)) {
+      event.detail.shouldSwap = false;
+      isOwed = true;
+      return;
+    }
     for (const one of all("details[id]", event.detail.target)) unfolded.set(one.id, one.open);
     const inside = document.activeElement;
     focused = event.detail.target.contains(inside) ? keyOf(inside) : null;
@@ -137,18 +155,14 @@ const rota = (() => {
     if (target) target.focus({ preventScroll: true });
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    const { elt, requestConfig, xhr } = event.detail;
+    const { elt, requestConfig } = event.detail;
     const started = requestConfig && requestConfig.rotaStarted;
     if (started && elt.hasAttribute("hx-get")) pause = Math.min(SLOWEST_MS, 3 * (performance.now() - started));
-    if (elt.hasAttribute("data-toast") && xhr.status > 0 && xhr.status < 400) toast(xhr.responseText);
   });
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.detail.requestConfig) event.detail.requestConfig.rotaStarted = performance.now();
   });
   document.addEventListener("htmx:responseError", (event) => toast(event.detail.xhr.responseText, true));
-  document.addEventListener("htmx:sendError", (event) => {
-    if (event.detail.elt.hasAttribute("data-toast")) toast("The controller does not answer; nothing was done", true);
-  });
 
   // Rows that are as they were stay: only what differs is laid out anew.  Clocks tick by themselves.
 
@@ -206,19 +220,38 @@ const rota = (() => {
     return element.id ? `#${element.id}` : row ? row.dataset.row : null;
   }
 
-  // -- questions and words -----------------------------------------------------------------------
+  // -- questions, acts and words -----------------------------------------------------------------
 
-  document.addEventListener("htmx:confirm", (event) => {
-    if (!event.detail.question) return;
-    event.preventDefault();
-    const dialog = one("#confirm");
-    one("#confirm-text").textContent = event.detail.question;
-    dialog.returnValue = "no";
-    dialog.addEventListener("close", () => {
-      if (dialog.returnValue === "yes") event.detail.issueRequest(true);
-    }, { once: true });
-    dialog.showModal();
+  // An act is asked for by itself, not by its button: the row of the button may be laid out anew while somebody
+  // reads the question, or while the answer is on its way.
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-act]");
+    if (!button || button.ariaBusy) return;
+    if (button.dataset.ask) ask(button.dataset.ask, () => act(button));
+    else act(button);
   });
+
+  function ask(question, then) {
+    const dialog = one("#confirm");
+    one("#confirm-text").textContent = question;
+    dialog.returnValue = "no";
+    dialog.addEventListener("close", () => dialog.returnValue === "yes" && then(), { once: true });
+    dialog.showModal();
+  }
+
+  async function act(button) {
+    button.ariaBusy = "true";
+    try {
+      const asked = { method: button.dataset.act, headers: { "HX-Request": "true" } };
+      const answer = await fetch(button.dataset.path, asked), sentence = await answer.text();
+      if (answer.status === 401) signIn();
+      else toast(sentence, !answer.ok);
+    } catch (_) {
+      toast("The controller does not answer; the page shows whether it was done when it is back", true);
+    }
+    button.ariaBusy = null;
+  }
 
   function toast(text, isWrong = false) {
     const said = document.createElement("p");
