@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
@@ -48,6 +48,21 @@ class Filling:
             return False
         slow, fast = self.speeds(job)
         return fast > slow
+
+    def give_least(self, jobs: Iterable[int], gpus: int) -> int:
+        """The first step for those of `jobs` that have nothing yet, in their order, while `gpus` will do.
+
+        It is what `can_use` and `give` do one by one.  The GPUs that are left.
+        """
+        counts, rates, share, level = self.counts, self.rates, self.share, self._level
+        for job in jobs:
+            least = counts[job][0]
+            if 0 < least <= gpus and rates[job][least] > rates[job][0]:
+                share[job] = least
+                level[job] = 1
+                self.grants.append(job)
+                gpus -= least
+        return gpus
 
     def give(self, job: int) -> int:
         """One step for `job`; the GPUs that it takes."""
@@ -135,10 +150,8 @@ def fill_apathetic(
     Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.
     """
     by = key if least_by is None else least_by
-    first = sorted(range(len(key)), key=lambda job: by[job])
-    for job in first:
-        if filling.can_use(job, gpus):
-            gpus -= filling.give(job)
+    first = sorted(range(len(key)), key=by.__getitem__)
+    gpus = filling.give_least(first, gpus)
     return _Tournament(filling, key, work).hand_out(gpus)
 
 
@@ -164,8 +177,9 @@ class _Tournament:
 
     def hand_out(self, gpus: int) -> list[int]:
         """Steps to the winners, as long as somebody can use one of `gpus`; the shares."""
+        counts = self.filling.counts
         for job, share in enumerate(self.filling.share):
-            if share:
+            if share and counts[job][-1] > share:  # who has all that it can use is out already
                 self._weigh(job, gpus)
         self._walk(0)
         while self._best and gpus:

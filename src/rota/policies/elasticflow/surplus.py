@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Mapping
 
 from rota.policies.elasticflow.asks import ShareAsk
@@ -29,9 +30,11 @@ class Surplus:
         self._plans = [*promised.plans, *[NOTHING] * len(others)]
         self._curve = promised.curve
         self._broken = promised.broken
+        self._sizes: list[list[int]] = [ask.levels.gpus.tolist() for ask in self._asks]
+        """The numbers of GPUs of each, ascending, the first 0."""
         self._level = [
-            int(ask.levels.within(plan.gpus[:1])[0])
-            for ask, plan in zip(self._asks, self._plans, strict=True)
+            0 if plan is NOTHING else bisect_right(sizes, plan.now) - 1
+            for sizes, plan in zip(self._sizes, self._plans, strict=True)
         ]
         self.left = planner.gpus - sum(plan.now for plan in self._plans)
         self._seen: dict[int, tuple[FreeCurve, Plan | None]] = {}
@@ -39,20 +42,22 @@ class Surplus:
 
     def shares(self) -> dict[int, int]:
         """GPUs of each row now."""
-        pairs = zip(self._asks, self._level, strict=True)
-        return {ask.row: int(ask.levels.gpus[level]) for ask, level in pairs}
+        triples = zip(self._asks, self._sizes, self._level, strict=True)
+        return {ask.row: sizes[level] for ask, sizes, level in triples}
 
     def keep(self, held: Mapping[int, int]) -> None:
         """Let these rows have up to what they hold, as far as it goes: a change would cost them more."""
-        order = sorted(range(len(self._asks)), key=lambda place: self._asks[place].rank)
-        for place in order:
-            most = held.get(self._asks[place].row, 0)
+        asks = self._asks
+        holders = [place for place, ask in enumerate(asks) if held.get(ask.row)]
+        for place in sorted(holders, key=lambda place: asks[place].rank):
+            most = held[asks[place].row]
             while self._next(place) <= most and self._step(place):
                 pass
 
     def hand_out(self) -> None:
         """One step after the other until no step fits."""
-        heap = [self._entry(place) for place in range(len(self._asks))]
+        rising = (place for place in range(len(self._asks)) if self._next(place) < math.inf)
+        heap = [self._entry(place) for place in rising]
         heapq.heapify(heap)
         while heap and self.left > 0:
             _, _, place = entry = heapq.heappop(heap)
@@ -69,19 +74,19 @@ class Surplus:
         return -round(self._return(place), _DIGITS), self._asks[place].rank, place
 
     def _now(self, place: int) -> int:
-        return int(self._asks[place].levels.gpus[self._level[place]])
+        return self._sizes[place][self._level[place]]
 
     def _next(self, place: int) -> float:
         """GPUs of the next step; infinite if there is none."""
-        ask, level = self._asks[place], self._level[place] + 1
-        gpus = ask.levels.gpus
-        if ask.stays and gpus[level - 1] >= ask.held:
+        sizes, level = self._sizes[place], self._level[place] + 1
+        if level == len(sizes):
             return math.inf
-        return float(gpus[level]) if level < len(gpus) else math.inf
+        ask = self._asks[place]
+        return math.inf if ask.stays and sizes[level - 1] >= ask.held else float(sizes[level])
 
     def _return(self, place: int) -> float:
         """GPU-slots saved by the next step for each GPU of it; minus infinity if there is none."""
-        level, ask = self._level[place], self._asks[place]
+        level = self._level[place]
         if not self._next(place) < math.inf:
             return -math.inf
         if not level:
@@ -90,13 +95,13 @@ class Surplus:
         if raised is None:
             return -math.inf
         saved = self._use(place, level, self._plans[place]) - self._use(place, level + 1, raised)
-        return saved / float(ask.levels.gpus[level + 1] - ask.levels.gpus[level])
+        return saved / float(self._sizes[place][level + 1] - self._sizes[place][level])
 
     def _use(self, place: int, level: int, plan: Plan) -> float:
         """GPU-slots that the job takes to its end; without a promise it keeps what it has."""
         ask = self._asks[place]
         if self._is_free(ask):
-            return float(ask.levels.gpus[level] * ask.work / ask.levels.rates[level])
+            return float(self._sizes[place][level] * ask.work / ask.levels.rates[level])
         return plan.gpu_slots
 
     def _is_free(self, ask: ShareAsk) -> bool:

@@ -24,9 +24,10 @@ def cells_of(
     if nodes <= most:
         return [(np.arange(nodes), np.arange(rows))]
     count = -(-nodes // most)
-    cell_of = np.arange(nodes) * count // nodes
-    held = np.zeros((count, rows), dtype=np.int64)
-    np.add.at(held, cell_of, base)
+    every = np.arange(nodes)
+    cell_of = every * count // nodes
+    first = np.flatnonzero(np.diff(cell_of, prepend=-1))
+    held = np.add.reduceat(base, first, axis=0, dtype=np.int64)
     room = np.bincount(cell_of, weights=capacity) - held.sum(axis=1)
     members: list[list[int]] = [[] for _ in range(count)]
     for row in np.argsort(-held.sum(axis=0), kind="stable").tolist():
@@ -42,7 +43,8 @@ def cells_of(
         room[best] -= 1.0
         members[best].append(row)
     _even_out(members, cell_of, allowed, pinned, capacity)
-    return [(np.flatnonzero(cell_of == cell), np.array(sorted(own), int)) for cell, own in enumerate(members)]
+    own_nodes = np.split(every, first[1:])
+    return [(own_nodes[cell], np.array(sorted(own), int)) for cell, own in enumerate(members)]
 
 
 def _even_out(
@@ -51,11 +53,14 @@ def _even_out(
     """Rows leave crowded cells, the last in precedence first, for where a job has most GPUs to use."""
     counts = np.array([len(own) for own in members])
     home = {row: cell for cell, own in enumerate(members) for row in own}
+    everywhere = np.bincount(cell_of, weights=capacity, minlength=len(members)) if allowed.all() else None
     for row in sorted(home, reverse=True):
         if pinned[row]:
             continue
         own = home[row]
-        gpus = np.bincount(cell_of, weights=capacity * allowed[:, row], minlength=len(members))
+        gpus = everywhere
+        if gpus is None:
+            gpus = np.bincount(cell_of, weights=capacity * allowed[:, row], minlength=len(members))
         each = gpus / (counts + 1)
         best = int(each.argmax())
         if best != own and each[best] >= _CROWDED * gpus[own] / counts[own]:

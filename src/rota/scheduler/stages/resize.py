@@ -30,8 +30,10 @@ def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> Sequen
     least, largest = jobs.gpus_min.item(row), jobs.gpus_max.item(row)
     if most is not None:
         largest = max(least, min(largest, most))
+    if least == largest:  # as most jobs ask for
+        return range(least, least + 1)
     counts = range(least, largest + 1, jobs.gpus_step.item(row))
-    if least < largest and jobs.counts.item(row) == _POWERS_OF_TWO:
+    if jobs.counts.item(row) == _POWERS_OF_TWO:
         return _powers_among(counts) or (least,)
     return counts
 
@@ -139,9 +141,13 @@ class _CarryingOut:
         self._type_of = snapshot.cluster.device_type
         self._free: Counter[int] = Counter()
         """Free devices of each type."""
-        for node, count in enumerate(self.scratch.free.count):
+        free = self.scratch.free
+        if len(snapshot.cluster.type_names) == 1:
+            self._free[0] = free.total
+            return
+        for node, count in enumerate(free.count):
             if count:
-                self._free[self._type_of.item(self.scratch.free.first[node])] += count
+                self._free[self._type_of.item(free.first[node])] += count
 
     def grants(self, in_order: bool) -> tuple[list[Grant], list[int]]:
         snapshot, shares = self.snapshot, self.shares
