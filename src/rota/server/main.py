@@ -258,11 +258,7 @@ def services_of(
         history=History(store, shown, records, clock, shared.prices),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(
-            commands,
-            answers,
-            tenants.troubles,
-            scheduler.settings.min_run_s,
-            scheduler.settings.knowledge,
+            commands, answers, tenants.troubles, scheduler.settings.min_run_s, scheduler.settings.knowledge
         ),
         tenants=tenants,
         users=Users(shared.roster),
