@@ -7,6 +7,7 @@ has to come within some milliseconds.  `make deep` draws more of them (`--hypoth
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import time
@@ -30,6 +31,12 @@ ABOUT_PROCESSES = {"agent", "live", "server", "training"}
 """Folders of tests that are about processes and the time they take."""
 PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 within = {"a quick test": False}
+
+for name in list(os.environ):
+    if name.lower().endswith("_proxy") or name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        del os.environ[
+            name
+        ]  # what somebody's shell says is not what is tested, nor is anything asked of a network
 
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:  # tests in the background of a script, or under nohup

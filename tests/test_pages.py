@@ -167,5 +167,7 @@ def test_make_verbs() -> None:
     """Every `make VERB` that a page mentions is a verb of the Makefile."""
     verbs = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for page in PAGES:
-        for line in re.findall(r"`make ([a-z ]+)[^`]*`|^make ([a-z]+)", page.read_text(), re.MULTILINE):
+        for line in re.findall(
+            r"`make ([a-z ]+)[^`]*`|^make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
             assert set("".join(line).split()) <= verbs, page.name

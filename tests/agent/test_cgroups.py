@@ -45,6 +45,17 @@ def test_a_machine_is_probed(tmp_path: Path, cgroup: str, mounted: str, base: st
     assert (found.make("x") is None) == (base is None)
 
 
+def test_a_mount_whose_name_is_no_text_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A disk was named by a system with another encoding: an agent used to die of it."""
+    (tmp_path / "user").mkdir()
+    (tmp_path / "cgroup").write_text("0::/user")
+    named = os.fsencode(tmp_path)
+    (tmp_path / "mounts").write_bytes(
+        b"/dev/sdb1 /media/Gr\xf6\xdfe vfat rw 0 0\ncgroup2 " + named + b" cgroup2 rw 0 0"
+    )
+    assert Cgroups.probe(tmp_path) == Cgroups(tmp_path / "user")
+
+
 def test_forms_of_the_kernel() -> None:
     """Several controllers share a hierarchy, and a path may hold colons."""
     assert memberships("5:cpu,cpuacct:/a:b\n0::/") == {"cpu": "/a:b", "cpuacct": "/a:b", "": "/"}

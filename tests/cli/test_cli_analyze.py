@@ -44,8 +44,11 @@ def test_json_and_page(sacct: Path, tmp_path: Path) -> None:
         "wrong_partition",
         "over_asked_limits",
     }
-    assert json.loads((tmp_path / "new/analysis.json").read_text()) | {"out": said["out"]} == said
-    assert "nlp/idler" in (tmp_path / "new/analysis.html").read_text()
+    assert (
+        json.loads((tmp_path / "new/analysis.json").read_text(encoding="utf-8")) | {"out": said["out"]}
+        == said
+    )
+    assert "nlp/idler" in (tmp_path / "new/analysis.html").read_text(encoding="utf-8")
 
 
 def test_a_clean_dump(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_what_the_controller_refuses_is_bad_input(cluster: Canned, folder: Path)
 
 def test_as_a_page(folder: Path) -> None:
     assert rota("usage", "jobs.csv", "--by", "user", "--html", "usage.html").status == 0
-    page = (folder / "usage.html").read_text()
+    page = (folder / "usage.html").read_text(encoding="utf-8")
     assert "3 jobs held GPUs for 9 GPU-hours: 11.1% of them failed, 0.0% were cancelled." in page
     assert page.count('<div class="bar">') == 3
     assert "vision/ann" in page

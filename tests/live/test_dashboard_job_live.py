@@ -85,6 +85,30 @@ def test_a_running_job(chromium: Any, live: LiveCluster, talking: str) -> None:
         assert Path(download.value.path()).read_text().startswith("rank 1 of 2 begins <script>")
 
 
+def test_what_is_under_way_at_a_pause_is_not_shown(chromium: Any, live: LiveCluster, talking: str) -> None:
+    """Whatever a piece holds that was asked for before; later it follows, and none is left out."""
+    under_way: list[Any] = []
+    with signed_in(chromium, live) as opened:
+        page = opened(f"/jobs/{talking}")
+        until(page, lambda: "rank 0 step 0 " in log_of(page))
+        page.route(re.compile(r"/logs\?"), lambda one: under_way.append(one))
+        until(page, lambda: bool(under_way))
+        page.click("[data-follow]")
+        held = log_of(page)
+        path, read = route("v1", "jobs", talking, "logs"), {"rank": 0, "offset": 0}
+        before = live.client.call("GET", path, query=read)["size"]
+        live.until(lambda: live.client.call("GET", path, query=read)["size"] > before, "a line more")
+        with page.expect_response(re.compile(r"/logs\?")):
+            under_way[0].continue_()
+        page.wait_for_timeout(300)
+        assert log_of(page) == held
+        page.unroute(re.compile(r"/logs\?"))
+        page.click("[data-follow]")
+        until(page, lambda: len(log_of(page)) > len(held))
+        steps = [int(step) for step in re.findall("rank 0 step ([0-9]+) ", log_of(page))]
+        assert steps == list(range(steps[0], steps[-1] + 1, 20))
+
+
 def test_cancelled_from_the_page(chromium: Any, live: LiveCluster) -> None:
     """After a question; the page shows it, and offers nothing more."""
     job = live.submit("sleep", "600", gpus=1, name="idle")

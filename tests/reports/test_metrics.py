@@ -220,7 +220,9 @@ def test_every_metric_is_defined_once_and_printed() -> None:
 
 def test_the_page_of_definitions_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "metrics.md"
-    assert page.read_text() == markdown(), "run: python -m rota.reports.definitions docs/metrics.md"
+    assert page.read_text(encoding="utf-8") == markdown(), (
+        "run: python -m rota.reports.definitions docs/metrics.md"
+    )
 
 
 def test_unfair_by_the_jobs_present() -> None:

@@ -90,7 +90,7 @@ def signed_in(
 
     def opened(path: str = "/") -> Any:
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda said: _is_wrong(said) and wrong.append(said.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda one: one.url.startswith((url, "data:")) or wrong.append(one.url))

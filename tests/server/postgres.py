@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 _FAST = "-c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=80"
+LONGEST_FOLDER = 70
+"""Bytes of the folder for temporary files: below a longer one its socket has a path that is too long."""
 _USERS = ("postgres", "nobody")
 """Who may run it when root asks: PostgreSQL refuses root."""
 
@@ -35,7 +37,8 @@ class Postgres:
     def __init__(self, initdb: Path, pg_ctl: Path) -> None:
         self._pg_ctl = pg_ctl
         self._user = _unprivileged() if os.geteuid() == 0 else None
-        self.folder = Path(tempfile.mkdtemp(prefix="rota-pg-"))
+        long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER
+        self.folder = Path(tempfile.mkdtemp(prefix="rota-pg-", dir="/tmp" if long else None))
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
         self._numbers = itertools.count()

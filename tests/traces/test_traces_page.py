@@ -12,7 +12,7 @@ from rota.model.job_columns import COLUMN
 from rota.traces import TraceFormat, formats
 from rota.traces.plain import OTHERS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)

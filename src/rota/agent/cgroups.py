@@ -27,9 +27,9 @@ class Cgroups:
     @classmethod
     def probe(cls, proc: Path = Path("/proc/self")) -> Cgroups:
         """Look for a hierarchy in which we may make a group below our own, by making one."""
-        own = memberships((proc / "cgroup").read_text()) if (proc / "cgroup").exists() else {}
+        own = memberships(_said(proc / "cgroup")) if (proc / "cgroup").exists() else {}
         problems = []
-        for controller, mount in mounts((proc / "mounts").read_text()):
+        for controller, mount in mounts(_said(proc / "mounts")):
             if controller not in own:
                 continue
             base = mount / own[controller].lstrip("/")
@@ -53,6 +53,11 @@ class Cgroups:
         except OSError:  # a limit on groups, perhaps: it runs without
             return None
         return path
+
+
+def _said(path: Path) -> str:
+    """A file of the kernel: names of mounts may be any bytes."""
+    return os.fsdecode(path.read_bytes())
 
 
 def group_name(folder: Path) -> str:

@@ -175,7 +175,7 @@ def stop(pid: int) -> bool:
         os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + STOP_S
         while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            if Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "Z":
                 return True
             time.sleep(0.02)
         if Path(f"/proc/{pid}").exists():

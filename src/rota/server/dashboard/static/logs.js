@@ -158,9 +158,9 @@
     isFollowing = now;
     follow.textContent = now ? "Pause" : "Follow";
     follow.setAttribute("aria-pressed", String(now));
+    run += 1; // a piece that is under way is not shown, but asked for again
     if (!now) return;
     pre.scrollTop = pre.scrollHeight;
-    run += 1;
     pause = QUICK_MS;
     ask(run);
   }
