@@ -315,6 +315,11 @@ class Store:
         with self._db.reading() as connection:
             return reading.count_jobs(connection, which)
 
+    def has_submitted(self, user: str, key: str) -> bool:
+        """Whether jobs of `user` are on record that were submitted with `key`."""
+        with self._db.reading() as connection:
+            return submitting.is_known(connection, user, key)
+
     def phases(self, name: str) -> Mapping[int, int]:
         """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
         with self._db.reading() as connection:
