@@ -12,6 +12,21 @@ import rota
 JOBS = "job_id,submit_s,gpus,duration_s,limit_s,workload\na,0,1,100,200,x\nb,1,2,50,200,y\n"
 
 
+def test_failing_attempts_that_are_there_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    file.write_text("job_id,submit_s,gpus,duration_s,failures_s\na,0,1,100,20;30\n")
+    for options in ({"retries": 1}, {"failures": False}):
+        results = rota.simulate(str(file), cluster="1x4", workers=1, **options)
+        assert not [remark for remark in results.remarks if "no effect" in remark]
+
+
+def test_a_file_of_past_service_is_named_as_it_was_given(tmp_path: Path) -> None:
+    past = tmp_path / "past.csv"
+    past.write_text("service\n10\n20\n")
+    (said,) = remarks(tmp_path, "fifo", service_history=str(past))
+    assert said == f"--service-history {past} has no effect: fifo reads no service history."
+
+
 def remarks(tmp_path: Path, policies: str, **options: Any) -> list[str]:
     (tmp_path / "jobs.csv").write_text(JOBS)
     results = rota.simulate(
@@ -35,6 +50,15 @@ def remarks(tmp_path: Path, policies: str, **options: Any) -> list[str]:
             "--elastic has no effect: fifo gives each job the GPUs",
         ),
         ("srtf,fifo", {"accept": "1.5"}, "--accept has no effect: srtf, fifo offer nobody a later"),
+        ("fifo,sjf", {"can": "checkpoint"}, "--can has no effect: fifo, sjf stop nobody who runs."),
+        (
+            "fifo",
+            {"observation_noise": 0.1},
+            "--observation-noise has no effect: fifo watches nobody who runs.",
+        ),
+        ("fifo", {"retries": 5}, "--retries 5 has no effect: the trace records no failing attempts."),
+        ("fifo", {"failures": False}, "--no-failures has no effect: the trace records no failing attempts."),
+        ("fifo,srtf", {"seeds": 2}, "--seeds has no effect: nothing is drawn here, and all 2 runs are"),
         ("fifo", {"site_policy": "srtf"}, "--site-policy srtf has no effect: no recorded start is there"),
     ],
 )
@@ -53,6 +77,10 @@ def test_what_nobody_reads_is_said(
         ("fifo,elasticflow", {"accept": "1.5"}),
         ("synergy:policy=srtf", {"knowledge": "duration=user"}),
         ("fifo:backfill=easy", {"knowledge": "duration=user"}),
+        ("fifo,srtf", {"can": "checkpoint"}),
+        ("fifo", {"can": "checkpoint", "faults": "mtbf=1d,repair=1h"}),
+        ("afs", {"observation_noise": 0.1}),
+        ("fifo", {"seeds": 2, "faults": "mtbf=30s,repair=10s"}),
     ],
 )
 def test_what_one_of_them_reads_is_not(tmp_path: Path, policies: str, options: dict[str, Any]) -> None:

@@ -58,6 +58,15 @@ class SteppedCluster(LiveCluster):
         """From now on the wall clock is so many seconds ahead of the machine's."""
         set_ahead(self._ahead, ahead_s)
 
+    def command(self, *words: str) -> str:
+        """What `rota WORDS` prints, by the clock that was set."""
+        done = subprocess.run(
+            [sys.executable, "-m", "rota.cli.main", *words],
+            env={**os.environ, **self._more, "ROTA_HOME": str(self.home), "COLUMNS": "160"},
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        return done.stdout
+
     def _spawn(
         self, name: str, arguments: list[str], environment: Mapping[str, str] | None
     ) -> subprocess.Popen[bytes]:

@@ -76,6 +76,7 @@ SCENES = {
         postgres=True,
         store_line=True,
     ),
+    "silence": Scene({"freeze_store": 10, "crash_store": 2, "kill": 10}, nodes=2, postgres=True),
     "gangs": Scene({"kill": 40}, nodes=3),
     "clocks": Scene({"step_clock": 12, "kill": 12}, nodes=2, over_tcp=True, own_clocks=True),
     "partitions": Scene({"cut": 12, "kill": 6}, nodes=3, over_tcp=True, lost_after_s=LOST_AFTER_S),
@@ -316,6 +317,22 @@ def trouble_crash_store(storm: Storm) -> None:
     storm.live.respawn()
     storm.store.start()
     storm.done["store killed"] += 1
+
+
+def trouble_freeze_store(storm: Storm) -> None:
+    """PostgreSQL, or only its process that has the lock, takes what comes and says nothing for a while."""
+    store, load = storm.store, storm.load
+    assert store is not None
+    held = "SELECT pid FROM pg_locks WHERE locktype = 'advisory'"
+    some = [int(str(pid)) for (pid,) in store.execute(held)] if storm.chooser.random() < 0.5 else []
+    end_s = time.monotonic() + storm.chooser.choice([0.5, 3.0, 14.0])
+    with store.frozen(*some):
+        while time.monotonic() < end_s:
+            storm.live.respawn()
+            if load.unfinished() < MOST_WAITING:
+                load.offer()
+            time.sleep(0.3)
+    storm.done["store frozen"] += 1
 
 
 def trouble_break_store(storm: Storm) -> None:

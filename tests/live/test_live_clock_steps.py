@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,30 @@ def test_who_is_preempted_as_the_clock_is_set_has_not_ended_by_itself(
     assert first["end"] == "preempted"
     assert 0 < first["end_s"] - first["start_s"] < LATE_S
     assert first["costs"].get("stop", 0.0) < LATE_S
+
+
+def seconds_of(text: str) -> float:
+    """Of a duration as people read it: `1h 2m`."""
+    return sum(float(word[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[word[-1]] for word in text.split())
+
+
+def test_what_goes_on_is_counted_by_the_cluster(live: SteppedCluster, step_s: float) -> None:
+    """Commands and pages of this machine see its clock an hour ahead, or behind; the job just began."""
+    id = live.submit("sleep", "600")
+    live.until(lambda: any(one["start_s"] for one in attempts(live, id)), "an attempt that has begun")
+    began_s = time.monotonic()
+    live.step(step_s)
+    shown = live.command("show", id)
+    attempts_shown = shown[shown.index("ATTEMPT") :].splitlines()
+    place = attempts_shown[0].index("LASTED")
+    lasted_s = seconds_of(re.split(r"  +", attempts_shown[1][: place + len("LASTED")])[-1].strip())
+    page = live.client.text(f"/jobs/{id}")
+    now_s = float(re.search(r'data-now="([0-9.]+)"', page)[1])  # type: ignore[index]
+    since = [now_s - float(at_s) for at_s in re.findall(r'data-since="([0-9.]+)"', page)]
+    most_s = time.monotonic() - began_s + 600.0  # a busy machine may have begun it long before we saw that
+    assert 0 <= lasted_s < most_s
+    assert since
+    assert all(-1.0 <= seconds < most_s for seconds in since), since
 
 
 def test_a_moment_that_is_asked_for_is_that_of_the_wall_clock(live: SteppedCluster, step_s: float) -> None:

@@ -138,10 +138,16 @@ def meets(other: Path, core: int) -> bool:
 
 
 def works(pid: str, core: int) -> bool:
-    """Whether a process is neither stopped nor gone, nor elsewhere."""
+    """Whether a process is neither stopped nor gone, nor elsewhere.
+
+    One that was sent SIGSTOP or SIGKILL does nothing more, though a busy kernel may take a second to show it.
+    """
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state not in "TtZX" and core in os.sched_getaffinity(int(pid))
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+        pending = int(told["SigPnd"][0], 16) | int(told["ShdPnd"][0], 16)
+        is_sent_away = any(pending >> (number - 1) & 1 for number in (signal.SIGSTOP, signal.SIGKILL))
+        return told["State"][0] not in "TtZX" and not is_sent_away and core in os.sched_getaffinity(int(pid))
     except OSError:
         return False
 

@@ -182,6 +182,19 @@ def test_the_verdict_of_a_calibration(ours_s: float, seen_s: float, says: str) -
     assert re.search(says, calibration([happened, site], "fifo").text)
 
 
+def test_a_calibration_compares_the_jobs_that_really_ran() -> None:
+    """Who gave up waiting at the site has no wait to compare that of the replay with."""
+    ran = {"submit_s": 0.0, "start_s": 10.0, "finish_s": 100.0, "gpus": 8, "waiting_s": 100.0}
+    gave_up = {"submit_s": 0.0, "state": "CANCELLED", "gpus": 8}
+    waited = gave_up | {"start_s": 90_000.0, "finish_s": 90_000.0, "waiting_s": 90_000.0}
+    happened = record([ran, gave_up], [], policy="observed", observed=True)
+    site = record([ran, waited], [], policy="fifo")
+    calibrated = calibration([happened, site], "fifo")
+    assert calibrated.agrees
+    assert calibrated.errors is not None
+    assert calibrated.errors["mean_jct_s"] == 0
+
+
 @pytest.mark.parametrize(("records", "site", "says"), CALIBRATIONS)
 def test_calibration(records: list[Record], site: str | None, says: str) -> None:
     found = calibration(records, site)

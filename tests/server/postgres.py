@@ -11,7 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -86,6 +87,20 @@ class Postgres:
                 os.kill(pid, signal.SIGKILL)
         while any(Path(f"/proc/{pid}").exists() for pid in pids):
             time.sleep(0.01)
+
+    @contextmanager
+    def frozen(self, *pids: int) -> Iterator[None]:
+        """In this block `pids`, or all its processes, take what comes and say nothing."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        pids = pids or (first, *_children(first))
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     @property
     def socket(self) -> str:

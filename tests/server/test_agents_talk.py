@@ -27,7 +27,8 @@ class Talk:
         logs = SimpleNamespace(take=lambda node, pieces: None, asked_of=lambda node: [])
         clock = type("At5", (), {"epoch_unix_s": 0.0, "__call__": lambda self: 5.0})()
         parts: dict[str, Any] = {
-            "store": SimpleNamespace(node=lambda name: self.stored), "roster": None, "tidier": None,
+            "store": SimpleNamespace(may_be_silent=False, node=lambda name: self.stored),
+            "roster": None, "tidier": None,
             "shown": SchedulerView(nodes={"n1": self.row}), "inbox": self.inbox, "logs": logs,
             "directives": self.directives, "notifier": Notifier(),
             "terminals": SimpleNamespace(asked_of=lambda node: [], begins_anew=lambda node: None),

@@ -229,6 +229,8 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
         7,
         [f"{ignored}: priority 7 has no effect under it"],
     )
+    (said,) = call(live, "PATCH", path, {"gpus_min": 1, "gpus_max": 3})["warnings"]
+    assert said.endswith("the range 1:3 has no effect")
 
 
 def shown(live: LiveCluster, id: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import parse_policy
 from rota.server.answering import priorities
 from rota.server.answers import Answers
+from rota.server.api.forms import Submission
+from rota.server.callers import Caller
 from rota.server.caps import caps_of
 from rota.server.refusals import Forbidden
 from rota.server.store.rows import NewJob
+from rota.server.submissions import Submissions
 from rota.wire.job import JobSpec
 
 SAID = {"priority": 100, "jobs": 3, "no_preempt": False, "tenants": {"vision": {"priority": 500}}}
@@ -53,6 +58,32 @@ def test_jobs_that_are_not_over_are_counted(tmp_path: Path) -> None:
         caps.check_jobs(site.store, "cy", "vision", 4)
     with pytest.raises(Forbidden, match="tenant 'nlp' has 3 jobs"):
         caps.check_jobs(site.store, "ann", "nlp", 1)
+
+
+def test_submissions_at_once_find_room_for_three_alone(tmp_path: Path) -> None:
+    """And whoever asks again, having lost the answer, is answered as before, though there is no more room."""
+    submit = submissions(Site(tmp_path, {"n0": 1}))
+    with ThreadPoolExecutor(8) as threads:
+        taken = list(threads.map(submit, [f"key-{i}" for i in range(8)]))
+    ids = [one for one in taken if one]
+    assert len(ids) == 3
+    assert [submit(f"key-{i}") for i in range(8)] == taken
+
+
+def submissions(site: Site) -> Callable[[str], str]:
+    """Submits one job of `ann` under a key: its id, or nothing if it is refused."""
+    answers = Answers(site.scheduler, site.store)
+    desk = Submissions(site.store, site.inbox, site.scheduler.clock, answers, caps_of(SAID))
+    ann = Caller("ann", tenant="nlp", account="ann")
+
+    def submit(key: str) -> str:
+        try:
+            done = desk.submit(ann, Submission(spec=JobSpec(command=["x"]), key=key))
+        except Forbidden:
+            return ""
+        return done.jobs[0].id
+
+    return submit
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,9 @@ def test_an_end_that_is_silent_is_gone() -> None:
 def test_the_terminal_of_an_attempt_that_is_over_closes_without_its_agent(end_s: float | None) -> None:
     """Its node is lost, say: its agent has a moment for the last words, and nobody sits there for ever."""
     terminals, session = ready()
-    terminals._store = cast(Any, SimpleNamespace(attempts=lambda _: [SimpleNamespace(number=1, end_s=end_s)]))
+    terminals._store = cast(
+        Any, SimpleNamespace(may_be_silent=False, attempts=lambda _: [SimpleNamespace(number=1, end_s=end_s)])
+    )
     agent(terminals, data=b"last")
     session.heard["agent"] -= QUIET_S + 1
     reply = person(terminals, wait_s=0.05)

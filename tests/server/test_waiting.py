@@ -157,7 +157,8 @@ def jobs_at(desk: Desk, notifier: Notifier) -> Jobs:
     none: Any = None
     clock: Any = SimpleNamespace(epoch_unix_s=0.0)
     records: Any = desk
-    return Jobs(none, records, none, none, none, notifier, clock)
+    store: Any = SimpleNamespace(may_be_silent=False)
+    return Jobs(store, records, none, none, none, notifier, clock)
 
 
 def test_an_end_just_after_the_first_look_is_not_missed() -> None:

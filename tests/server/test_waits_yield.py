@@ -32,7 +32,8 @@ def wait(asked: Asked, wait_s: float) -> float:
     unused: Any = None
     clock: Any = type("Clock", (), {"epoch_unix_s": 0.0})()
     records: Any = asked
-    jobs = Jobs(unused, records, unused, unused, unused, Notifier(), clock, asked.is_quiet)
+    store: Any = type("Store", (), {"may_be_silent": False})()
+    jobs = Jobs(store, records, unused, unused, unused, Notifier(), clock, asked.is_quiet)
     began = time.monotonic()
     try:
         asyncio.run(jobs.wait(unused, "1", wait_s))

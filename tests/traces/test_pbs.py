@@ -81,12 +81,28 @@ def test_how_a_job_ended(
     assert trace.truth.held_s.tolist() == pytest.approx([held_s], nan_ok=True)
 
 
-def test_who_has_not_ended_is_dropped(read_text: Any) -> None:
+def test_who_has_not_ended(read_text: Any) -> None:
+    """Who waits is dropped; who runs is kept, with the time until the last record."""
     text = ended("1") + record("Q", "2", qtime=T) + record("S", "3", qtime=T, start=T + 5)
     text += record("D", "4", requestor="bob@h")  # who was submitted before the log begins
     trace = read_text(text)
-    assert list(trace.jobs.ids) == ["1"]
-    assert [(odd.what, odd.count) for odd in trace.odd] == [("no end recorded", 3)]
+    assert list(trace.jobs.ids) == ["1", "3"]
+    assert trace.truth.duration_s.tolist() == [3600, 3895]
+    assert trace.observed.end_s.tolist() == pytest.approx([3900, np.nan], nan_ok=True)
+    assert {odd.what: odd.count for odd in trace.odd if odd.what != "no GPU asked for"} == {
+        "no submission recorded": 1,
+        "still running at the end of the log": 1,
+        "no end recorded": 1,
+    }
+
+
+def test_an_array_is_its_tasks(read_text: Any) -> None:
+    """Its own record counts from the first start to the last end, and holds nothing."""
+    tasks = ended("12[1].srv") + ended("12[7].srv")
+    trace = read_text(ended("11.srv") + tasks + ended("12[].srv", exec_host="", exec_vnode=""))
+    assert list(trace.jobs.ids) == ["11.srv", "12[1].srv", "12[7].srv"]
+    assert trace.observed.arrays == {1: "12", 2: "12"}
+    assert [(odd.what, odd.count) for odd in trace.odd] == [("array as such", 1)]
 
 
 def test_the_json_of_pbs_pro(read_text: Any) -> None:
@@ -98,17 +114,22 @@ def test_the_json_of_pbs_pro(read_text: Any) -> None:
         "Resource_List": {"ngpus": 4, "ncpus": 16, "mem": "64gb", "walltime": "02:00:00"},
     }  # fmt: skip
     waiting = {"job_state": "Q", "qtime": "Fri Mar  1 09:00:00 2024", "Resource_List": {"ngpus": 1}}
+    running = {key: job[key] for key in job if key != "Exit_status"} | {
+        "job_state": "R",
+        "resources_used": {"walltime": "00:30:00"},
+    }
     given = {
         "timestamp": T,
         "pbs_version": "22.05",
         "pbs_server": "srv",
-        "Jobs": {"11.srv": job, "12.srv": waiting},
+        "Jobs": {"11.srv": job, "12.srv": waiting, "13.srv": running},
     }
     trace = read_text(json.dumps(given, indent=4))
-    assert list(trace.jobs.ids) == ["11.srv"]
+    assert list(trace.jobs.ids) == ["11.srv", "13.srv"]
+    assert (trace.truth.duration_s[1], np.isnan(trace.observed.end_s[1])) == (1800, True)
     assert (trace.jobs.gpus[0], trace.truth.duration_s[0], trace.truth.held_s[0]) == (4, 3600, 60)
     assert (trace.observed.start_s[0], trace.observed.end_s[0]) == (300, 3900)
-    assert trace.observed.nodes == {0: ("n1", "n2")}
+    assert trace.observed.nodes == {0: ("n1", "n2"), 1: ("n1", "n2")}
 
 
 # Resource_List, exec_vnode, exec_gpus: GPUs and cores

@@ -27,9 +27,20 @@ DAMAGED = ZIPPED[:20] + b"\xff\xff\xff\xff" + ZIPPED[24:]
         (ITP.encode() + b"b\xe9,1,2,3\n", "trace.csv, row 3: byte 0xe9 is not UTF-8; expected text in UTF-8"),
         (b"hello\nworld\n", "trace.csv: the format is not recognised (the file begins with 'hello')"),
         (
-            b"submit,gpu\n0,1\n",
-            "; a table of your own has the columns submit_s, gpus and duration_s, in seconds",
+            b"submit,gpu,runtime\n0,1,9\n",
+            "trace.csv: the header is that of no known format; expected the columns submit_s, gpus, "
+            "duration_s, in seconds: rename 'submit' to 'submit_s', 'gpu' to 'gpus', 'runtime' "
+            "to 'duration_s', or name a format",
         ),
+        (
+            b"id,submit_s,gpus,duration_s\n1,0,1,9\n",
+            "the header names 'id', which this format does not have; did you mean 'job_id'?",
+        ),
+        (
+            b"who,user,submit_s,gpus,duration_s\n1,2,0,1,9\n",
+            "'who', 'user', which this format does not have; did you mean 'tenant' by 'user'?",
+        ),
+        (b"; MaxProcs: 4\n1 0 2\n", "the first line after the comments, '1 0 2', is no job; expected the 18"),
         (
             PLAIN.replace(",", ";").encode(),
             "row 1: the cells are joined by semicolons; expected as for plain, jo",
@@ -51,6 +62,9 @@ DAMAGED = ZIPPED[:20] + b"\xff\xff\xff\xff" + ZIPPED[24:]
         "latin-1",
         "unknown",
         "own names",
+        "near names",
+        "near and other names",
+        "short line",
         "semicolons",
         "tabs",
         "capitals",
@@ -74,10 +88,12 @@ def test_says_that_the_path_is_a_directory(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_unknown_content_lists_the_formats(tmp_path: Path) -> None:
+def test_unknown_content_says_where_formats_are_listed(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_text("hello\n")
-    with pytest.raises(InputError, match=r"one of chronus, elasticflow, gavel, .* name it with --format"):
+    with pytest.raises(
+        InputError, match=r"expected a format that `rota trace formats` lists .--format names it."
+    ):
         read(file)
 
 

@@ -15,19 +15,17 @@ from os import PathLike, fspath
 from typing import cast
 
 import numpy as np
-import polars as pl
 
 from rota.api.asked import shown, trace_as_asked
-from rota.api.remarks import due_before_remarks, refused_remarks, run_remarks
+from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
-from rota.api.unread import unread_remarks, unread_site_policy
+from rota.api.unread import unread_failures, unread_remarks, unread_seeds, unread_site_policy
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
-from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
 from rota.reports.window import Window, parse_window
@@ -190,13 +188,26 @@ def simulate(
         remarks=(
             *refused_remarks(history, where),
             *due_before_remarks(history),
-            *unread_remarks(ran, setting.knowledge, {"elastic": elastic, "accept": accept, "pairs": pairs}),
+            *unread_remarks(
+                ran,
+                setting.knowledge,
+                {
+                    "elastic": elastic,
+                    "accept": accept,
+                    "pairs": pairs,
+                    "can": can,
+                    "faults": faults,
+                    "observation_noise": observation_noise,
+                },
+            ),
+            *unread_failures(whole, failures, retries, faults),
+            *unread_seeds(records),
             *unread_site_policy(None if shows_observed else site_policy),
             *speed_remarks(speed),
             *run_remarks(records, history, where),
             *_remarks(whole, where, shows_observed),
             *elsewhere,
-            *_idle_remark(records, cluster),
+            *idle_remarks(records, cluster),
             *_costs_remark(setting.costs),
         ),
     )
@@ -377,21 +388,3 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
         f"The recorded run held up to {plural(peak, 'GPU')} at once, this cluster has {cluster.gpus:,}: "
         "the calibration compares different clusters."
     ]
-
-
-def _idle_remark(records: Sequence[Record], cluster: object) -> list[str]:
-    """Where nothing ever waits, every policy looks the same."""
-    ranked = [record for record in records if record.ranked]
-    if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
-        return []
-    why = "auto gives as many GPUs as the trace holds at its peak"
-    if cluster != "auto":
-        why = "this cluster has room for all that ever ran at once, so that policies do not differ"
-    return [f"No job ever waited: {why}; try a smaller cluster."]
-
-
-def _waited_s(record: Record) -> float:
-    """Seconds that jobs waited in all once they were eligible."""
-    held_s = (pl.col("eligible_s") - pl.col("submit_s")).fill_null(0.0)
-    waited_s: float = record.jobs.select((pl.col("waiting_s") - held_s).clip(0.0).sum()).item()
-    return waited_s

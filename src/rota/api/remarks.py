@@ -126,3 +126,21 @@ def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
             f"The engine took {spent_s:.0f} s of CPU, interpreted; compiled it takes about half: "
             "`pip install .` where there is a C compiler (docs/performance.md)."
         )
+
+
+def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
+    """Where nothing ever waits, every policy looks the same."""
+    ranked = [record for record in records if record.ranked]
+    if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
+        return []
+    why = "auto gives as many GPUs as the trace holds at its peak"
+    if cluster != "auto":
+        why = "this cluster has room for all that ever ran at once, so that policies do not differ"
+    return [f"No job ever waited: {why}; try a smaller cluster."]
+
+
+def _waited_s(record: Record) -> float:
+    """Seconds that jobs waited in all once they were eligible."""
+    held_s = (pl.col("eligible_s") - pl.col("submit_s")).fill_null(0.0)
+    waited_s: float = record.jobs.select((pl.col("waiting_s") - held_s).clip(0.0).sum()).item()
+    return waited_s

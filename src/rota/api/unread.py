@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rota.knowledge.needs import Knowledge
+from rota.knowledge.needs import SIZES, Knowledge
+from rota.model.record import Record
+from rota.model.trace import Trace
 from rota.scheduler.policy import Lever, Policy, PolicySpec, levers_of
 
-SIZES = frozenset({Knowledge.SCALING, Knowledge.GOODPUT})
-"""Who reads these may start a job on another number of GPUs without resizing it later."""
+STOPS = frozenset({Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE, Lever.SHARE})
+"""What asks of a running job that it can do something."""
+TOLD = frozenset({Knowledge.DURATION, Knowledge.SERVICE_HISTORY})
+"""What nobody learns by watching jobs run."""
 
 
 def unread_remarks(
@@ -24,13 +28,42 @@ def unread_remarks(
     reads = frozenset[Knowledge]().union(*(policy.needs for _, policy in named))
     levers = frozenset[Lever]().union(*(levers_of(policy) for _, policy in named))
     for kind in sorted(set(knowledge) - reads):
-        yield f"--knowledge {kind}={knowledge[kind]} has no effect: {who} {_verb(named, 'reads')} no {kind}."
+        option = f"--knowledge {kind}={knowledge[kind]}"
+        if kind == Knowledge.SERVICE_HISTORY:
+            option = f"--service-history {knowledge[kind].partition(':')[2]}"
+        yield f"{option} has no effect: {who} {_verb(named, 'reads')} no {kind}."
     if given["elastic"] and Lever.RESIZE not in levers and not SIZES & reads:
         yield f"--elastic has no effect: {who} {_verb(named, 'gives')} each job the GPUs that it asks for."
     if given["accept"] and Lever.REJECT not in levers:
         yield f"--accept has no effect: {who} {_verb(named, 'offers')} nobody a later deadline."
     if given["pairs"] and Lever.SHARE not in levers and not {Knowledge.PAIRS, Knowledge.UTILISATION} & reads:
         yield f"--pairs has no effect: {who} {_verb(named, 'puts')} no two jobs on one GPU."
+
+    if given["can"] and not given["faults"] and not STOPS & levers:
+        yield f"--can has no effect: {who} {_verb(named, 'stops')} nobody who runs."
+    if given["observation_noise"] and not (reads - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):
+        yield f"--observation-noise has no effect: {who} {_verb(named, 'watches')} nobody who runs."
+
+
+def unread_failures(trace: Trace, failures: bool, retries: object, faults: object) -> Iterator[str]:
+    """Of what was said of failing attempts where the trace recorded none."""
+    if trace.truth.failures:
+        return
+    if not failures:
+        yield "--no-failures has no effect: the trace records no failing attempts."
+    elif retries is not None and not faults:
+        yield f"--retries {retries} has no effect: the trace records no failing attempts."
+
+
+def unread_seeds(records: Sequence[Record]) -> Iterator[str]:
+    """Of several seeds if nothing is drawn, so that all runs of a policy are one."""
+    runs: dict[str, list[Record]] = {}
+    for record in records:
+        if record.ranked:
+            runs.setdefault(record.policy, []).append(record)
+    several = [one for one in runs.values() if len(one) > 1]
+    if several and all(one.jobs.equals(first.jobs) for first, *others in several for one in others):
+        yield f"--seeds has no effect: nothing is drawn here, and all {len(several[0])} runs are the same."
 
 
 def unread_site_policy(named: str | None) -> list[str]:
@@ -43,4 +76,4 @@ def unread_site_policy(named: str | None) -> list[str]:
 
 
 def _verb(named: Sequence[object], one: str) -> str:
-    return one if len(named) == 1 else one.removesuffix("s")
+    return one if len(named) == 1 else one.removesuffix("es" if one.endswith("ches") else "s")

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from rota.client import cluster_clock
 from rota.errors import InputError, RotaError
 
 IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "HEAD"})
@@ -148,6 +149,7 @@ class Client:
         except (OSError, HTTPException) as error:
             raise Unreachable(self._unreached(error)) from None
         self._put_back(connection, response)
+        cluster_clock.hear(response.getheader(cluster_clock.HEADER))
         if not 200 <= response.status < 300:
             raise self._refusal(response, data)
         return response, data

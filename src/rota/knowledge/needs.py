@@ -35,6 +35,10 @@ class Knowledge(StrEnum):
     UTILISATION = "utilisation"
 
 
+SIZES = frozenset({Knowledge.SCALING, Knowledge.GOODPUT})
+"""Who reads these may start a job on another number of GPUs than it asks for, without resizing it later."""
+
+
 FORMS: Mapping[Knowledge, str] = {
     Knowledge.DURATION: "column [job]: seconds of running at the requested allocation",
     Knowledge.SERVICE_HISTORY: "table: shared `gpu_s` [sample], GPU-seconds of past jobs, ascending",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from rota.errors import InputError
 from rota.model.record import Record
-from rota.reports.metrics import METRICS, Metric
-from rota.reports.summary import Spread, Summary, spread, summarise
+from rota.reports.metrics import METRICS, Metric, Value
+from rota.reports.sample import Sample
+from rota.reports.summary import Spread, Summary, spread
 from rota.reports.window import Window
 from rota.reports.wording import factor_words, words
 
@@ -196,16 +199,35 @@ def calibration(
         return Calibration("Uncalibrated: nobody named the policy that the site itself ran.")
     if not site:
         return Calibration(f"Uncalibrated: the site's own policy {site_policy!r} was not simulated.")
-    truth, ours = summarise(observed, window), spread([summarise(record, window) for record in site])
-    errors = {key: _error(_mean(ours[key]), truth[key]) for key in COMPARED}
-    waits = _mean(ours["mean_waiting_s"]), truth["mean_waiting_s"]
+    ended = observed.jobs.filter(pl.col("start_s").is_not_null() & pl.col("finish_s").is_not_null())["job"]
+    truth = _compared(observed, window, ended)
+    runs = [_compared(record, window, ended) for record in site]
+    ours = {key: _mean_of([run[key] for run in runs]) for key in COMPARED}
+    errors = {key: _error(ours[key], truth[key]) for key in COMPARED}
+    waits = ours["mean_waiting_s"], truth["mean_waiting_s"]
     verdict = _verdict(site_policy, *waits)
     parts = [
-        f"{name} {words(_mean(ours[key]), METRICS[key].unit)} against {words(truth[key], METRICS[key].unit)}"
+        f"{name} {words(ours[key], METRICS[key].unit)} against {words(truth[key], METRICS[key].unit)}"
         for key, name in COMPARED.items()
     ]
     text = f"Calibration: {verdict} Replayed against observed: {', '.join(parts)}."
     return Calibration(text, site_policy, errors, _agree(*waits))
+
+
+def _compared(record: Record, window: Window | None, jobs: pl.Series) -> dict[str, Value]:
+    """What is compared of a run: means over `jobs` alone, those that really ran to an end.
+
+    Whom users cancelled while they waited would wait in a replay, and there is nothing to compare that with.
+    """
+    whole = Sample.of(record, window)
+    known = record.jobs["job"].is_in(jobs.implode()).to_numpy()
+    part = whole.at(whole.rows[known[whole.rows]])
+    return {key: METRICS[key].of(part if METRICS[key].scope == "jobs" else whole) for key in COMPARED}
+
+
+def _mean_of(values: Sequence[Value]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:

@@ -17,7 +17,7 @@ from rota.server.scheduler_view import SchedulerView
 from rota.server.store.store import Store
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
-from rota.server.waiting import Notifier
+from rota.server.waiting import Notifier, unhurried
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
 from rota.worlds.live.directives import Directives
@@ -98,12 +98,16 @@ class Agents:
 
         The store knows, and is asked only where the scheduler has heard of it.
         """
-        told = self._shown.nodes.get(node)
-        if told is None or told.state != "forgotten":
+        if not self._is_doubtful(node):
             return
         row = self._store.node(node)
         if row is not None and row.state == "forgotten":
             raise _forgotten(node)
+
+    def _is_doubtful(self, node: str) -> bool:
+        """Whether the scheduler has heard that `node` was forgotten."""
+        told = self._shown.nodes.get(node)
+        return told is not None and told.state == "forgotten"
 
     def _takes_part(self, node: str) -> bool:
         """Whether the agent of `node` was heard lately; a controller that has just begun knows of none."""
@@ -112,7 +116,8 @@ class Agents:
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
-        self._admit(node)
+        if self._is_doubtful(node):
+            await unhurried(self._store, lambda: self._admit(node))
         self._cut.pop(node, None)
         self._heard[node] = self._talked[node] = self._clock()
         self._logs.take(node, request.pieces)

@@ -20,6 +20,7 @@ from rota.server.answering.reasons import Words
 from rota.server.answering.several import reasons_of
 from rota.server.answering.starts import StartOutlook
 from rota.server.answering.trial import try_policy
+from rota.server.answering.unread import unread_by_itself, unread_by_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
@@ -92,9 +93,11 @@ class Answers:
         clock = self._scheduler.clock
         if spec.deadline_s is not None and spec.deadline_s < clock.epoch_unix_s + clock():
             said.append(f"its deadline, {utc(spec.deadline_s)}, is over already")
+        said += unread_by_itself(spec)
         if policy is not None:
             said += priorities.of_a_job(policy.spec, spec.priority)
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
+            said += unread_by_policy(policy.spec, spec)
         if world is not None and not world.cluster.gpus:
             said.append("no node has joined the cluster yet; it waits until one comes that can run it")
         elif world is not None:

@@ -39,19 +39,20 @@ class JobCommands:
             raise Conflict(f"job {id} has ended ({row.now.state})")
         if "priority" in changes and not who.admin:
             self._caps.check_priority(changes["priority"], row.asked.tenant)
+        ignored = self._ignored(row, changes)
         if changes:
             self._commands.give(who, "update", changes, f"job {id}", row=row.row)
-        return Updated(**self._records.view(id).model_dump(), warnings=self._ignored(row, changes))
+        return Updated(**self._records.view(id).model_dump(), warnings=ignored)
 
     def _ignored(self, row: JobRow, changes: Mapping[str, Any]) -> list[str]:
         """What of a change has no effect; what is not changed was said when it was asked for."""
         spec = self._store.spec(row.row)
-        if spec is None or "priority" not in changes:
+        if spec is None:
             return []
-        changed = spec.model_copy(
-            update={"priority": changes["priority"], "deadline_s": None, "deadlines": []}
-        )
-        return self._answers.ignored(changed, row.asked.tenant)
+        said = self._answers.ignored(spec, row.asked.tenant)
+        fields = {name: value for name, value in changes.items() if name in type(spec).model_fields}
+        changed = self._answers.ignored(spec.model_copy(update=fields), row.asked.tenant)
+        return [sentence for sentence in changed if sentence not in said]
 
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""

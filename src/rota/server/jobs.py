@@ -22,7 +22,7 @@ from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.timeline import Timeline
 from rota.server.views import attempt_view, event_view, is_over, size_views
-from rota.server.waiting import Notifier
+from rota.server.waiting import Notifier, unhurried
 from rota.wire.curves import CurvesView
 from rota.wire.sync import Capability, PartStatus, Piece
 from rota.wire.timeline import StretchView
@@ -149,13 +149,13 @@ class Jobs:
         until = time.monotonic() + wait_s
         with self._notifier.listen(("ended", id)) as listener:  # before it is read: an end is not missed
             await self._after_you(min(wait_s, YIELDS_S))
-            row = self._records.own(who, id)
+            row = await unhurried(self._store, lambda: self._records.own(who, id))
             while True:
                 left = until - time.monotonic()
                 if is_over(row.now.state) or left <= 0:
                     return self._records.views([row])[0]
                 await listener.wait(left)
-                row = self._records.row(id)
+                row = await unhurried(self._store, lambda: self._records.row(id))
 
     async def _after_you(self, most_s: float) -> None:
         """Let a decision that is being made go first, for `most_s`.
@@ -169,7 +169,7 @@ class Jobs:
 
     async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""
-        row = self._records.own(who, id)
+        row = await unhurried(self._store, lambda: self._records.own(who, id))
         piece = await self._logs.read(row, request)
         piece.error = piece.error and (self._tidier.logs_gone(row) or piece.error)
         return piece

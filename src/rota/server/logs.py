@@ -10,7 +10,7 @@ from rota.server.api.forms import LogRequest
 from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
-from rota.server.waiting import Notifier
+from rota.server.waiting import Notifier, unhurried
 from rota.wire.sync import Fetch, Piece
 from rota.worlds.live.directives import Directives
 
@@ -46,7 +46,7 @@ class Logs:
         """A piece of a log of a job; empty if it has none yet.  NotFound, or Busy if its node is silent."""
         until = time.monotonic() + request.wait_s
         while True:
-            attempt = self._attempt(row, request.attempt)
+            attempt = await unhurried(self.store, lambda: self._attempt(row, request.attempt))
             left = until - time.monotonic()
             if attempt is not None:
                 piece = await self._fetch(row, attempt, request)

@@ -257,7 +257,9 @@ def services_of(
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, shown, records, clock, shared.prices),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
-        policies=Policies(commands, answers, tenants.troubles, scheduler.settings.min_run_s),
+        policies=Policies(
+            commands, answers, tenants.troubles, scheduler.settings.min_run_s, scheduler.settings.knowledge
+        ),
         tenants=tenants,
         users=Users(shared.roster),
         agents=agents,

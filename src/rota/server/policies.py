@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from rota.knowledge.registry import Where, kinds
 from rota.model.tenants import Between
 from rota.scheduler.early_plans import plans_too_early
+from rota.server.answering.unread import unread_knowledge
 from rota.server.answers import Answers
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
@@ -20,16 +22,24 @@ class Policies:
     """Implements `rota.server.api.services.PoliciesService`."""
 
     def __init__(
-        self, commands: Commands, answers: Answers, promised: Callable[[], list[str]], min_run_s: float = 0.0
+        self,
+        commands: Commands,
+        answers: Answers,
+        promised: Callable[[], list[str]],
+        min_run_s: float = 0.0,
+        knowledge: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`promised` tells which of the tenants' cells cannot be had now; nobody stops before `min_run_s`."""
+        """`promised` tells which of the tenants' cells cannot be had now; nobody stops before `min_run_s`.
+
+        `knowledge` has the sources that the configuration names, by kind.
+        """
         self._commands, self._answers, self._promised = commands, answers, promised
-        self._min_run_s = min_run_s
+        self._min_run_s, self._knowledge = min_run_s, knowledge
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
         view = self._answers.policy()
-        view.warnings = [*view.warnings, *plans_too_early(view.policy, self._min_run_s)]
+        view.warnings = [*view.warnings, *self._warnings(view.policy)]
         return view
 
     def decisions(self, limit: int) -> list[DecisionView]:
@@ -42,8 +52,12 @@ class Policies:
         self._commands.give(who, "policy", {"policy": policy}, "policy")
         new = self._answers.new_policy(policy)
         cells = self._promised() if between(policy) == Between.CELLS.value else []
-        new.warnings = [*new.warnings, *cells, *plans_too_early(policy, self._min_run_s)]
+        new.warnings = [*new.warnings, *cells, *self._warnings(policy)]
         return new
+
+    def _warnings(self, policy: str) -> list[str]:
+        """What `policy` plans that does not come, and what it was to be told that it does not read."""
+        return [*plans_too_early(policy, self._min_run_s), *unread_knowledge(policy, self._knowledge)]
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""

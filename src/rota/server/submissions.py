@@ -39,9 +39,8 @@ class Submissions:
         """Put jobs on record; see the protocol."""
         spec = self._admitted(who, request.spec)
         jobs = jobs_of(spec)
-        if not who.admin:
-            self._caps.check_jobs(self._store, who.user, spec.tenant or _tenant(who), len(jobs))
         with self._in_order:
+            self._check_number(who, spec, request.key, len(jobs))
             named = Submitting(who.user, _tenant(who), {who.user: who.account}, request.key)
             rows = put_on_record(self._store, self._inbox, named, spec, jobs, self._clock())
         now, epoch_s, tenant = self._clock(), self._clock.epoch_unix_s, spec.tenant or _tenant(who)
@@ -54,6 +53,13 @@ class Submissions:
     def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
         """What would happen to it."""
         return self._answers.dry_run(who, self._admitted(who, spec))
+
+    def _check_number(self, who: Caller, spec: JobSpec, key: str | None, jobs: int) -> None:
+        """Raise Forbidden if these would be too many, unless they are on record already: one at a time, or
+        several submissions at once could each find room for itself alone."""
+        if who.admin or (key is not None and self._store.has_submitted(who.user, key)):
+            return
+        self._caps.check_jobs(self._store, who.user, spec.tenant or _tenant(who), jobs)
 
     def _admitted(self, who: Caller, spec: JobSpec) -> JobSpec:
         """The specification, if this person may submit it and what it names is there."""

@@ -18,7 +18,7 @@ from rota.server.store.failures import StoreError
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.views import is_over
-from rota.server.waiting import Notifier
+from rota.server.waiting import Notifier, unhurried
 from rota.wire.terminal import MOST_BYTES, TerminalCall, TerminalReply, TerminalTalk, packed, unpacked
 
 MOST_TYPED, MOST_PRINTED = 1 << 16, 1 << 18
@@ -142,7 +142,7 @@ class Terminals:
         """Take what one end says, give it what the other said if it listens."""
         session.heard[end] = time.monotonic()
         if end == "person" and said.wait_s:
-            self._look(session)
+            await self._look(session)
         with self._notifier.listen(("terminal", session.id)) as listener:
             wait_s = said.wait_s if session.ended_s is None else min(said.wait_s, LAST_WORDS_S)
             data, until = unpacked(said.data), time.monotonic() + (wait_s or ROOM_S)
@@ -180,12 +180,11 @@ class Terminals:
 
     async def _ask(self, who: Caller, id: str, said: TerminalTalk) -> TerminalReply:
         """A new session in place of the last one, as soon as the job runs."""
-        row = self._own(who, id)
+        row = await unhurried(self._store, lambda: self._own(who, id))
         until = time.monotonic() + said.wait_s
         with self._notifier.listen(("job", row.row)) as listener:
             while True:
-                row = self._records.row(id)
-                attempt = self._running(row)
+                row, attempt = await unhurried(self._store, lambda: self._now(id))
                 left_s = until - time.monotonic()
                 if attempt is not None:
                     return TerminalReply(session=self._begin(who, row, attempt, said).id)
@@ -204,6 +203,11 @@ class Terminals:
                 f"job {id} has no terminal; `rota shell` begins one that has, `rota attach` follows it"
             )
         return row
+
+    def _now(self, id: str) -> tuple[JobRow, AttemptRow | None]:
+        """The job as it is now, and the attempt that runs."""
+        row = self._records.row(id)
+        return row, self._running(row)
 
     def _running(self, row: JobRow) -> AttemptRow | None:
         """The attempt that runs, if one does."""
@@ -227,13 +231,13 @@ class Terminals:
         self._notifier.notify([("node", node)])
         return session
 
-    def _look(self, session: Session) -> None:
+    async def _look(self, session: Session) -> None:
         """End the session of an attempt that is over, if its agent does not: their node may be lost."""
         now = time.monotonic()
         if session.is_over or now - session.heard["agent"] < QUIET_S:
             return
         with suppress(StoreError):  # looked at again
-            attempts = self._store.attempts(session.row)
+            attempts = await unhurried(self._store, lambda: self._store.attempts(session.row))
             if any(one.number == session.attempt and one.end_s is None for one in attempts):
                 return
             session.ended_s = now if session.ended_s is None else session.ended_s

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Protocol, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+T = TypeVar("T")
+
+
+class AskedStore(Protocol):
+    """A store, as far as it matters to who waits for it."""
+
+    @property
+    def may_be_silent(self) -> bool: ...
+
+
+async def unhurried(store: AskedStore, question: Callable[[], T]) -> T:
+    """The answer of `store`; nobody else waits for it, should its database be silent."""
+    return await run_in_threadpool(question) if store.may_be_silent else question()
 
 
 class Notifier:

@@ -9,9 +9,11 @@ Units     seconds since 1970 in logs; JSON has local stamps (`Fri Mar  1 09:00:0
 Times     shifted: the first submission is at 0
 GPUs      ngpus of `exec_vnode`, else `exec_gpus`, else of `Resource_List` (ngpus, select, Torque's nodes)
 Eligible  `etime`; what passed since `qtime` is `held_s`
-Odd       jobs without an end; cancelled while waiting; several attempts; killed jobs
-Handling  no end: dropped; cancelled while waiting: kept with duration 0; earlier attempts fail; an exit
-          status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.  The tenant is
+Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
+Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
+Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
+          cancelled while waiting: kept with duration 0; earlier attempts fail; arrays as such: dropped; an
+          exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.  The tenant is
           `account or group/user`, the group the job name, the node set the queue
 """
 
@@ -39,6 +41,7 @@ NAN = float("nan")
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([A-Za-z]);([^;]+);(.*)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
 _QUOTED = re.compile(r'^"(.*)"$')
+_TASK = re.compile(r"(\d+)\[(\d*)\]")
 _KILLED = (256 + 9, 256 + 15)
 _STAMP = "%a %b %d %H:%M:%S %Y"
 
@@ -93,7 +96,13 @@ def read(source: TraceSource) -> Trace:
     waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
     odd.note("cancelled while waiting", "kept with duration 0", waiting)
     run_s[waiting] = 0.0
-    odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s) | np.isnan(submit_s))
+    whole = np.array([task is not None and not task[2] for task in map(_TASK.match, odd.ids)])
+    odd.drop("array as such", "its tasks are jobs", whole)
+    odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
+    running = np.array([job.kind == "S" for job in ends]) & ~np.isnan(start_s) & ~odd.dropped
+    run_s[running] = _so_far(source, records, [ends[row] for row in np.flatnonzero(running)])
+    odd.note("still running at the end of the log", "kept, with the time until then", running)
+    odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s))
     failures = {
         row: tuple(_run_s(source, job) for job in attempts[:-1])
         for row, attempts in enumerate(jobs)
@@ -116,8 +125,10 @@ def read(source: TraceSource) -> Trace:
         ),
         observed=RecordedRun(
             start_s,
-            np.where(np.isnan(end_s), last_start_s + run_s, end_s),
+            np.where(np.isnan(end_s) & ~running, last_start_s + run_s, end_s),
             {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
+            {},
+            {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
         ),
         facts={"duration": "seconds of running as recorded"},
         zone="UTC" if not _is_json(source) else "local time of the site, zone not recorded",
@@ -246,6 +257,14 @@ def _run_s(source: TraceSource, job: _Job) -> float:
         )
     used_s = seconds(job.under("resources_used").get("walltime", ""))
     return end_s - start_s if end_s >= start_s else used_s if start_s == start_s else NAN
+
+
+def _so_far(source: TraceSource, records: list[_Job], running: list[_Job]) -> list[float]:
+    """Seconds that jobs without an end have run: as they say, else until the last moment on record."""
+    last_s = np.nanmax([_moment(source, job, "end", "start", "stime", "qtime") for job in records])
+    used_s = [seconds(job.under("resources_used").get("walltime", "")) for job in running]
+    began_s = [_moment(source, job, "start", "stime") for job in running]
+    return [used if used == used else last_s - began for used, began in zip(used_s, began_s, strict=True)]
 
 
 def _outcome(job: _Job, waits: bool) -> Outcome:

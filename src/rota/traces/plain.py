@@ -41,6 +41,7 @@ from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
 from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
+from rota.traces.near_names import near_names, quoted
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import TextTable, encode, read_table
@@ -181,16 +182,20 @@ def _head(file: str, text: str, row: int | None = None) -> _Head:
 
 
 def _check_columns(table: TextTable) -> None:
-    table.require(*REQUIRED)
-    known = (*COLUMN, *OTHERS)
-    unknown = next((name for name in table.frame.columns if name not in known and name not in REQUIRED), None)
-    if unknown is not None:
-        raise InputError.at(
-            f"{unknown!r} is not a column of this format",
-            file=table.file,
-            row=1,
-            expected="columns among " + ", ".join(sorted({*known, *REQUIRED})),
-        )
+    """Raise for columns that are none of this format, or for one that is missing."""
+    known = {*COLUMN, *OTHERS, *REQUIRED}
+    unknown = [name for name in table.frame.columns if name not in known]
+    if not unknown:
+        table.require(*REQUIRED)
+        return
+    what = f"the header names {quoted(unknown)}, which this format does not have"
+    near = near_names(unknown, known - set(table.frame.columns))
+    if near:
+        meant = ", ".join(f"{column!r} by {name!r}" for name, column in near.items())
+        meant = meant if len(unknown) > 1 else repr(near[unknown[0]])
+        raise InputError.at(f"{what}; did you mean {meant}?", file=table.file)
+    expected = "columns that docs/traces.md lists, such as tenant or deadline_s"
+    raise InputError.at(what, file=table.file, expected=expected)
 
 
 def _numbers(table: TextTable) -> dict[str, Array]:

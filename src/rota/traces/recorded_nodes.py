@@ -12,8 +12,8 @@ from rota.model.trace import Trace
 
 ROUNDING_S = 1.0
 """Jobs that overlap by no more than this may have followed each other: logs round to seconds."""
-_Stretch = tuple[float, float, float]
-"""Begin, end and GPUs held on one node."""
+_Stretch = tuple[float, float, float, str]
+"""Begin, end and GPUs held on one node, and their type; empty if it was not recorded."""
 
 
 def recorded_nodes(trace: Trace) -> list[NodeShape]:
@@ -21,14 +21,13 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
 
     GPUs     the most that jobs held there at one moment, rounded up to a power of two; a job on several nodes
              held as many on each, and where they do not divide, only what it held on each for certain counts
-    Type     the one that most jobs got there
+    Type     the one that most jobs got there; a node with several at once is a node for each of them
     Labels   the node sets of the jobs that ran there
     """
     seen = trace.observed
     if seen is None or not seen.nodes:
         return []
     stretches: dict[str, list[_Stretch]] = {}
-    types: dict[str, Counter[str]] = {}
     labels: dict[str, dict[str, None]] = {}
     run_s = trace.truth.run_s()
     for row, nodes in sorted(seen.nodes.items()):
@@ -38,13 +37,12 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
         each = gpus / len(nodes) if len(nodes) == 1 else float(gpus // len(nodes))
         own = _labels(trace.jobs.name_of("node_set", row))
         for node in nodes:
-            stretches.setdefault(node, []).append((begin_s, end_s, each))
+            stretches.setdefault(node, []).append((begin_s, end_s, each, seen.types.get(row, "")))
             labels.setdefault(node, {}).update(own)
-            if row in seen.types:
-                types.setdefault(node, Counter())[seen.types[row]] += 1
     shapes = [
-        (_size(stretches[node]), _type(types.get(node)), tuple(sorted(labels[node])), node)
+        (_size(held), kind or ANY_TYPE, tuple(sorted(labels[node])), name)
         for node in sorted(stretches)
+        for name, kind, held in _parts(node, stretches[node])
     ]
     return [
         NodeShape(count=len(names), gpus=gpus, gpu_type=kind, names=names, labels=own)
@@ -53,21 +51,44 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
     ]
 
 
+def _parts(node: str, stretches: list[_Stretch]) -> list[tuple[str, str, list[_Stretch]]]:
+    """Name, type and stretches of the node, or of each of its types if it had several at one moment.
+
+    Cut into MIG instances of two sizes a node has two types; one that was renamed has had two, not at once.
+    """
+    counts = Counter(kind for _, _, gpus, kind in stretches if kind and gpus)
+    usual = counts.most_common(1)[0][0] if counts else ""
+    if len(counts) < 2 or not _at_once(stretches):
+        return [(node, usual, stretches)]
+    of: dict[str, list[_Stretch]] = {usual: []}
+    for stretch in stretches:
+        of.setdefault(stretch[3] or usual, []).append(stretch)
+    return [(node if kind == usual else f"{node}:{kind}", kind, held) for kind, held in of.items()]
+
+
+def _at_once(stretches: list[_Stretch]) -> bool:
+    """Whether GPUs of two types were held at one moment."""
+    until: dict[str, float] = {}
+    for begin, end, gpus, kind in sorted(stretches):
+        if not (kind and gpus):
+            continue
+        if any(last - ROUNDING_S > begin for other, last in until.items() if other != kind):
+            return True
+        until[kind] = max(until.get(kind, end), end)
+    return False
+
+
 def _labels(node_set: str) -> dict[str, None]:
     """A job that could have run under either of several labels says of no node which it has."""
     return {} if "|" in node_set or node_set.startswith("!") or not node_set else {node_set: None}
 
 
-def _type(seen: Counter[str] | None) -> str:
-    return seen.most_common(1)[0][0] if seen else ANY_TYPE
-
-
 def _size(stretches: list[_Stretch]) -> int:
     """GPUs of a node on which so many were held."""
-    begins = [(begin, 1, gpus) for begin, _, gpus in stretches]
-    ends = [(max(begin, end - ROUNDING_S), 0, -gpus) for begin, end, gpus in stretches]
+    begins = [(begin, 1, gpus) for begin, _, gpus, _ in stretches]
+    ends = [(max(begin, end - ROUNDING_S), 0, -gpus) for begin, end, gpus, _ in stretches]
     changes = sorted(begins + ends)
-    held, most = 0.0, max(gpus for _, _, gpus in stretches)
+    held, most = 0.0, max(gpus for _, _, gpus, _ in stretches)
     for _, _, gpus in changes:  # at one moment what ends goes before what begins
         held += gpus
         most = max(most, held)

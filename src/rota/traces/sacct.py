@@ -6,7 +6,8 @@ Columns   JobIDRaw | JobID, Submit, Start, End, State, ReqTRES | AllocTRES; opti
           TimelimitRaw (min) | Timelimit, Restarts, Cluster, TotalCPU, TRESUsageInTot | TRESUsageInMax |
           TRESUsageInAve
 Form      a header, fields joined by | (or by tabs or semicolons), with or without one at the end of a line
-Times     local stamps without zone; shifted: the first submission is at 0
+Times     local stamps without zone, stamps with an offset, or seconds since 1970; shifted: the first
+          submission is at 0
 GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is a
           constraint of the job; the type it ran on is the one in AllocTRES, else that of its nodes, else that
           of its partition, as other jobs tell them
@@ -16,12 +17,14 @@ Priority  QOS are ordered by the priorities that the scheduler noted for their j
 Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
 Rows      several rows of one job are its attempts (`sacct_attempts`); steps only tell what their job used
 Arrays    a JobID such as 17_3 says which array a job is a task of
+Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
           or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
 Handling  steps: their usage goes to `facts["usage"]`; earlier attempts fail; cancelled while waiting: kept
           with duration 0; waiting: dropped; running: kept, with the time elapsed so far; TIMEOUT, NODE_FAIL,
           OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, PREEMPTED and REVOKED as
-          CANCELLED.  The tenant is `account/user`, the group the job name
+          CANCELLED, as does DEADLINE of a job that never started.  The tenant is `account/user`, the group
+          the job name
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.model.columns import Array, Floats, Ints
+from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.failures import NO_SIGNATURE
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
@@ -41,11 +44,19 @@ from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
 from rota.traces.sacct_attempts import SacctAttempts
 from rota.traces.sacct_ends import arrays_of, exits_of
+from rota.traces.sacct_moments import STAMPS, plain_moments, without_idle_starts
 from rota.traces.sacct_priority import levels_of
-from rota.traces.sacct_rows import COMMAND, ID, jobs_of, read_rows
+from rota.traces.sacct_rows import COMMAND, ID, clusters_of, jobs_of, read_rows
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, is_blank
-from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in, unread_in
+from rota.traces.tres import (
+    cpus_in,
+    gpu_types_in,
+    gpus_in,
+    has_parts_of_gpus,
+    memory_gib_in,
+    unread_in,
+)
 
 MINUTE_S = 60.0
 WAITING, RUNNING = -1, -2
@@ -85,7 +96,7 @@ STATES: dict[str, int] = {
 }
 NO_LIMIT = ("unlimited", "partition_limit", "invalid")
 _LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)(?:\.\d+)?")
-_STAMPS = ("Submit", "Start", "End")
+_STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
 def _matches(source: TraceSource) -> bool:
@@ -113,7 +124,8 @@ def read(source: TraceSource) -> Trace:
     if not (table.has("ReqTRES") or table.has("AllocTRES")):
         table.require("AllocTRES")
     _check_amounts(table)
-    table = _of_sense(table, noted)
+    table, zone = plain_moments(table)
+    table = _of_sense(without_idle_starts(table), noted)
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
@@ -121,6 +133,7 @@ def read(source: TraceSource) -> Trace:
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
     states = states[attempts.is_last]
+    states[_expired(jobs, attempts)] = Outcome.CANCELLED
     duration_s = _durations(jobs, odd, states, attempts)
     return finish(
         "sacct",
@@ -142,7 +155,7 @@ def read(source: TraceSource) -> Trace:
         ),
         observed=_observed(ran, attempts),
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
-        zone="local time of the site, zone not recorded",
+        zone=zone,
     )
 
 
@@ -162,6 +175,7 @@ def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
     odd = Oddities(table, table.text(table.first_of(*ID)).to_list(), repeats=True)
     odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
     odd.drop("ended before it started", "how long it ran is not known", end_s < start_s)
+    odd.drop("started before its submission", "how long it waited is not known", start_s < submit_s)
     noted += odd.noted
     odd.check_left()
     return table.take(~odd.dropped)
@@ -202,7 +216,9 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
     duration_s, started = attempts.elapsed_s.copy(), np.isfinite(attempts.start_s)
     unstarted = (states == Outcome.CANCELLED) & ~started
     duration_s[unstarted] = 0.0
-    odd.note("cancelled while waiting", "kept with duration 0", unstarted)
+    expired = _expired(jobs, attempts)
+    odd.note("cancelled while waiting", "kept with duration 0", unstarted & ~expired)
+    odd.note("past its deadline while waiting", "kept as cancelled, with duration 0", expired)
     waiting = (states == WAITING) & ~started
     odd.drop("still waiting at the time of the dump", "how long it runs is not known", waiting)
     odd.drop("no run time recorded", "how long it ran is not known", np.isnan(duration_s))
@@ -220,6 +236,12 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
         parts = jobs.text("JobID").str.contains("+", literal=True).to_numpy()
         odd.note("part of a heterogeneous job", "kept as a job of its own", parts & ~odd.dropped)
     return duration_s
+
+
+def _expired(jobs: TextTable, attempts: SacctAttempts) -> Bools:
+    """Jobs that Slurm gave up since they could not be done by their deadline any more."""
+    given_up: Bools = (jobs.text("State") == "DEADLINE").to_numpy() & ~np.isfinite(attempts.start_s)
+    return given_up
 
 
 def _held(table: TextTable, odd: Oddities, attempts: SacctAttempts, submit_s: Floats) -> Floats | float:
@@ -247,6 +269,9 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
     several = np.array([len(names) > 1 for names in types], dtype=np.bool_)
     odd.note("asks for GPUs of several types", "kept, as GPUs of any one of them", several & ~odd.dropped)
     pairs = list(zip(given, asked, strict=True))
+    parts = np.array([has_parts_of_gpus(a or r) for a, r in pairs], dtype=np.bool_) & (gpus == 0)
+    how = "kept without GPUs: the dump does not say how many make a GPU"
+    odd.note("has shards or MPS of a GPU", how, parts & ~odd.dropped)
     return {
         "gpus": gpus,
         # What a site does not allocate stands in the request alone.
@@ -352,7 +377,12 @@ def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
             bad = (cells == cell).to_numpy()
             problem = "{!r} " + str(error).replace("{", "{{").replace("}", "}}")
             jobs.reject(bad, "NodeList", problem, "names such as gpu[01-04,07],login1")
-    return {row: known[cell] for row, cell in enumerate(cells) if known[cell]}
+    rows = zip(clusters_of(jobs), cells, strict=True)
+    return {
+        row: tuple(cluster + name for name in known[cell])
+        for row, (cluster, cell) in enumerate(rows)
+        if known[cell]
+    }
 
 
 def _facts(jobs: TextTable, odd: Oddities, usage: dict[str, dict[str, float]]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import re
 
 from rota.traces.table import TextTable
 
-_TASK = re.compile(r"(\d+)_(?:\d+|\[.*\])")
+_TASK = re.compile(r"((?:[^:]+:)?\d+)_(?:\d+|\[.*\])")
 _EXIT = re.compile(r"(\d+):(\d+)")
 OUT_OF_MEMORY = "0:125"
 """Slurm's mark for that, beside the state that says so; no signal has this number."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 
 from rota.errors import InputError
 from rota.model.trace import OddRows
@@ -41,7 +42,7 @@ FREE = (
 """Fields in which people may write a bar, which sacct prints as it stands."""
 
 _CPU_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{9,11}")
 
 
 def read_rows(source: TraceSource) -> TextTable:
@@ -70,7 +71,28 @@ def read_rows(source: TraceSource) -> TextTable:
     table = read_table(_mended(source, header, separator), separator=separator, quoted=False)
     table = TextTable(table.file, table.frame.drop(""), table.row) if table.has("") else table
     table.require(table.first_of(*ID), *NEEDED)
-    return table
+    return _by_cluster(table)
+
+
+def clusters_of(table: TextTable) -> list[str]:
+    """`NAME:` of each row's cluster if the dump is of several, which may use a name or number alike."""
+    names = table.text("Cluster").str.strip_chars().to_list() if table.has("Cluster") else []
+    return [f"{name}:" if name else "" for name in names] if len(set(names) - {""}) > 1 else [""] * len(table)
+
+
+def _by_cluster(table: TextTable) -> TextTable:
+    """`table` with the cluster before numbers of jobs and names of partitions, where there are several."""
+    clusters = clusters_of(table)
+    if not any(clusters):
+        return table
+    frame = table.frame
+    for column in (name for name in (*ID, "Partition") if table.has(name)):
+        cells = [
+            ",".join(cluster + part.strip() for part in cell.split(",")) if cell.strip() else cell
+            for cluster, cell in zip(clusters, table.text(column), strict=True)
+        ]
+        frame = frame.with_columns(pl.Series(column, cells, dtype=pl.String))
+    return TextTable(table.file, frame, table.row)
 
 
 def _mended(source: TraceSource, header: tuple[str, ...], separator: str) -> TraceSource:

@@ -18,6 +18,7 @@ import polars as pl
 from rota.errors import InputError
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.units import plural
+from rota.traces.near_names import near_name
 from rota.traces.source import TraceSource
 
 BLANKS = ("", "nan", "na", "n/a", "none", "null", "unknown")
@@ -59,10 +60,10 @@ class TextTable:
             raise self._missing(missing, names)
 
     def _missing(self, name: str, wanted: Sequence[str]) -> InputError:
+        near = near_name(name, self.frame.columns)
         return InputError.at(
-            f"the column '{name}' is missing (columns here: {', '.join(self.frame.columns)})",
+            f"the header has no column {name!r}" + (f" (is it {near!r}?)" if near else ""),
             file=self.file,
-            row=1,
             expected="a header with " + ", ".join(wanted),
         )
 
@@ -188,6 +189,7 @@ def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str
     """Text without quotes: count the separators of each line, then let polars split them all."""
     lines = source.data.split(b"\n")
     rows = [row for row, line in enumerate(lines, 1) if row > skip and line.strip()]
+    is_headed = names is None
     if names is None:
         names = _column_names(source, rows[0], lines[rows[0] - 1].decode().split(separator))
         rows = rows[1:]
@@ -195,7 +197,7 @@ def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str
     for row in rows:
         fields = lines[row - 1].count(mark) + 1
         if fields != len(names):
-            raise _ragged(source, row, fields, names)
+            raise _ragged(source, row, fields, names, is_headed)
     frame = (
         pl.read_csv(
             b"\n".join([lines[row - 1] for row in rows]),
@@ -215,13 +217,14 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
     """Text with quotes, which may hold separators and even line ends: record by record."""
     rows: list[int] = []
     records: list[list[str]] = []
+    is_headed = names is None
     for row, record in _records(source, separator):
         if row <= skip or not any(cell.strip() for cell in record):
             continue
         if names is None:
             names = _column_names(source, row, record)
         elif len(record) != len(names):
-            raise _ragged(source, row, len(record), names)
+            raise _ragged(source, row, len(record), names, is_headed)
         else:
             rows.append(row)
             records.append(record)
@@ -251,8 +254,8 @@ def _column_names(source: TraceSource, row: int, cells: Sequence[str]) -> list[s
     return names
 
 
-def _ragged(source: TraceSource, row: int, fields: int, names: Sequence[str]) -> InputError:
-    expected = f"{len(names)} ({', '.join(names)})"
+def _ragged(source: TraceSource, row: int, fields: int, names: Sequence[str], is_headed: bool) -> InputError:
+    expected = f"{len(names)}, as many as the header" if is_headed else f"{len(names)} ({', '.join(names)})"
     return InputError.at(
         f"the line has {plural(fields, 'field')}", file=source.file, row=row, expected=expected
     )

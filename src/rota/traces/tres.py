@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 _GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)(?=,|$)")
+_PART = re.compile(r"(?:^|,)gres/(?:shard|mps)(?::[^=,]+)?=0*[1-9]")
 _AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn]?)(?=,|$)", re.IGNORECASE)
 _USED = re.compile(r"(?:^|,)(mem|gres/gpumem|gres/gpuutil)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)")
 _COUNTED = re.compile(r"cpu|mem|gres/gpu(:[^=]+)?", re.IGNORECASE)
@@ -33,6 +34,11 @@ def gpus_in(tres: str) -> int:
     counts = _GPU.findall(tres)
     plain = [int(count) for kind, count in counts if not kind]
     return plain[0] if plain else sum(int(count) for _, count in counts)
+
+
+def has_parts_of_gpus(tres: str) -> bool:
+    """Whether it counts shards or MPS, of which only the site knows how many are a GPU."""
+    return bool(_PART.search(tres))
 
 
 def gpu_types_in(tres: str) -> tuple[str, ...]:

@@ -647,6 +647,27 @@ def test_requeue() -> None:
     assert stage.state(row) == "PENDING"
 
 
+@pytest.mark.parametrize("heard", [False, True], ids=["before its agent says so", "afterwards"])
+def test_requeue_of_one_that_was_just_resumed(heard: bool) -> None:
+    """It leaves, and the next attempt begins once it has: it does not simply go on."""
+    stage = two()
+    row = stage.submit()
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.ask("suspend", row)
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    stage.ask("resume", row)
+    stage.grant(row, 0)
+    if heard:
+        stage.run(row)
+    assert stage.ask("requeue", row) == {}
+    assert stage.wanted("n0", row, 1) is Wanted.LEAVE
+    stage.grant(row, 0)
+    assert stage.wanted("n0", row, 1) is Wanted.LEAVE
+    stage.end(row, None, signal=15, number=1)
+    assert stage.wanted("n0", row, 2) is Wanted.RUN
+
+
 def test_commands_about_jobs_that_are_over() -> None:
     stage = two()
     row = stage.submit()

@@ -74,3 +74,27 @@ def test_the_late_word_of_a_lost_attempt_changes_nothing() -> None:
     lose(stage, "n0")
     stage.tell("n0", stage.report(row, PartStatus.RUNNING, number=1))
     assert (stage.job(row).state, len(stage.job(row).attempts)) == ("NODE_FAIL", 1)
+
+
+@pytest.mark.parametrize("by", ["decision", "owner"])
+def test_who_was_suspended_on_a_lost_node_has_not_failed(by: str) -> None:
+    """It had been told to go, and did nothing there: nobody's retry, however many nodes are lost."""
+    stage = Stage(n0=1, n1=1)
+    row = stage.submit(retries=0, checkpoint="auto")
+    for number, place in ((1, 0), (2, 1)):
+        stage.start(row, place)
+        if by == "owner":
+            stage.ask("suspend", row)
+        else:
+            stage.decide(preempt=[row])
+        stage.tell(f"n{place}", stage.report(row, PartStatus.SUSPENDED, number=number, suspended_gib=0.5))
+        assert stage.state(row) == "SUSPENDED"
+        lose(stage, f"n{place}")
+        if by == "owner":
+            stage.ask("resume", row)
+        come_back(stage)
+        assert (stage.job(row).is_over, stage.job(row).infrastructure_failures) == (False, 0)
+        assert stage.job(row).attempts[-1].how == "lost"
+    stage.start(row, 0)
+    stage.end(row, number=3)
+    assert stage.job(row).state == "COMPLETED"

@@ -12,16 +12,17 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 
 from rota.cli.terminal import WIDTH, width
+from rota.client import cluster_clock
 from rota.model.words import NONE
 
 GAP = 2
 NARROWEST = 6
 """Columns that a column keeps when the table is too wide."""
-CLOCK: Callable[[], float] = time.time
+CLOCK: Callable[[], float] = cluster_clock.now_s
 
 
 def now_s() -> float:
-    """Unix seconds; what "ago" and "in" count from."""
+    """Unix seconds by the cluster's clock; what "ago" and "in" count from."""
     return CLOCK()
 
 

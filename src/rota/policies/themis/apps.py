@@ -59,9 +59,8 @@ class Estimates:
         self._scaling = snapshot.know(Knowledge.SCALING)
         placement = snapshot.know(Knowledge.PLACEMENT)
         self.placement = placement
-        self.class_of: list[int] = placement.by_row["class"].tolist()
         self._closeness = closeness_of(snapshot.cluster, placement)
-        self._kind_of: list[int] = snapshot.cluster.device_type.tolist()
+        self._kind_of = snapshot.cluster.device_type
         rates = snapshot.know(Knowledge.THROUGHPUT)[rows]
         top = rates.max(axis=1, keepdims=True, initial=0.0)
         speeds = np.divide(rates, top, out=np.zeros_like(rates), where=top > 0.0)
@@ -74,6 +73,8 @@ class Estimates:
         alone = total * rates_on(self._scaling, rows, asked) / faster
         gpus = asked * jobs.gpu_share[rows]
         each = rows.tolist()
+        self.class_of: dict[int, int] = dict(zip(each, placement.by_row["class"][rows].tolist(), strict=True))
+        """Of its placement slowdowns."""
         self.left_s: dict[int, float] = dict(zip(each, left.tolist(), strict=True))
         """Seconds to go on what was asked for, on the fastest type, placed as closely as can be."""
         self.alone_s: dict[int, float] = dict(zip(each, alone.tolist(), strict=True))
@@ -117,7 +118,7 @@ class Estimates:
         row, devices = grant.job, grant.devices
         if not devices:
             return self.left_s[row]
-        speed = self._speeds[row][self._kind_of[devices[0]]] * self._gain(row, len(devices))
+        speed = self._speeds[row][self._kind_of.item(devices[0])] * self._gain(row, len(devices))
         speed *= self._closeness.factor(self.class_of[row], devices)
         return self.left_s[row] / speed if speed > 0.0 else math.inf
 

@@ -279,15 +279,44 @@ class OpenMarket:
         self.values[bidder] = group.value
 
     def _undo(self, place: int) -> None:
-        bidder, group, before = self.log.pop(place)
+        bidder, group, before = self.log[place]
+        old = group.old
         self._release(group.new)
-        if group.old is not None:
-            self._hold(group.old)
-            self._have(bidder, group.old)
+        self._hopeless.clear()
+        if old is not None and not self._may_return(old):
+            self._shrink(place)
+            return
+        del self.log[place]
+        if old is not None:
+            self._hold(old)
+            self._have(bidder, old)
         else:
             del self.holds[bidder][group.new.job], self._seconds[bidder][group.new.job]
         self.values[bidder] = before
-        self._hopeless.clear()
+
+    def _may_return(self, old: Grant) -> bool:
+        """True unless its devices, or the cores and memory beside them, have been given to others since."""
+        return all(map(self.scratch.free.is_free, old.devices)) and self.fit.admits(self.scratch, old)
+
+    def _shrink(self, place: int) -> None:
+        """A job that moved to have more has as many as before, of those that it moved to."""
+        bidder, group, _ = self.log[place]
+        assert group.old is not None
+        devices = keeping(group.new.devices)(self.scratch.free.copy(), len(group.old.devices))
+        assert devices is not None, "they are some of those that it had"
+        new = group.new._replace(devices=devices)
+        self._hold(new)
+        self._have(bidder, new)
+        self.values[bidder] = self._value(bidder, self.holds[bidder], self._seconds[bidder])
+        before = next((at for at in range(place - 1, -1, -1) if self._is_of(at, bidder, new.job)), place)
+        handed = self.log[before]
+        self.log[before] = handed._replace(group=handed.group._replace(new=new, value=self.values[bidder]))
+        if before != place:
+            del self.log[place]
+
+    def _is_of(self, place: int, bidder: int, row: int) -> bool:
+        handed = self.log[place]
+        return handed.app == bidder and handed.group.new.job == row
 
     def _hold(self, grant: Grant) -> None:
         self.scratch.hold(grant)

@@ -104,8 +104,8 @@ class Themis:
         shares = [max(crowd.mean(app.key), 1.0) for app in apps]
         market = OpenMarket(snapshot, apps, shares, estimates, leases.held(snapshot), self._tables)
         standing = standings(apps, market.values, market.holds, estimates, shares)
-        order = sorted(range(len(apps)), key=lambda i: standing[i].rank(apps[i]))
-        order = [i for i in order if market.wants(i)]
+        wanting = [i for i in range(len(apps)) if market.wants(i)]
+        order = sorted(wanting, key=lambda i: standing[i].rank(apps[i]))
         if market.scratch.free.total or market.scratch.spare:
             self._hand_out(snapshot, memory, market, order)
         return self._decision(snapshot, memory, market, leases, order, standing)

@@ -44,14 +44,16 @@ def _powers_among(counts: range) -> tuple[int, ...]:
     return tuple(count for count in powers if count in counts)
 
 
-def keeping(own: tuple[int, ...]) -> Place:
-    """A placement for a job whose devices `own` are free again: close to them, if that needs no more nodes.
+def keeping(held: tuple[int, ...]) -> Place:
+    """A placement for a job whose devices `held` are free again: close to them, if that needs no more nodes.
 
     A smaller share stays on the nodes where the job holds most; a larger one takes what is free beside it,
-    or moves as a whole if the job would then stand on fewer nodes.
+    or moves as a whole if the job would then stand on fewer nodes.  Of `held`, devices that are not free are
+    passed by: a node may have too little CPU or memory for all that it has.
     """
 
     def place(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+        own = held if all(map(free.is_free, held)) else tuple(filter(free.is_free, held))
         if gpus <= len(own):
             return _fewer(free, own, gpus)
         beside = _more(free, own, gpus, within)

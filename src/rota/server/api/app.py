@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota import __version__
+from rota.client import cluster_clock
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
 from rota.server.api.calling import Waiting, known_parameters
 from rota.server.api.problems import handle_errors, problem, problem_schema
@@ -34,6 +35,7 @@ from rota.server.metrics import Metrics
 
 ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
 OPEN_PATHS = ("/health",)
+NOW_HEADER = cluster_clock.HEADER.encode()
 OPEN_PAGES = (SIGN_IN, FOLDER, "/favicon.ico")
 """Of the dashboard, what strangers may see."""
 log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=_operation,
         middleware=[
-            Middleware(CallWatch, metrics=kept),
+            Middleware(CallWatch, metrics=kept, now_s=services.cluster.now_s),
             Middleware(ErrorPages),
             Middleware(
                 AuthenticationGate,
@@ -101,7 +103,7 @@ def create_app(
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     app.state.roster, app.state.feed = roster, feed or Feed()
-    app.state.memo = Memo(app.state.feed)
+    app.state.memo, app.state.pulse = Memo(app.state.feed), service.Pulse(services.cluster.health)
     handle_errors(app)
     for room in ROOMS:  # probes and Prometheus may send what they like
         checks = [] if room is service else [Depends(known_parameters)]
@@ -113,11 +115,15 @@ def create_app(
 
 
 class CallWatch:
-    """ASGI middleware: counts and times the answers; logs the bugs that got through, answered with 500."""
+    """ASGI middleware: counts and times the answers; logs the bugs that got through, answered with 500.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    Every answer tells the moment by the cluster's clock.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, now_s: Callable[[], float]) -> None:
         self._app = app
         self._metrics = metrics
+        self._now_s = now_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on."""
@@ -130,6 +136,7 @@ class CallWatch:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (NOW_HEADER, b"%.3f" % self._now_s())]
             await send(message)
 
         try:

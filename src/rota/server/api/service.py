@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -15,12 +20,35 @@ from rota.server.refusals import Forbidden
 from rota.wire.protocol import PROTOCOL
 
 router = APIRouter(tags=["service"])
+HEALTH_S = 1.0
+"""Who asks how the controller is hears so soon."""
+
+
+class Pulse:
+    """Whether the controller works, asked in a thread of its own: whoever calls hears at once.
+
+    Whatever takes longer than `HEALTH_S` is not well; later callers wait for the same answer.
+    """
+
+    def __init__(self, question: Callable[[], bool]) -> None:
+        self._question = question
+        self._asking: asyncio.Task[bool] | None = None
+        self._thread = CapacityLimiter(1)
+
+    async def is_well(self) -> bool:
+        """True if the answer has come in time, and was yes."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(run_sync(self._question, limiter=self._thread))
+        asked = self._asking
+        await asyncio.wait([asked], timeout=HEALTH_S)
+        return asked.done() and asked.result()
 
 
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
-def health(cluster: AskedCluster) -> Response:
+async def health(request: Request, cluster: AskedCluster) -> Response:
     """Say whether the controller works, to anybody."""
-    well = cluster.health()
+    pulse: Pulse = request.app.state.pulse
+    well = await pulse.is_well()
     said = Health(ok=well, version=__version__, protocol=PROTOCOL, now_s=cluster.now_s())
     return answer(said, 200 if well else 503)
 

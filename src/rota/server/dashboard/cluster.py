@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +51,6 @@ class ClusterPage:
     """Devices' worth of work that jobs obtain, on the devices that say so; None if none does."""
     obtained_of: float
     """Devices granted among those."""
-    now_s: float
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def cluster_page(cluster: ClusterService, nodes: Sequence[NodeView]) -> ClusterP
     said = [device for device in devices if device.granted and device.utilisation is not None]
     obtained = sum(device.utilisation or 0.0 for device in said) if said else None
     granted = sum(min(device.granted, 1.0) for device in said)
-    return ClusterPage(cluster.status(), nodes, gangs(nodes), obtained, granted, time.time())
+    return ClusterPage(cluster.status(), nodes, gangs(nodes), obtained, granted)
 
 
 def gangs(nodes: Sequence[NodeView]) -> list[FreeGang]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -145,7 +144,7 @@ Asked = Annotated[Filter, Depends(_asked)]
 @router.get("/history")
 def show(request: Request, jobs: AskedJobs, who: Person, asked: Asked) -> Response:
     """The page."""
-    return page(request, "history.html", shown=history_page(jobs, asked), states=STATES, now_s=time.time())
+    return page(request, "history.html", shown=history_page(jobs, asked), states=STATES)
 
 
 @router.get("/history/jobs.csv")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from rota.server.api.forms import JobFilter, LogRequest, Verb
 from rota.server.api.services import JobsService
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
-from rota.server.dashboard.rendering import HEADERS, fragment, page
+from rota.server.dashboard.rendering import HEADERS, fragment, now_of, page
 from rota.server.dashboard.strip import Strip, strip
 from rota.server.views import is_over
 from rota.wire.timeline import StretchView
@@ -33,7 +32,6 @@ class JobRecord:
     """What is on record of it, and what may be said of that: the lower part of the page."""
 
     detail: JobDetail
-    now_s: float
 
     @property
     def job(self) -> JobView:
@@ -88,17 +86,16 @@ def job_record(jobs: JobsService, who: Caller, id: str) -> JobRecord:
     """As it is now; Forbidden for those whose job it is not."""
     detail = jobs.detail(who, id)
     detail.events = detail.events[-MOST_EVENTS:]
-    return JobRecord(detail, time.time())
+    return JobRecord(detail)
 
 
-def job_page(jobs: JobsService, who: Caller, id: str) -> JobPage:
+def job_page(jobs: JobsService, who: Caller, id: str, now_s: float) -> JobPage:
     """Likewise, with its life, and why it waits or runs."""
     record, life = job_record(jobs, who, id), jobs.timeline(who, id)
     return JobPage(
         detail=record.detail,
-        now_s=record.now_s,
         why=jobs.why(id),
-        strip=strip(life, record.now_s),
+        strip=strip(life, now_s),
         stretches=life[: -MOST_ROWS - 1 : -1],
         verbs=offered(who, record.job),
     )
@@ -110,19 +107,19 @@ def listed(request: Request, jobs: AskedJobs, who: Person, id: str = "") -> Resp
     if wanted := id.strip().removeprefix("#"):
         return RedirectResponse(f"/jobs/{wanted}" if wanted.replace("_", "").isdigit() else "/jobs", 303)
     own = [job for job in jobs.jobs(JobFilter(limit=10 * MOST_LISTED)) if who.owns(job.user, job.tenant)]
-    return page(request, "jobs.html", jobs=own[: -MOST_LISTED - 1 : -1], now_s=time.time())
+    return page(request, "jobs.html", jobs=own[: -MOST_LISTED - 1 : -1])
 
 
 @router.get("/jobs/{id}")
 def show(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
     """The page."""
-    return page(request, "job.html", shown=job_page(jobs, who, id))
+    return page(request, "job.html", shown=job_page(jobs, who, id, now_of(request)))
 
 
 @router.get("/jobs/{id}/now")
 def now(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
     """What changes of it, as far as it is looked at first: state, reasons, life."""
-    return fragment(request, "job_now.html", shown=job_page(jobs, who, id))
+    return fragment(request, "job_now.html", shown=job_page(jobs, who, id, now_of(request)))
 
 
 @router.get("/jobs/{id}/more")

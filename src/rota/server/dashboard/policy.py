@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +19,7 @@ from rota.server.api.calling import Admin, AskedJobs, AskedPolicies, Person
 from rota.server.api.forms import JobFilter, Question
 from rota.server.api.services import JobsService, PoliciesService
 from rota.server.dashboard.futures import FutureChart, charts
-from rota.server.dashboard.rendering import HEADERS, fragment, page
+from rota.server.dashboard.rendering import HEADERS, fragment, now_of, page
 from rota.wire.views import PolicyView, WhatIf
 
 router = APIRouter(include_in_schema=False)
@@ -40,7 +39,6 @@ class PolicyPage:
     paper: str
     parameters: Sequence[tuple[ParameterTold, str]]
     """Each with its value now."""
-    now_s: float
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def policy_page(policies: PoliciesService) -> PolicyPage:
     spec = parse_policy(view.policy)
     entry = system(spec.name)
     view.shadow_would = once(view.shadow_would)
-    return PolicyPage(view, entry.summary, entry.paper, parameters_of(spec), time.time())
+    return PolicyPage(view, entry.summary, entry.paper, parameters_of(spec))
 
 
 def once(sentences: Sequence[str]) -> list[str]:
@@ -103,13 +101,13 @@ MEASURES = (
 )
 
 
-def ahead_of(policies: PoliciesService, jobs: JobsService, policy: str) -> Ahead:
+def ahead_of(policies: PoliciesService, jobs: JobsService, policy: str, now_s: float) -> Ahead:
     """What the policy would do; InputError with its sentence if it cannot decide here."""
     spec = str(parse_policy(policy))
     answer = policies.whatif(Question(policies=[spec]))
     known = {one.id: one for one in jobs.jobs(JobFilter(state=LIVE, limit=MOST_JOBS))}
     basis = ", ".join(f"{number} {BASES.get(source, source)}" for source, number in answer.basis.items())
-    return Ahead(spec, answer, lines_of(answer.summary), charts(answer, known, time.time()), basis)
+    return Ahead(spec, answer, lines_of(answer.summary), charts(answer, known, now_s), basis)
 
 
 def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
@@ -168,7 +166,7 @@ def look_ahead(
     request: Request, policies: AskedPolicies, jobs: AskedJobs, who: Person, policy: Text
 ) -> Response:
     """What another policy would do with the live jobs; may take seconds."""
-    ahead = ahead_of(policies, jobs, policy)
+    ahead = ahead_of(policies, jobs, policy, now_of(request))
     return fragment(request, "policy_ahead.html", ahead=ahead, now=policies.policy().policy)
 
 

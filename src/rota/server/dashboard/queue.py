@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -78,7 +77,6 @@ class QueuePage:
     starts: Starts
     trouble: str
     """Why reasons or order are missing; empty if they are not."""
-    now_s: float
     step: int = ROWS
 
 
@@ -158,7 +156,6 @@ def queue_page(queue: Queue, jobs: JobsService, who: Caller, look: Look) -> Queu
         target=queue.precedence.target if queue.precedence.targets else "",
         starts=starts,
         trouble=queue.trouble or trouble,
-        now_s=time.time(),
     )
 
 

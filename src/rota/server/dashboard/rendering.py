@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from rota.model.units import number, plural
 from rota.model.words import ahead, count, duration, gib, share, utc
 from rota.reports.palette import BARS
+from rota.server.api.services import ClusterService
 from rota.server.callers import Caller
 from rota.server.dashboard.pages import PAGES
 from rota.server.dashboard.statics import asset
@@ -92,8 +93,14 @@ fragment = page
 
 
 def rendered(request: Request, template: str, **values: Any) -> str:
-    """The template's text for this caller."""
+    """The template's text for this caller; templates see the moment `now_s`, too."""
     who: Caller | None = request.scope.get("identity")
     source = environment().get_template(template)
     seen = request.scope.get("seen", 0)
-    return source.render(who=who, path=request.url.path, seen=seen, **values)
+    return source.render(who=who, path=request.url.path, seen=seen, now_s=now_of(request), **values)
+
+
+def now_of(request: Request) -> float:
+    """Unix seconds by the cluster's clock, from which whatever goes on is counted: nobody sets it."""
+    cluster: ClusterService = request.app.state.services.cluster
+    return cluster.now_s()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -48,7 +47,6 @@ class TenantsPage:
 
     view: TenantsView
     lines: Sequence[TenantLine]
-    now_s: float
 
 
 def tenants_page(tenants: TenantsService, who: Caller) -> TenantsPage:
@@ -65,7 +63,7 @@ def tenants_page(tenants: TenantsService, who: Caller) -> TenantsPage:
         )
         for one in view.tenants
     ]
-    return TenantsPage(view, sorted(lines, key=lambda line: not line.is_mine), time.time())
+    return TenantsPage(view, sorted(lines, key=lambda line: not line.is_mine))
 
 
 def above(path: str, tenants: Sequence[TenantView]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rota.errors import InputError
 from rota.server.store.failures import FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
+from rota.server.store.silence import StoreSilence, bounded_connect, long_patience
 from rota.server.store.straight import Straight
 
 Faults = Callable[[str], None]
@@ -77,7 +78,11 @@ class Database:
         self.faults, self.busy_s = faults, busy_s
         self._straight = Straight()
         self._writer: Connection | None = None
+        self.lineage = 0
+        """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
+        self._silences = StoreSilence(), StoreSilence()
+        """Of the connection that writes, and of those that read."""
         self._lock_s = max(lock_s, min(busy_s, 2.0))
         """How long the lock of a predecessor is waited for, at first."""
         self._closed = False
@@ -131,21 +136,28 @@ class Database:
         read = create_engine(
             url, poolclass=QueuePool, pool_size=4, max_overflow=READERS - 4, pool_pre_ping=True, **options
         )
+        if write.dialect.driver == "psycopg":
+            for engine in (write, read):
+                event.listen(engine, "do_connect", bounded_connect(2 * self.busy_s))
         return write, read
 
     # -- writing -------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self, undone: Callable[[], None] = lambda: None) -> Iterator[Writing]:
+    def writing(
+        self, undone: Callable[[], None] = lambda: None, *, is_long: bool = False
+    ) -> Iterator[Writing]:
         """One transaction: stored when the block ends, as if never begun if anything raises.
 
-        `undone` is called if anything raises, before anybody else writes.
+        `undone` is called if anything raises, before anybody else writes.  With `is_long` its statements may
+        take minutes.
         """
-        with self._one_writer:
+        with self._alone():
             committing = False
             try:
                 connection = self._begun()
-                yield Writing(connection, self._straight, self.faults)
+                with long_patience(connection, is_long):
+                    yield Writing(connection, self._straight, self.faults)
                 self._point("commit")
                 committing = True
                 self._straight.say(connection, "COMMIT")
@@ -159,9 +171,32 @@ class Database:
                 raise
             crash_point("store-committed")
 
-    def settled(self) -> AbstractContextManager[object]:
-        """No transaction is being written in this block."""
-        return self._one_writer
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """No transaction is being written in this block, nor will one come to its end that was lost sight of.
+
+        A connection that broke may have left PostgreSQL with a commit that it has not looked at yet; who has
+        the lock knows that it has ended, one way or the other.
+        """
+        with self._alone():
+            if self.dialect == "postgresql" and self._writer is None and not self._closed:
+                try:
+                    self._connect_writer()
+                except FAILURES as error:
+                    raise self._failure(error) from error
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else writes in this block."""
+        with self._silences[0].asking() as after_others, self._one_writer:
+            after_others()
+            yield
+
+    def _connect_writer(self) -> Connection:
+        self._writer = self._connected()
+        self.lineage += self.dialect == "postgresql"  # SQLite's lock outlives its connections
+        return self._writer
 
     def _failure(self, error: BaseException) -> StoreError:
         return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder))
@@ -187,15 +222,15 @@ class Database:
                 self._drop()
         if self.dialect == "sqlite":  # readers that came while the file could only be read would keep it so
             self._engines[1].dispose()
-        self._writer = self._connected()
-        self._straight.say(self._writer, begin)
-        return self._writer
+        writer = self._connect_writer()
+        self._straight.say(writer, begin)
+        return writer
 
     def _connected(self) -> Connection:
         connection = self._engines[0].connect()
         if self.dialect == "postgresql":
             try:
-                advisory_lock(connection, self.where, self._lock_s)
+                advisory_lock(connection, self.where, self._lock_s, had_it=self.lineage > 0)
                 self._lock_s = min(self.busy_s, 2.0)
                 connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(1000 * self.busy_s))}")
             except BaseException:
@@ -230,12 +265,17 @@ class Database:
     # -- reading -------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self, *, one_moment: bool = False) -> Iterator[Connection]:
+    def reading(self, *, one_moment: bool = False, is_long: bool = False) -> Iterator[Connection]:
         """A connection to read with; with `one_moment` all that is read is as of the first statement."""
         if self._closed:
             raise StoreError(f"{self.where} has been closed")
+        with self._silences[1].asking(), self._read(one_moment, is_long) as connection:
+            yield connection
+
+    @contextmanager
+    def _read(self, one_moment: bool, is_long: bool) -> Iterator[Connection]:
         try:
-            with self._engines[1].connect() as connection:
+            with self._engines[1].connect() as connection, long_patience(connection, is_long):
                 if not one_moment:
                     yield connection
                     return

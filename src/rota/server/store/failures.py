@@ -12,8 +12,10 @@ from rota.errors import WorldError
 class StoreError(WorldError):
     """The store could not be read or written; what was to be written is not there."""
 
-    def __init__(self, message: str, *, unsure: bool = False) -> None:
+    def __init__(self, message: str, *, unsure: bool = False, silent: bool = False) -> None:
         super().__init__(message)
+        self.silent = silent
+        """True if the database was waited for in vain: it has taken the call and said nothing."""
         self.unsure = unsure
         """True if the connection broke during the commit itself: the write may be there, as a whole."""
 
@@ -48,6 +50,8 @@ _POSTGRES = {
 }
 
 
+_SILENCE = "ConnectionTimeout"
+"""psycopg's name for a server that does not answer; `silence` raises it as well."""
 READ_ONLY = "{where} can only be read: its file system is read-only; mount it so that it can be written"
 
 
@@ -64,7 +68,8 @@ def failure(error: BaseException, where: str, busy_s: float, *, is_read_only: bo
     )
     if is_read_only and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _UNWRITTEN:
         sentence = READ_ONLY
-    return StoreError(sentence.format(where=where, busy_s=busy_s, said=said))
+    is_silent = type(cause).__name__ == _SILENCE
+    return StoreError(sentence.format(where=where, busy_s=busy_s, said=said), silent=is_silent)
 
 
 def _known(cause: BaseException) -> str:
@@ -74,6 +79,6 @@ def _known(cause: BaseException) -> str:
     state = getattr(cause, "sqlstate", None)
     if state in _POSTGRES:
         return _POSTGRES[state]
-    if type(cause).__name__ == "OperationalError" and hasattr(cause, "sqlstate"):
+    if type(cause).__name__ in ("OperationalError", _SILENCE) and hasattr(cause, "sqlstate"):
         return "{where} is out of reach ({said}); it is tried anew at the next call"
     return "{where}: {said}"

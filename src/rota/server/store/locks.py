@@ -23,6 +23,10 @@ _ADVISORY = int.from_bytes(b"rota-db", "big")
 _KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
 """After how many seconds the server lets go of the lock of a machine that went dark."""
 _TAKEN = "{where} is in use by another controller{who}; stop that one, or give this one a database of its own"
+_STILL_HELD = (
+    "{where} has not let go of the connection that this controller had before, or another one has it now; "
+    "it is tried anew at the next call"
+)
 
 
 class FileLock:
@@ -76,8 +80,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)  # a child that outlives the controller must not keep its lock
 
 
-def advisory_lock(connection: Connection, where: str, wait_s: float) -> None:
-    """Take the lock that PostgreSQL keeps while `connection` lives; wait for one who is just leaving."""
+def advisory_lock(connection: Connection, where: str, wait_s: float, *, had_it: bool = False) -> None:
+    """Take the lock that PostgreSQL keeps while `connection` lives; wait for one who is just leaving.
+
+    `had_it` says that a connection of this process had it before, of which PostgreSQL may still hold on.
+    """
     for name, value in _KEEPALIVE.items():
         connection.exec_driver_sql(f"SET {name} = {value}")
     connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(1000 * wait_s))}")
@@ -85,5 +92,6 @@ def advisory_lock(connection: Connection, where: str, wait_s: float) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY})")
     except Exception as error:
         if getattr(getattr(error, "orig", None), "sqlstate", None) == "55P03":
-            raise StoreError(_TAKEN.format(where=where, who="")) from None
+            sentence = _STILL_HELD if had_it else _TAKEN
+            raise StoreError(sentence.format(where=where, who=""), silent=had_it) from None
         raise

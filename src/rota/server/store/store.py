@@ -86,7 +86,9 @@ class Store:
         self._stepping = Stepping(database.dialect)
         self._announced_in_vain = False
         """Jobs that were announced have not been put on record, and the scheduler may not know."""
-        with database.writing() as writing:
+        self._loaded: int | None = None
+        """Under which connection that writes everything was loaded last; None before the first time."""
+        with database.writing(is_long=True) as writing:  # an older store is rewritten
             bring(writing.connection, database.where)
             facts = {row.key: row.value for row in writing.run("facts", select(t.facts))}
             if "epoch_s" not in facts:
@@ -107,9 +109,10 @@ class Store:
     ) -> Self:
         """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
 
-        `busy_s` is how long a call waits for a database that somebody else keeps locked, `lock_s` how long
-        this one does for a controller that is just leaving.  StoreError if it
-        cannot be reached or written, another controller uses it, or a newer rota has written it.
+        `busy_s` is how long a call waits for a database that somebody else keeps locked, half as long as for
+        one that says nothing; `lock_s` how long this one does for a controller that is just leaving.
+        StoreError if it cannot be reached or written, another controller uses it, or a newer rota has
+        written it.
         """
         database = Database(url, home, faults, busy_s, lock_s)
         try:
@@ -130,6 +133,11 @@ class Store:
     def where(self) -> str:
         """The database in words, without a password."""
         return self._db.where
+
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether a call may have to wait for another machine: an event loop does not make it itself."""
+        return self._db.dialect != "sqlite"
 
     # -- facts ---------------------------------------------------------------------------------
 
@@ -214,17 +222,21 @@ class Store:
         """All that the scheduler needs to begin anew, as of one moment; whatever was announced is in it."""
         with self._db.settled():
             self._announced_in_vain = False
-        with self._db.reading(one_moment=True) as connection:
+            self._loaded = self._db.lineage
+        with self._db.reading(one_moment=True, is_long=True) as connection:
             return loading.load(connection)
 
     def commit(self, step: Step) -> None:
         """Store one turn of the loop, in one transaction.
 
-        LookupError (and nothing stored) if it changes a job, node or command that is not there.
+        LookupError (and nothing stored) if it changes a job, node or command that is not there; StoreError if
+        the connection that writes is not that of the last `load`: somebody else may have had the lock.
         """
         with self._db.writing() as writing:
             if self._announced_in_vain:
                 raise StoreError("jobs that were announced could not be put on record")
+            if self._loaded not in (None, self._db.lineage):
+                raise StoreError(f"{self.where} was out of reach meanwhile; everything is read again")
             self._stepping.write(writing, step, self.epoch_s)
 
     # -- what is too old -----------------------------------------------------------------------
@@ -302,6 +314,11 @@ class Store:
         """How many jobs `which` lists, whatever its limit."""
         with self._db.reading() as connection:
             return reading.count_jobs(connection, which)
+
+    def has_submitted(self, user: str, key: str) -> bool:
+        """Whether jobs of `user` are on record that were submitted with `key`."""
+        with self._db.reading() as connection:
+            return submitting.is_known(connection, user, key)
 
     def phases(self, name: str) -> Mapping[int, int]:
         """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from rota.errors import InputError
 from rota.server.store import tables as t
@@ -60,6 +60,11 @@ def add_jobs(
         done = {"user": user, "key": key, "digest": texts.digest, "first_row": first, "count": len(rows)}
         writing.change("submissions", INSERT["submissions"], [done])
     return rows
+
+
+def is_known(connection: Connection, user: str, key: str) -> bool:
+    """See `Store.has_submitted`."""
+    return connection.execute(_KNOWN, {"u": clean(user), "k": clean(key)}).first() is not None
 
 
 class _Texts:

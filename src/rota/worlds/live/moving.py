@@ -9,7 +9,7 @@ from rota.model.units import plural
 from rota.scheduler.world import Change, How, Refusal
 from rota.wire.sync import Wanted
 from rota.worlds.live import lifecycle
-from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.leaving import way_out
 from rota.worlds.live.node_parts import can_resume
@@ -87,14 +87,19 @@ def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
     """Begin, or go on with what is suspended if it can use the devices."""
     attempt = job.attempt
     job.preempted_for = ""
-    if attempt is not None and attempt.is_suspended and can_resume(live.machines, job, attempt, grant):
-        lifecycle.resume(live, job, attempt, grant)
-        return
-    if attempt is not None and attempt.is_suspended:
+    if attempt is not None and attempt.is_suspended and not _is_to_leave(attempt):
+        if can_resume(live.machines, job, attempt, grant):
+            lifecycle.resume(live, job, attempt, grant)
+            return
         how = How.RESIZED if len(attempt.grant.devices) != len(grant.devices) else How.MIGRATED
         text = "continues on other devices"
         lifecycle.send_away(live, job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
     lifecycle.begin(live, job, grant)
+
+
+def _is_to_leave(attempt: Attempt) -> bool:
+    """Whether its owner wants another attempt in its place, and not only others its devices."""
+    return attempt.wanted not in (Wanted.RUN, Wanted.SUSPEND) and not attempt.is_for_others
 
 
 def _adjust(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusal]:

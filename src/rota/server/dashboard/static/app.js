@@ -25,8 +25,17 @@ const rota = (() => {
     return left > 0 ? `in ${duration(left)}` : `${duration(left)} ago`;
   }
 
+  // The moment by the cluster's clock, of which every answer tells: who sets the clock here moves nothing.
+
+  let told = Number(document.documentElement.dataset.now), toldAt = performance.now();
+
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const now = Number(event.detail.xhr.getResponseHeader("Rota-Now"));
+    if (now) [told, toldAt] = [now, performance.now()];
+  });
+
   function tick(root = document) {
-    const now = Date.now() / 1000;
+    const now = told + (performance.now() - toldAt) / 1000;
     for (const time of all("time[data-at]", root)) write(time, ahead(time.dataset.at - now));
     for (const time of all("time[data-since]", root)) write(time, duration(Math.max(0, now - time.dataset.since)));
   }

@@ -1,0 +1,113 @@
+"""What of a job has no effect, because something else is missing or the policy does not look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from rota.errors import RotaError
+from rota.knowledge.needs import SIZES, Knowledge
+from rota.model.units import plural
+from rota.scheduler.policy import Lever, levers_of, parse_policy
+from rota.wire.job import JobSpec
+
+
+def unread_by_itself(spec: JobSpec) -> list[str]:
+    """What has no effect whoever decides."""
+    said = []
+    low, high = _sizes(spec)
+    steps = " and ".join(["counts"] * (spec.counts != "any") + ["gpus_step"] * (spec.gpus_step > 1))
+    if low == high and steps:
+        said.append(f"{_has(steps)} no effect: without gpus_range it runs on {plural(low, 'GPU')} alone")
+    if spec.output_limit_gib and not (spec.output or spec.error):
+        said.append("output_limit has no effect: neither output nor error names a file")
+    if spec.accept_later_deadline and not _is_due(spec):
+        said.append("accept_later_deadline has no effect: it has no deadline")
+    if high == 0 and (names := _of_devices(spec)):
+        said.append(f"{_has(names)} no effect on a job without GPUs")
+    if spec.notice_signal and not spec.notice_s:
+        said.append("notice has no effect: it comes 0 seconds before SIGTERM")
+    return said
+
+
+def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
+    """What has no effect under `policy`, as typed; nothing under one that is unknown here."""
+    reads = _reads(policy)
+    if reads is None:
+        return []
+    said = []
+    low, high = _sizes(spec)
+    if low != high and not reads.sizes:
+        said.append(
+            f"{reads.name} gives each job the GPUs that it asks for: the range {low}:{high} has no effect"
+        )
+    if spec.batch_min is not None and not reads.batches:
+        said.append(f"{reads.name} changes nobody's batch: the range of its batch has no effect under it")
+    if spec.accept_later_deadline and _is_due(spec) and not reads.offers:
+        said.append(f"{reads.name} offers nobody a later deadline: accepting one has no effect under it")
+    return said
+
+
+def unread_knowledge(policy: str, knowledge: Mapping[str, str]) -> list[str]:
+    """Which of `knowledge`, sources by kind, `policy` never asks; durations serve estimates as well."""
+    reads = _reads(policy)
+    if reads is None:
+        return []
+    unread = sorted(set(knowledge) - reads.needs - {Knowledge.DURATION})
+    return [
+        f"knowledge {kind}={knowledge[kind]} has no effect: {reads.name} reads no {kind}" for kind in unread
+    ]
+
+
+class _Reads(NamedTuple):
+    """What a policy looks at."""
+
+    name: str
+    needs: frozenset[Knowledge]
+    sizes: bool
+    batches: bool
+    offers: bool
+
+
+@lru_cache(maxsize=64)
+def _reads(policy: str) -> _Reads | None:
+    try:
+        spec = parse_policy(policy)
+        made = spec.make()
+    except RotaError:
+        return None
+    levers = levers_of(made)
+    return _Reads(
+        spec.name,
+        frozenset(made.needs),
+        sizes=Lever.RESIZE in levers or bool(SIZES & made.needs),
+        batches=Knowledge.GOODPUT in made.needs or Lever.RESIZE in levers,
+        offers=Lever.REJECT in levers,
+    )
+
+
+def _sizes(spec: JobSpec) -> tuple[int, int]:
+    low = spec.gpus if spec.gpus_min is None else spec.gpus_min
+    return low, spec.gpus if spec.gpus_max is None else spec.gpus_max
+
+
+def _is_due(spec: JobSpec) -> bool:
+    return bool(spec.deadlines) or spec.deadline_s is not None
+
+
+def _has(names: str) -> str:
+    """`a has`, `a and b have`."""
+    return f"{names} {'have' if ' and ' in names else 'has'}"
+
+
+def _of_devices(spec: JobSpec) -> str:
+    """Names of what is said of devices, joined by `and`."""
+    said = {
+        "gpu_type": spec.gpu_types,
+        "gpu_memory": spec.gpu_memory_gib,
+        "gpu_persistent": spec.gpu_persistent_gib,
+        "idle_after": spec.idle_after_s,
+        "trial": spec.trial,
+    }
+    return " and ".join(name for name, value in said.items() if value)

@@ -1,0 +1,78 @@
+"""Who says something of a job that nobody reads is told so; nobody else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rota.server.answering.unread import unread_by_itself, unread_by_policy, unread_knowledge
+from rota.wire.job import JobSpec
+
+
+def job(**said: Any) -> JobSpec:
+    return JobSpec(command=["true"], **said)
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({}, []),
+        ({"counts": "powers of two"}, ["it runs on 1 GPU alone"]),
+        ({"gpus": 2, "gpus_step": 2}, ["it runs on 2 GPUs alone"]),
+        ({"gpus": 2, "gpus_step": 2, "gpus_max": 4}, []),
+        ({"output_limit_gib": 1}, ["neither output nor error names a file"]),
+        ({"output_limit_gib": 1, "error": "e"}, []),
+        ({"accept_later_deadline": True}, ["it has no deadline"]),
+        ({"accept_later_deadline": True, "deadline_s": 9.0}, []),
+        ({"counts": "powers of two", "gpus_step": 2}, ["counts and gpus_step have no effect"]),
+        ({"gpus": 0, "gpu_memory_gib": 4}, ["gpu_memory has no effect on a job without GPUs"]),
+        (
+            {"gpus": 0, "gpu_types": ["A100"], "trial": True},
+            ["gpu_type and trial have no effect on a job without GPUs"],
+        ),
+        ({"gpu_types": ["A100"], "trial": True, "idle_after_s": 60}, []),
+        ({"notice_signal": "USR1"}, ["0 seconds before SIGTERM"]),
+        ({"notice_signal": "USR1", "notice_s": 60}, []),
+    ],
+)
+def test_what_nobody_reads(said: dict[str, Any], says: list[str]) -> None:
+    sentences = unread_by_itself(job(**said))
+    assert len(sentences) == len(says)
+    assert all(part in sentence for part, sentence in zip(says, sentences, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "says"),
+    [
+        ("fifo:skip=yes", {"gpus_max": 4}, ["fifo gives each job the GPUs that it asks for: the range 1:4"]),
+        ("afs", {"gpus_max": 4}, []),
+        ("elasticflow", {"gpus_max": 4}, []),
+        ("fifo", {"batch_min": 8, "batch_max": 64}, ["fifo changes nobody's batch"]),
+        ("pollux", {"batch_min": 8, "batch_max": 64}, []),
+        ("edf", {"accept_later_deadline": True, "deadline_s": 9.0}, ["edf offers nobody a later deadline"]),
+        ("chronus:offer_s=600", {"accept_later_deadline": True, "deadline_s": 9.0}, []),
+        ("of another installation", {"gpus_max": 4, "batch_min": 8, "batch_max": 64}, []),
+    ],
+)
+def test_what_the_policy_does_not_read(policy: str, said: dict[str, Any], says: list[str]) -> None:
+    sentences = unread_by_policy(policy, job(**said))
+    assert len(sentences) == len(says)
+    assert all(part in sentence for part, sentence in zip(says, sentences, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "knowledge", "says"),
+    [
+        (
+            "fifo",
+            {"scaling": "predicted"},
+            ["knowledge scaling=predicted has no effect: fifo reads no scaling"],
+        ),
+        ("fifo", {"duration": "predicted"}, []),
+        ("afs", {"scaling": "predicted"}, []),
+        ("of another installation", {"scaling": "predicted"}, []),
+    ],
+)
+def test_what_a_policy_is_told_in_vain(policy: str, knowledge: dict[str, str], says: list[str]) -> None:
+    assert unread_knowledge(policy, knowledge) == says
