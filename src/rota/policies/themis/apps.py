@@ -206,9 +206,10 @@ def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, fl
     if len(app.rows) == 1 or app.is_first:
         return max(app.since_s + min(seconds.values()), _LEAST_S)
     size = {row: len(grant.devices) * grant.share for row, grant in holds.items()}
-    work = sum(seconds[row] * size[row] for row in holds)
-    work += sum(estimates.left_s[row] * estimates.gpus[row] for row in app.rows if row not in holds)
-    return max(app.since_s + max(*seconds.values(), work / max(sum(size.values()), 1e-9)), _LEAST_S)
+    # From 0.0 on: a sum that starts with the whole number 0 is taken for one of whole numbers when compiled.
+    work = sum((seconds[row] * size[row] for row in holds), 0.0)
+    work += sum((estimates.left_s[row] * estimates.gpus[row] for row in app.rows if row not in holds), 0.0)
+    return max(app.since_s + max(*seconds.values(), work / max(sum(size.values(), 0.0), 1e-9)), _LEAST_S)
 
 
 def rho(app: App, finish: float, crowd: float) -> float:
