@@ -107,7 +107,7 @@ HIDDEN = "figure => getComputedStyle(figure.querySelector('image')).visibility =
 
 
 def test_nodes_show_a_picture_before_anybody_scrolls_there(open_page: Any) -> None:
-    """The page's own picture stays until the canvas over it is drawn: a picture of the whole page has both."""
+    """The page's own picture stays until the canvas over it is drawn."""
     page = open_page(390)
     figures = page.locator("#nodes figure.gantt")
     assert figures.count() == 2

@@ -18,7 +18,7 @@ HOUR = 3600.0
 def run(
     policy: str, to_start_h: float, later_h: float = 0.0, observed: bool = False, told: str = ""
 ) -> Record:
-    """One job of an hour that waits before its start, and again after a preemption; who knows its duration."""
+    """One job of an hour that waits before its start, and again after a preemption."""
     start_s = to_start_h * HOUR
     end_s = start_s + (1 + later_h) * HOUR
     row = {"submit_s": 0.0, "start_s": start_s, "finish_s": end_s, "gpus": 1, "run_s": HOUR}
