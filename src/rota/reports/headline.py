@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rota.knowledge.needs import Provenance
 from rota.reports.compare import LEAST, Comparison, ComparisonRow
 from rota.reports.wording import SAME, factor_words
 
+_TRUTH = "oracle"
+"""The provenance of what the simulator itself tells."""
 _LONGER = 1.05
 """A tail that grows by more than this part is said."""
 WAITING = "mean_waiting_s"
@@ -57,7 +58,7 @@ def _foresees(line: ComparisonRow, comparison: Comparison) -> bool:
     """Whether its durations were the simulator's truth."""
     own = next(summary for summary in comparison.summaries if summary.policy == line.policy)
     knowledge = own.provenance.get("knowledge")
-    return isinstance(knowledge, Mapping) and knowledge.get("duration") == Provenance.ORACLE.value
+    return isinstance(knowledge, Mapping) and knowledge.get("duration") == _TRUTH
 
 
 def _is_strict_fifo(policy: str) -> bool:
