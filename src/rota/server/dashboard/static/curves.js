@@ -82,7 +82,7 @@
     if (unit === "part") return [0, Math.max(1, high)];
     const isFlat = high - low <= 0.02 * Math.abs(high);
     const room = isFlat ? Math.abs(high) * 0.1 || 1 : 0.06 * (high - low);
-    const floor = low >= 0 && (low < 0.4 * high || isFlat) ? 0 : low - room;
+    const floor = low >= 0 && (low < 0.4 * high || isFlat || unit === "GiB" || unit === "MiB") ? 0 : low - room;
     return [floor, high + room];
   }
 
