@@ -48,6 +48,7 @@ class Scene:
     tight: float
     patience_per_h: int = 0
     dedicated: bool = False
+    migrate: bool = False
 
 
 @dataclass
@@ -124,9 +125,9 @@ class NaivePhilly:
         large = [nodes for nodes in sets if sum(self.sizes[node] for node in nodes) >= gpus]
         return list(min(large, key=lambda nodes: (-sum(map(free, nodes)), nodes), default=()))
 
-    def choose(self, job: int, gone: Sequence[int] = ()) -> list[int]:
+    def choose(self, job: int, level: int, gone: Sequence[int] = ()) -> list[int]:
         """Nodes where the gang fits now, if anywhere; of one type, and those of the first type come first."""
-        best, level = list[int](), self.waiting[job].level
+        best = list[int]()
 
         def free(node: int) -> int:
             return len(self.free_devices(node, job, gone))
@@ -216,7 +217,7 @@ class NaivePhilly:
 
         while (victim := self.next_victim(gone)) is not None:
             gone.append(victim)
-            nodes = self.choose(job, gone)
+            nodes = self.choose(job, self.waiting[job].level, gone)
             room = [
                 len(self.free_devices(node, job, gone)) for node in nodes if self.is_open(node, job, gone)
             ]
@@ -254,9 +255,58 @@ class NaivePhilly:
             if wait.opened_s is not None:
                 self.collect(job)
                 continue
-            wait.opened_s, wait.nodes = self.now, self.choose(job)
-            if not self.collect(job) and self.reclaim(job):
+            wait.opened_s, wait.nodes = self.now, self.choose(job, wait.level)
+            if not self.collect(job) and not self.start_spread(job) and self.reclaim(job):
                 asked = set()
+
+    # -- guideline 1, with moves -----------------------------------------------------------------------
+
+    def start_spread(self, job: int) -> bool:
+        """As close together as is possible at once."""
+        if not self.scene.migrate or self.jobs[job].gpus == 1:
+            return False
+        wait = self.waiting[job]
+        nodes, held, wait.held = wait.nodes, wait.held, set()
+        for level in range(wait.level + 1, 3):
+            wait.nodes = self.choose(job, level)
+            if self.collect(job):
+                return True
+            wait.held = set()
+        wait.nodes, wait.held = nodes, held
+        return False
+
+    def is_spread(self, place: Place) -> bool:
+        """True if it is not in one rack, or on more nodes than that needs at least."""
+        nodes = {node for node, _ in place}
+        racks = {self.scene.racks[node] for node in nodes}
+        sizes = [size for size, rack in zip(self.sizes, self.scene.racks, strict=True) if rack in racks]
+        return len(racks) > 1 or len(nodes) > -(-len(place) // max(sizes))
+
+    def width(self, place: Place) -> tuple[int, int]:
+        return len({self.scene.racks[node] for node, _ in place}), len({node for node, _ in place})
+
+    def bring_together(self) -> bool:
+        """Gangs move onto the fewest nodes where those are free, first come first."""
+        has_moved = False
+        for job, (since_s, place) in sorted(self.running.items()):
+            if since_s == self.now or self.jobs[job].gpus == 1 or not self.is_spread(place):
+                continue
+            del self.running[job]
+            nodes = self.choose(job, 0)
+            free = {node: self.free_devices(node, job) for node in nodes}
+            self.running[job] = since_s, place
+            if sum(map(len, free.values())) < self.jobs[job].gpus:
+                continue
+            del self.running[job]
+            self.waiting[job] = Wait(0, self.now, 0, nodes=nodes)
+            assert self.collect(job)
+            new = self.running[job]
+            self.running[job] = since_s, place
+            if self.width(new[1]) < self.width(place):  # else it gains nothing
+                self.stop(job)
+                self.running[job] = new
+                has_moved = True
+        return has_moved
 
     def run(self) -> list[list[Span]]:
         coming = list(range(len(self.jobs)))
@@ -276,6 +326,8 @@ class NaivePhilly:
                 if wait.opened_s is not None and wait.opened_s + TIMEOUT_S <= self.now:
                     self.expire(wait)
             self.decide()
+            if self.scene.migrate and self.bring_together():
+                self.decide()
         return self.spans
 
 
@@ -306,8 +358,8 @@ def scene_of(seed: int, guideline: str = "none") -> Scene:
     jobs.sort(key=lambda job: job.submit_s)
     relax_after, tight = draw.choice([1, 2, 2, 3]), draw.choice([0.9, 0.9, 0.5])
     patience_per_h = draw.choice([1, 5, 20, 36]) if guideline == "patience" else 0
-    is_dedicated = guideline == "dedicated"
-    return Scene(jobs, sizes, racks, types, quotas, relax_after, tight, patience_per_h, is_dedicated)
+    guidelines = patience_per_h, guideline == "dedicated", guideline == "migrate"
+    return Scene(jobs, sizes, racks, types, quotas, relax_after, tight, *guidelines)
 
 
 def rota(scene: Scene) -> list[list[Span]]:
@@ -333,6 +385,7 @@ def rota(scene: Scene) -> list[list[Span]]:
     tenants = Tenants.of(*(Tenant(name, float(q)) for name, q in zip(names, scene.quotas, strict=True)))
     policy = f"philly:relax_after={scene.relax_after},reclaim_util={scene.tight}"
     policy += f",patience_per_h={scene.patience_per_h},dedicated={'yes' if scene.dedicated else 'no'}"
+    policy += f",migrate={'yes' if scene.migrate else 'no'}"
     record = play(policy, trace, Cluster.build(shapes, tenants))
     owner_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
     spans: list[list[Span]] = [[] for _ in scene.jobs]
@@ -357,7 +410,15 @@ def joined(spans: list[list[Span]]) -> list[list[Span]]:
     return joined
 
 
-@pytest.mark.parametrize("guideline", ["patience", "dedicated"])
+def test_nobody_moves_who_gains_nothing_by_it() -> None:
+    """Of the jobs' five GPUs four would fit on one node when A ends: that is still two nodes."""
+    shapes = [NodeShape(1, 4, "T0"), NodeShape(1, 2, "T0"), NodeShape(1, 8, "T1")]
+    trace = trace_of("A 1x50 B 8x900 C 5x900", gpu_types=[1, 2, 0], type_names=("T0", "T1"))
+    record = play("philly:migrate=yes", trace, Cluster.build(shapes))
+    assert record.intervals.filter(record.intervals["job_id"] == "C").height == 1
+
+
+@pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate"])
 @pytest.mark.parametrize("seed", first(25, range(800)))
 def test_every_span_under_a_guideline(seed: int, guideline: str) -> None:
     """Longer jobs wait longer for locality; gangs are alone on their nodes."""
