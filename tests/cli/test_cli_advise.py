@@ -33,6 +33,23 @@ def test_as_json(hundred: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "remarks"),
+    [
+        ("", []),
+        ("--can checkpoint --elastic 1:4", ["--elastic has no effect: fifo:skip=yes, fifo, srtf"]),
+        ("--knowledge throughput=assumed", ["--knowledge throughput=assumed has no effect: fifo:skip=yes"]),
+    ],
+    ids=["nothing", "can", "throughput"],
+)
+def test_what_nobody_reads(hundred: Path, words: str, remarks: list[str]) -> None:
+    """Only what its user said, and what neither the present policy nor a candidate reads, is remarked."""
+    done = rota("advise", hundred, *WORDS, *words.split(), "--json")
+    said = [remark for remark in json.loads(done.out)["remarks"] if "has no effect" in remark]
+    assert len(said) == len(remarks)
+    assert all(one.startswith(beginning) for one, beginning in zip(said, remarks, strict=True))
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("--goal speed", "rota: --goal: 'speed' is no goal; expected jct, tail, fairness"),

@@ -47,6 +47,13 @@ def test_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sections_are_words() -> None:
+    """They are headings for people: none is the name of a class."""
+    assert list(command.SECTIONS) == [
+        "Installation", "Devices", "Machine", "Clocks", "Disk", "Network", "Cluster",
+    ]  # fmt: skip
+
+
 def test_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A section, the state, the subject, what is there; the advice beneath; what is broken comes last."""
     found = {

@@ -18,6 +18,7 @@ from rota.cli.app import app
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
+from rota.cli.live.following import already
 from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 
@@ -187,6 +188,27 @@ def test_attach_ends_as_the_job(cluster: Canned) -> None:
     cluster.replies["GET /v1/jobs/17/wait"] = job("17", "FAILED", attempt=1, end_s=NOW_S, signal=9)
     done = rota("attach", "17")
     assert (done.status, done.out, done.err) == (137, "x\n", "rota: job 17 ended: failed by SIGKILL\n")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("COMPLETED", "job 17 has completed already"),
+        ("COMPLETING", "job 17 has been told to end: cancelled by ann"),
+        ("RUNNING", ""),
+        ("FAILED", ""),
+    ],
+)
+def test_who_attaches_late_is_told(state: str, said: str) -> None:
+    """Of ends that are no success the end itself is told."""
+    assert already(job("17", state, cause="cancelled by ann")) == said
+
+
+def test_attach_to_what_has_completed(cluster: Canned) -> None:
+    cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): ""})
+    cluster.replies["GET /v1/jobs/17/wait"] = job("17", "COMPLETED", attempt=1, end_s=NOW_S, exit_code=0)
+    done = rota("attach", "17")
+    assert (done.status, done.out, done.err) == (0, "", "rota: job 17 has completed already\n")
 
 
 # How the controller is found

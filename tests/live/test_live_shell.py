@@ -131,6 +131,24 @@ def test_left_and_taken_up_again(live: LiveCluster) -> None:
         person.type("exit\n")
         assert person.ends() == 0
     assert not is_there(pid)
+    with Person(live, "--attach", id) as person:  # who comes too late is told so
+        person.sees(f"job {id} has completed already")
+        assert person.ends() == 0
+
+
+def test_who_comes_while_it_is_being_ended_is_told(live: LiveCluster) -> None:
+    deaf = "trap '' TERM HUP; echo is de''af; while :; do sleep 1; done"
+    with Person(live, "--grace", "1h", "--", "sh", "-c", deaf) as person:
+        id = person.job()
+        person.sees("is deaf")
+        person.type(LEAVE)
+        assert person.ends() == 0
+    live.act(id, "cancel")
+    live.reaches(id, "COMPLETING")
+    with Person(live, "--attach", id) as person:
+        person.sees(f"job {id} has been told to end")
+        live.act(id, "cancel", force=True)
+        assert person.ends() == 130
 
 
 def test_a_client_that_is_told_to_go_leaves_its_terminal_as_it_was(live: LiveCluster) -> None:

@@ -24,6 +24,7 @@ from rota.advice.verdict import judge
 from rota.api.asked import trace_as_asked
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
 from rota.api.setting import parse_knowledge
+from rota.api.unread import unread_remarks
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
@@ -127,7 +128,8 @@ def advise(
     own = parse_policy(present or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     told = frozenset(kind for name, them in _TABLES.items() if world.get(name) is not None for kind in them)
     chosen = candidates(Situation(part.trace, where, frozenset(weights), told), own, policies)
-    sources = {DURATION: "predicted", **parse_knowledge(knowledge)}
+    said = parse_knowledge(knowledge)
+    sources = {DURATION: "predicted", **said}
     limits = not np.isnan(part.trace.jobs.limit_s).all()
     plan = TrialPlan(
         part=part,
@@ -137,6 +139,7 @@ def advise(
         candidates=chosen.specs,
         knowledge=sources,
         site_knowledge={**sources, DURATION: "user" if limits else sources[DURATION]},
+        unread=tuple(unread_remarks([own, *chosen.specs], said, {**world, "elastic": elastic})),
         durations=[one for one in ("predicted", *["user"] * limits, "noisy") if one != sources[DURATION]],
         seeds=_check_seeds(seeds),
         world={**world, "costs": costs},

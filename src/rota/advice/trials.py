@@ -79,6 +79,8 @@ class TrialPlan:
     """The same for the present policy: as the site knew it."""
     durations: Sequence[str]
     """Other sources of durations to try the candidates with."""
+    unread: tuple[str, ...]
+    """What was said to it and nobody here reads, neither the present policy nor a candidate, as sentences."""
     seeds: int
     world: Mapping[str, Any]
     """Further words for `simulate`."""
@@ -148,7 +150,8 @@ class TrialRunner:
         trials.present.append(runs[False])
         trials.observed = runs.get(True)
         trials.calibration = results.calibration
-        trials.remarks = results.remarks
+        here = [remark for remark in results.remarks if remark not in results.unread]  # others read it
+        trials.remarks = (*here, *plan.unread)
 
     def _seed(self, seed: int, ran: Sequence[PolicySpec]) -> None:
         """Everybody once more with submissions moved; nobody, if the time does not do for all."""

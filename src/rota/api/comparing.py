@@ -178,6 +178,15 @@ def simulate(
     records += [compute(name, history, where) for name in bounds]
     if shows_observed:
         records.append(observed_run(whole, where))
+    given = {
+        "elastic": elastic,
+        "accept": accept,
+        "pairs": pairs,
+        "can": can,
+        "faults": faults,
+        "observation_noise": observation_noise,
+    }
+    unread = tuple(unread_remarks(ran, setting.knowledge, given))
     return Results(
         records=tuple(records),
         trace=whole,
@@ -188,18 +197,7 @@ def simulate(
         remarks=(
             *refused_remarks(history, where),
             *due_before_remarks(history),
-            *unread_remarks(
-                ran,
-                setting.knowledge,
-                {
-                    "elastic": elastic,
-                    "accept": accept,
-                    "pairs": pairs,
-                    "can": can,
-                    "faults": faults,
-                    "observation_noise": observation_noise,
-                },
-            ),
+            *unread,
             *unread_failures(whole, failures, retries, faults),
             *unread_seeds(records),
             *unread_site_policy(None if shows_observed else site_policy),
@@ -210,6 +208,7 @@ def simulate(
             *idle_remarks(records, cluster),
             *_costs_remark(setting.costs),
         ),
+        unread=unread,
     )
 
 

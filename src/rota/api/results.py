@@ -37,6 +37,8 @@ class Results:
     site_policy: str | None = None
     remarks: tuple[str, ...] = ()
     """Sentences to know before believing the numbers."""
+    unread: tuple[str, ...] = ()
+    """Those of `remarks` about options that none of its policies reads (others may)."""
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:

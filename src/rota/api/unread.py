@@ -32,16 +32,17 @@ def unread_remarks(
         if kind == Knowledge.SERVICE_HISTORY:
             option = f"--service-history {knowledge[kind].partition(':')[2]}"
         yield f"{option} has no effect: {who} {_verb(named, 'reads')} no {kind}."
-    if given["elastic"] and Lever.RESIZE not in levers and not SIZES & reads:
+    if given.get("elastic") and Lever.RESIZE not in levers and not SIZES & reads:
         yield f"--elastic has no effect: {who} {_verb(named, 'gives')} each job the GPUs that it asks for."
-    if given["accept"] and Lever.REJECT not in levers:
+    if given.get("accept") and Lever.REJECT not in levers:
         yield f"--accept has no effect: {who} {_verb(named, 'offers')} nobody a later deadline."
-    if given["pairs"] and Lever.SHARE not in levers and not {Knowledge.PAIRS, Knowledge.UTILISATION} & reads:
+    packs = Lever.SHARE in levers or {Knowledge.PAIRS, Knowledge.UTILISATION} & reads
+    if given.get("pairs") and not packs:
         yield f"--pairs has no effect: {who} {_verb(named, 'puts')} no two jobs on one GPU."
 
-    if given["can"] and not given["faults"] and not STOPS & levers:
+    if given.get("can") and not given.get("faults") and not STOPS & levers:
         yield f"--can has no effect: {who} {_verb(named, 'stops')} nobody who runs."
-    if given["observation_noise"] and not (reads - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):
+    if given.get("observation_noise") and not (reads - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):
         yield f"--observation-noise has no effect: {who} {_verb(named, 'watches')} nobody who runs."
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -46,6 +46,9 @@ class Scene:
     quotas: list[int]
     relax_after: int
     tight: float
+    patience_per_h: int = 0
+    dedicated: bool = False
+    migrate: bool = False
 
 
 @dataclass
@@ -54,6 +57,7 @@ class Wait:
 
     level: int
     retry_s: float
+    patience: int
     failed: int = 0
     opened_s: float | None = None
     nodes: list[int] = field(default_factory=list)
@@ -77,25 +81,36 @@ class NaivePhilly:
         quota = self.scene.quotas[owner]
         return self.used(owner) / quota if quota else math.inf
 
-    def open_devices(self, node: int, but: int | None = None) -> list[tuple[int, int]]:
-        """Devices of `node` that nobody has or, `but` for one job, holds."""
-        busy = {device for _, place in self.running.values() for device in place}
-        busy |= {device for job, wait in self.waiting.items() if job != but for device in wait.held}
+    def free_devices(self, node: int, job: int, gone: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Devices of `node` that nobody but `job` itself, or one of `gone`, has or holds."""
+        busy = {device for other, (_, place) in self.running.items() if other not in gone for device in place}
+        busy |= {device for other, wait in self.waiting.items() if other != job for device in wait.held}
         return [(node, device) for device in range(self.sizes[node]) if (node, device) not in busy]
+
+    def is_open(self, node: int, job: int, gone: Sequence[int] = ()) -> bool:
+        """False on a dedicated node: a gang is alone on its nodes."""
+        here = [
+            other
+            for other, (_, place) in self.running.items()
+            if other not in gone and any(at == node for at, _ in place)
+        ]
+        is_gang = self.jobs[job].gpus > 1
+        return not (self.scene.dedicated and any(is_gang or self.jobs[other].gpus > 1 for other in here))
 
     # -- rules 5 and 6: where an attempt looks ---------------------------------------------------------
 
-    def offers(self, job: int, level: int, free: Callable[[int], int]) -> Iterator[list[int]]:
-        """Nodes that the level allows, best first; a gang is of one type, and the first type's come first."""
-        for kind in self.jobs[job].types:
-            nodes = [node for node, of in enumerate(self.scene.types) if of == kind]
-            racks = {self.scene.racks[node] for node in nodes}
-            domains = [[node for node in nodes if self.scene.racks[node] == rack] for rack in sorted(racks)]
-            domains.sort(key=lambda domain: -sum(map(free, domain)))
-            for domain in [nodes] if level == 2 else domains:
-                offer = self.offer(self.jobs[job].gpus, level, domain, free)
-                if offer:
-                    yield offer
+    def offers(
+        self, job: int, level: int, free: Callable[[int], int], kind: int, is_open: Callable[[int], bool]
+    ) -> Iterator[list[int]]:
+        """Nodes of one type that the level allows, best first."""
+        nodes = [node for node, of in enumerate(self.scene.types) if of == kind and is_open(node)]
+        racks = {self.scene.racks[node] for node in nodes}
+        domains = [[node for node in nodes if self.scene.racks[node] == rack] for rack in sorted(racks)]
+        domains.sort(key=lambda domain: -sum(map(free, domain)))
+        for domain in [nodes] if level == 2 else domains:
+            offer = self.offer(self.jobs[job].gpus, level, domain, free)
+            if offer:
+                yield offer
 
     def offer(self, gpus: int, level: int, domain: list[int], free: Callable[[int], int]) -> list[int]:
         """The nodes of `domain` to look at, none if it is too small."""
@@ -110,27 +125,46 @@ class NaivePhilly:
         large = [nodes for nodes in sets if sum(self.sizes[node] for node in nodes) >= gpus]
         return list(min(large, key=lambda nodes: (-sum(map(free, nodes)), nodes), default=()))
 
-    def choose(self, job: int) -> list[int]:
-        def free(node: int) -> int:
-            return len(self.open_devices(node))
+    def choose(self, job: int, level: int, gone: Sequence[int] = ()) -> list[int]:
+        """Nodes where the gang fits now, if anywhere; of one type, and those of the first type come first."""
+        best = list[int]()
 
-        offers = list(self.offers(job, self.waiting[job].level, free))
-        enough = (nodes for nodes in offers if sum(map(free, nodes)) >= self.jobs[job].gpus)
-        return next(enough, offers[0] if offers else [])
+        def free(node: int) -> int:
+            return len(self.free_devices(node, job, gone))
+
+        for kind in self.jobs[job].types:
+            offers = list(self.offers(job, level, free, kind, lambda node: self.is_open(node, job, gone)))
+            for nodes in offers:
+                if sum(map(free, nodes)) >= self.jobs[job].gpus:
+                    return nodes
+            offers += list(self.offers(job, level, free, kind, lambda _: True))
+            best = best or next(iter(offers), [])
+        return best
 
     # -- rule 4: gangs ---------------------------------------------------------------------------------
 
     def enter(self, job: int) -> None:
         """The strictest level that the empty cluster could meet; a job too large for it is rejected."""
-        levels = [level for level in range(3) if any(self.offers(job, level, self.sizes.__getitem__))]
+        levels = [
+            level
+            for level in range(3)
+            for kind in self.jobs[job].types
+            if any(self.offers(job, level, self.sizes.__getitem__, kind, lambda _: True))
+        ]
         if levels:
-            self.waiting[job] = Wait(levels[0], self.now)
+            hours = self.left_s[job] / 3600
+            patience = self.scene.relax_after + math.ceil(self.scene.patience_per_h * hours)
+            self.waiting[job] = Wait(levels[0], self.now, patience)
 
     def collect(self, job: int) -> bool:
         """Hold what is free on the nodes of the attempt; start if that is all."""
         wait, gpus = self.waiting[job], self.jobs[job].gpus
-        for node in sorted(wait.nodes, key=lambda node: (-len(self.open_devices(node)), node)):
-            wait.held |= set(self.open_devices(node)[: gpus - len(wait.held)])
+        free = {
+            node: [one for one in self.free_devices(node, job) if one not in wait.held] for node in wait.nodes
+        }
+        for node in sorted(wait.nodes, key=lambda node: (-len(free[node]), node)):
+            if self.is_open(node, job):
+                wait.held |= set(free[node][: gpus - len(wait.held)])
         if len(wait.held) == gpus:
             self.running[job] = self.now, wait.held
             del self.waiting[job]
@@ -140,7 +174,7 @@ class NaivePhilly:
     def expire(self, wait: Wait) -> None:
         wait.opened_s, wait.retry_s, wait.held = None, self.now + BACKOFF_S, set()
         wait.failed += 1
-        if wait.failed >= self.scene.relax_after and wait.level < 2:
+        if wait.failed >= wait.patience and wait.level < 2:
             wait.level, wait.failed = wait.level + 1, 0
 
     def stop(self, job: int) -> None:
@@ -181,16 +215,15 @@ class NaivePhilly:
         if self.used(asked.owner) + asked.gpus > self.scene.quotas[asked.owner]:
             return False
 
-        def free(node: int) -> int:
-            taken = sum(n == node for other in gone for n, _ in self.running[other][1])
-            return len(self.open_devices(node, but=job)) + taken
-
         while (victim := self.next_victim(gone)) is not None:
             gone.append(victim)
-            for nodes in self.offers(job, self.waiting[job].level, free):
-                if sum(map(free, nodes)) >= asked.gpus:
-                    self.start_over(job, nodes, gone)
-                    return True
+            nodes = self.choose(job, self.waiting[job].level, gone)
+            room = [
+                len(self.free_devices(node, job, gone)) for node in nodes if self.is_open(node, job, gone)
+            ]
+            if sum(room) >= asked.gpus:
+                self.start_over(job, nodes, gone)
+                return True
         return False
 
     def start_over(self, job: int, nodes: list[int], gone: list[int]) -> None:
@@ -222,9 +255,58 @@ class NaivePhilly:
             if wait.opened_s is not None:
                 self.collect(job)
                 continue
-            wait.opened_s, wait.nodes = self.now, self.choose(job)
-            if not self.collect(job) and self.reclaim(job):
+            wait.opened_s, wait.nodes = self.now, self.choose(job, wait.level)
+            if not self.collect(job) and not self.start_spread(job) and self.reclaim(job):
                 asked = set()
+
+    # -- guideline 1, with moves -----------------------------------------------------------------------
+
+    def start_spread(self, job: int) -> bool:
+        """As close together as is possible at once."""
+        if not self.scene.migrate or self.jobs[job].gpus == 1:
+            return False
+        wait = self.waiting[job]
+        nodes, held, wait.held = wait.nodes, wait.held, set()
+        for level in range(wait.level + 1, 3):
+            wait.nodes = self.choose(job, level)
+            if self.collect(job):
+                return True
+            wait.held = set()
+        wait.nodes, wait.held = nodes, held
+        return False
+
+    def is_spread(self, place: Place) -> bool:
+        """True if it is not in one rack, or on more nodes than that needs at least."""
+        nodes = {node for node, _ in place}
+        racks = {self.scene.racks[node] for node in nodes}
+        sizes = [size for size, rack in zip(self.sizes, self.scene.racks, strict=True) if rack in racks]
+        return len(racks) > 1 or len(nodes) > -(-len(place) // max(sizes))
+
+    def width(self, place: Place) -> tuple[int, int]:
+        return len({self.scene.racks[node] for node, _ in place}), len({node for node, _ in place})
+
+    def bring_together(self) -> bool:
+        """Gangs move onto the fewest nodes where those are free, first come first."""
+        has_moved = False
+        for job, (since_s, place) in sorted(self.running.items()):
+            if since_s == self.now or self.jobs[job].gpus == 1 or not self.is_spread(place):
+                continue
+            del self.running[job]
+            nodes = self.choose(job, 0)
+            free = {node: self.free_devices(node, job) for node in nodes}
+            self.running[job] = since_s, place
+            if sum(map(len, free.values())) < self.jobs[job].gpus:
+                continue
+            del self.running[job]
+            self.waiting[job] = Wait(0, self.now, 0, nodes=nodes)
+            assert self.collect(job)
+            new = self.running[job]
+            self.running[job] = since_s, place
+            if self.width(new[1]) < self.width(place):  # else it gains nothing
+                self.stop(job)
+                self.running[job] = new
+                has_moved = True
+        return has_moved
 
     def run(self) -> list[list[Span]]:
         coming = list(range(len(self.jobs)))
@@ -244,10 +326,12 @@ class NaivePhilly:
                 if wait.opened_s is not None and wait.opened_s + TIMEOUT_S <= self.now:
                     self.expire(wait)
             self.decide()
+            if self.scene.migrate and self.bring_together():
+                self.decide()
         return self.spans
 
 
-def scene_of(seed: int) -> Scene:
+def scene_of(seed: int, guideline: str = "none") -> Scene:
     """One to five nodes, alike or not, in up to three racks and of up to two types; up to three owners."""
     draw = random.Random(seed)
     nodes, alike, owners = draw.randint(1, 5), draw.random() < 0.5, draw.choice([1, 2, 2, 3])
@@ -272,7 +356,10 @@ def scene_of(seed: int) -> Scene:
     for _ in range(draw.choice([total, total, total // 2, 2 * total])):
         quotas[draw.randrange(owners)] += 1
     jobs.sort(key=lambda job: job.submit_s)
-    return Scene(jobs, sizes, racks, types, quotas, draw.choice([1, 2, 2, 3]), draw.choice([0.9, 0.9, 0.5]))
+    relax_after, tight = draw.choice([1, 2, 2, 3]), draw.choice([0.9, 0.9, 0.5])
+    patience_per_h = draw.choice([1, 5, 20, 36]) if guideline == "patience" else 0
+    guidelines = patience_per_h, guideline == "dedicated", guideline == "migrate"
+    return Scene(jobs, sizes, racks, types, quotas, relax_after, tight, *guidelines)
 
 
 def rota(scene: Scene) -> list[list[Span]]:
@@ -297,6 +384,8 @@ def rota(scene: Scene) -> list[list[Span]]:
     ]
     tenants = Tenants.of(*(Tenant(name, float(q)) for name, q in zip(names, scene.quotas, strict=True)))
     policy = f"philly:relax_after={scene.relax_after},reclaim_util={scene.tight}"
+    policy += f",patience_per_h={scene.patience_per_h},dedicated={'yes' if scene.dedicated else 'no'}"
+    policy += f",migrate={'yes' if scene.migrate else 'no'}"
     record = play(policy, trace, Cluster.build(shapes, tenants))
     owner_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
     spans: list[list[Span]] = [[] for _ in scene.jobs]
@@ -319,6 +408,22 @@ def joined(spans: list[list[Span]]) -> list[list[Span]]:
             else:
                 joined[-1].append(span)
     return joined
+
+
+def test_nobody_moves_who_gains_nothing_by_it() -> None:
+    """Of the jobs' five GPUs four would fit on one node when A ends: that is still two nodes."""
+    shapes = [NodeShape(1, 4, "T0"), NodeShape(1, 2, "T0"), NodeShape(1, 8, "T1")]
+    trace = trace_of("A 1x50 B 8x900 C 5x900", gpu_types=[1, 2, 0], type_names=("T0", "T1"))
+    record = play("philly:migrate=yes", trace, Cluster.build(shapes))
+    assert record.intervals.filter(record.intervals["job_id"] == "C").height == 1
+
+
+@pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate"])
+@pytest.mark.parametrize("seed", first(25, range(800)))
+def test_every_span_under_a_guideline(seed: int, guideline: str) -> None:
+    """Longer jobs wait longer for locality; gangs are alone on their nodes."""
+    scene = scene_of(seed, guideline)
+    assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
 
 
 @pytest.mark.parametrize("seed", first(60, range(1500)))

@@ -20,7 +20,7 @@ from rota.cli.shell import print_json
 SECTIONS: Mapping[str, Sequence[Look]] = {
     "Installation": (software.kernel, software.engine, software.packages),
     "Devices": (devices.gpus, devices.cores),
-    "MachinePlaces": (machine.memory, machine.control_groups, machine.limits, machine.user),
+    "Machine": (machine.memory, machine.control_groups, machine.limits, machine.user),
     "Clocks": (clocks.wall_clock, clocks.sleep),
     "Disk": (disk.home_folder,),
     "Network": (network.ports, network.address, network.node_name),

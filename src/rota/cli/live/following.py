@@ -70,11 +70,11 @@ class Follower:
         self._tell(job)
         return job, new
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = "Ctrl-C in rota run") -> None:
         """Ask the controller to cancel the job, unless it has ended by now."""
         from rota.client import Refused, route
 
-        body = {"reason": "Ctrl-C in rota run"}
+        body = {"reason": reason}
         try:
             self._client.call("POST", route("v1", "jobs", self.id, "cancel"), body, idempotent=True)
         except Refused as refused:
@@ -179,6 +179,13 @@ class Follower:
 def has_ended(job: JobView) -> bool:
     """Whether nothing of it is left: one that is told to end may still write, and has no exit code yet."""
     return job.end_s is not None and job.state != "COMPLETING"
+
+
+def already(job: JobView) -> str:
+    """What to tell who comes when it is being ended or has completed; other ends `follow_to_end` tells."""
+    if job.state == "COMPLETING":
+        return f"job {job.id} has been told to end" + _because(job)
+    return f"job {job.id} has completed already" if job.state == "COMPLETED" else ""
 
 
 def _because(job: JobView) -> str:

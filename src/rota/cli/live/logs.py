@@ -89,10 +89,12 @@ def attach(
     Says so when the job is suspended or loses its devices.  The exit code is the job's, as for
     `rota run`; Ctrl-C leaves the job to itself.
     """
-    from rota.cli.live.following import Follower, follow_to_end
+    from rota.cli.live.following import Follower, already, follow_to_end
 
     follower = Follower(client, job, None if all_ranks else [rank], from_end=lines)
-    follower.look(0.0)  # a controller is waited for only by those who have met it
+    present, _ = follower.look(0.0)  # a controller is waited for only by those who have met it
+    if said := already(present):
+        warn(said)
     raise typer.Exit(follow_to_end(follower, cancels=False))
 
 

@@ -13,7 +13,7 @@ import typer
 
 from rota.cli.live.caller import here
 from rota.cli.live.connect import complete_job, job_id, live
-from rota.cli.live.following import CANCELLED, Interrupts, exit_code, has_ended, how_it_ended
+from rota.cli.live.following import CANCELLED, Interrupts, already, exit_code, has_ended, how_it_ended
 from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.submit import post
 from rota.cli.live.tables import warn
@@ -60,22 +60,48 @@ def shell(
     """
     if not (os.isatty(sys.stdin.fileno()) and os.isatty(sys.stdout.fileno())):
         raise InputError("rota shell needs a terminal at its input and output; `rota run` needs none")
-    from rota.cli.live.terminal import LocalTerminal
-
     if attach is not None:
         id = _attached(request, attach)
-        begun = _until_begun(client, LocalTerminal(client, id, 0, 1), id, cancels=False)
+        begun = _until_begun(client, _terminal(client, id), id, cancels=False)
     else:
         id = _submitted(client, request)
-        begun = _until_begun(client, LocalTerminal(client, id, 0, 1), id, cancels=True)
-    if begun is not None and (elsewhere := without_a_terminal(id, _view(client, id).nodes)):
-        warn(elsewhere)
+        begun = _until_begun(client, _terminal(client, id), id, cancels=True)
+    if begun is not None:
+        _tell_at_first(client, id)
     if begun is not None and not begun.run():
         warn(
             f"\njob {id} is left to itself; `rota shell --attach {id}` comes back, `rota cancel {id}` ends it"
         )
         return
     raise typer.Exit(_end(client, id, begun))
+
+
+def _terminal(client: Client, id: str) -> LocalTerminal:
+    """This terminal, for that job; who types and sees nothing of it is told if its node is silent."""
+    from rota.cli.live.terminal import LocalTerminal
+
+    return LocalTerminal(client, id, 0, 1, unanswered=lambda: silent_node(client, _view(client, id)))
+
+
+def _tell_at_first(client: Client, id: str) -> None:
+    """What somebody at this terminal should know before the first key."""
+    job = _view(client, id)
+    for said in (without_a_terminal(id, job.nodes), already(job), silent_node(client, job)):
+        if said:
+            warn(said)
+
+
+def silent_node(client: Client, job: JobView) -> str:
+    """That the node with the terminal of `job` is not heard of; empty if it is."""
+    from rota.client import route
+    from rota.wire.views import ClusterStatus
+
+    if not job.nodes:
+        return ""
+    status = ClusterStatus.model_validate(client.call("GET", route("v1", "status")))
+    if not any(line.startswith(f"node {job.nodes[0]} is silent") for line in status.troubles):
+        return ""
+    return f"node {job.nodes[0]}, where job {job.id} is, does not answer: what is typed waits until it does"
 
 
 def without_a_terminal(id: str, nodes: Sequence[str]) -> str:
@@ -126,7 +152,7 @@ def _until_begun(client: Client, session: LocalTerminal, id: str, *, cancels: bo
         with Interrupts(signal.SIGHUP) as interrupts:
             while (is_attached := session.wait(wait_s)) is False:
                 interrupts.check()
-                reason = _why(client, id)
+                reason = silent_node(client, _view(client, id)) or _why(client, id)
                 if reason != said:
                     warn(f"job {id} waits: {reason}; `rota why {id}` says more; Ctrl-C gives up")
                 said, wait_s = reason, min(2 * wait_s, MOST_LOOK_S)
@@ -142,7 +168,7 @@ def cancel(client: Client, id: str) -> None:
     """Cancel a job, unless it has ended by now."""
     from rota.cli.live.following import Follower
 
-    Follower(client, id, [0]).cancel()
+    Follower(client, id, [0]).cancel("given up in rota shell")
 
 
 def _view(client: Client, id: str, wait_s: float = 0.0) -> JobView:
@@ -173,6 +199,8 @@ def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
     if not has_ended(job):
         warn(f"the terminal of job {id} was closed, and the job goes on: {job.state.lower()}")
         return 1
+    if session is None and job.state == "COMPLETED":
+        warn(already(job))
     if job.state != "COMPLETED":
         warn(f"job {id} ended: {job.state.lower()}" + how_it_ended(job))
     return exit_code(job)

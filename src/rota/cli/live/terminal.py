@@ -9,6 +9,7 @@ import termios
 import threading
 import time
 import tty
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,14 @@ NOT_FOUND = 404
 class LocalTerminal:
     """One terminal here, one job there, and three threads: keys, what is typed, what is printed."""
 
-    def __init__(self, client: Client, id: str, keys: int, screen: int) -> None:
-        """`keys` and `screen` are descriptors of this side's terminal."""
+    def __init__(
+        self, client: Client, id: str, keys: int, screen: int, unanswered: Callable[[], str]
+    ) -> None:
+        """`keys` and `screen` are descriptors of this side's terminal.
+
+        `unanswered` is asked why nothing is printed after something was typed; a sentence, or nothing.
+        """
+        self._unanswered = unanswered
         self._client, self._id, self._keys, self._screen = client, id, keys, screen
         self._changed = threading.Condition()
         self._typed = bytearray()
@@ -141,6 +148,7 @@ class LocalTerminal:
         """Show what is printed; ask for another session where this one is lost."""
         from rota.wire.terminal import unpacked
 
+        answered = 0
         while not self._is_over:
             reply = self._talk(self._session, seen=self._seen, wait_s=WAIT_S)
             if reply is None:
@@ -154,6 +162,9 @@ class LocalTerminal:
             if reply.over:
                 self.why = reply.why
                 break
+            if not reply.data and self._sent != answered and (said := self._unanswered()):
+                os.write(self._screen, f"\r\nrota: {said}\r\n".encode())  # a raw terminal needs both
+            answered = self._sent
         self._finish()
 
     def _talk(self, session: str, **said: Any) -> TerminalReply | None:

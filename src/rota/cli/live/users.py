@@ -128,7 +128,7 @@ def join_token(
     valid: Annotated[str, typer.Option(metavar="TIME", help="How long machines may join with it.")] = "1h",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a token with which machines join: rota agent --join URL --token TOKEN.
+    """Make a token with which machines join: rota agent --join URL --token-file FILE.
 
     \b
     Example:

@@ -31,13 +31,17 @@ class Growth:
         `room` is what nobody of the home asks for; notes in the home since when somebody could use it.
         """
         sizes = {row: self.asked[row] for row in rows}
-        is_due, can_grow = self.is_due(home), False
-        for row in self._elastic(home, rows):
+        elastic, is_due, can_grow = self._elastic(home, rows), self.is_due(home), False
+        for row in elastic:
             grant = self.snapshot.grants.get(row)
             have = len(grant.devices) if grant is not None else 0
-            most = self._most(row, sizes[row] + int(max(room, 0.0)))
-            sizes[row] = most if is_due else max(self._most(row, min(have, most)), sizes[row])
+            sizes[row] = self._most(row, min(have, sizes[row] + int(max(room, 0.0))))
             room -= sizes[row] - self.asked[row]
+        for row in elastic:  # what nobody keeps
+            most = self._most(row, sizes[row] + int(max(room, 0.0)))
+            if is_due:
+                room -= most - sizes[row]
+                sizes[row] = most
             can_grow |= most > sizes[row]
         home["idle_since_s"] = self.snapshot.now if can_grow else math.inf
         return sizes

@@ -87,11 +87,15 @@ class PairTrials:
         """Judge all pairs, part those that need not share, and try the next one."""
         for first in list(home["pairs"]):
             self._judge(home, first)
+        self.part_needless(home)
+        if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
+            self._try_next(home)
+
+    def part_needless(self, home: ServerGroup) -> None:
+        """Part pairs of which both would have GPUs of their own."""
         for first, second in list(home["pairs"].items()):
             if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
                 self.homes.part(home, first)
-        if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
-            self._try_next(home)
 
     def _judge(self, home: ServerGroup, first: int) -> None:
         """Part a pair that does no more than in turns, be it on trial or kept; one that did not run stays."""

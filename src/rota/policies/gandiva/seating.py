@@ -184,6 +184,8 @@ class Seating:
         """The jobs of a home that run from now on."""
         if self.p.packing and self._is_new_turn(key, home):
             self.trials.review(home)
+        elif home["pairs"]:  # somebody may have moved away
+            self.trials.part_needless(home)
         nodes = mask_of(home["nodes"])
         rows = self._runners(key, home, places.tester(nodes, home["gpus"]))
         sizes = self.growth.sizes(home, rows, self.homes.room(home))

@@ -72,7 +72,7 @@ class MovingDecision(PhillyDecision):
             self.scratch.release(grant)
             nodes = self._candidates_among(self.scratch.free, row, Locality.FEWEST_NODES)
             closer, _ = self._gathered(row, nodes, ())
-            if closer is None:
+            if closer is None or self._width(closer) >= self._width(grant):
                 self.scratch.hold(grant)
                 continue
             self._move(closer)
@@ -82,9 +82,18 @@ class MovingDecision(PhillyDecision):
     def _is_spread(self, grant: Grant) -> bool:
         """True if it lies on more nodes than it needs, or in more than one domain."""
         nodes, sizes = self._nodes_of(grant), self.scratch.free.size
-        domain = next((mask for mask in self.domains.masks if not nodes & ~mask), 0)
+        domain = self._domain_of(nodes)
         largest = max((sizes[node] for node in nodes_in(domain)), default=1)
         return not domain or nodes.bit_count() > -(-len(grant.devices) // largest)
+
+    def _width(self, grant: Grant) -> tuple[bool, int]:
+        """Less for who lies closer together: in one domain before several, then by nodes."""
+        nodes = self._nodes_of(grant)
+        return not self._domain_of(nodes), nodes.bit_count()
+
+    def _domain_of(self, nodes: int) -> int:
+        """The domain that holds all `nodes`; 0 if none does."""
+        return next((mask for mask in self.domains.masks if not nodes & ~mask), 0)
 
     def _nodes_of(self, grant: Grant) -> int:
         node_of = self.scratch.free.node_of

@@ -1,0 +1,82 @@
+"""This side of `rota shell`: what its person is told while nothing comes from the other side."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from live_play import STATUS, job
+
+from rota.cli.live.shell import silent_node
+from rota.cli.live.terminal import LocalTerminal
+from rota.client import Client
+from rota.wire.terminal import unpacked
+
+
+class MuteJob:
+    """A controller's terminal that takes what is typed and prints nothing, until `is_over`."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+        self.is_over = threading.Event()
+
+    def call(self, method: str, path: str, body: dict[str, Any], **_: object) -> dict[str, Any]:
+        if not body.get("session"):
+            return {"session": "s"}
+        if "data" in body and "at" in body:
+            self.taken += unpacked(body["data"])
+            return {"session": "s", "have": len(self.taken)}
+        return {"session": "s", "over": self.is_over.wait(0.01)}
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[int, int]]:
+    mine, theirs = os.openpty()
+    yield mine, theirs
+    os.close(mine)
+    os.close(theirs)
+
+
+def test_who_types_into_silence_is_told_once(pair: tuple[int, int]) -> None:
+    """Why nothing comes is asked after something was typed, not before, and told on a line of its own."""
+    mine, theirs = pair
+    mute, asked = MuteJob(), []
+
+    def unanswered() -> str:
+        asked.append(mute.taken)
+        mute.is_over.set()
+        return "node n1 does not answer"
+
+    terminal = LocalTerminal(cast("Client", mute), "17", theirs, theirs, unanswered)
+    assert terminal.wait(0.0)
+    os.write(mine, b"x")
+    assert terminal.run()
+    assert asked == [b"x"]
+    assert os.read(mine, 4096).endswith(b"\r\nrota: node n1 does not answer\r\n")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "nodes", "said"),
+    [
+        (
+            "node n1 is silent for 32s; it counts as lost after 1m",
+            ["n1"],
+            "node n1, where job 17 is, does not",
+        ),
+        ("node n10 is silent for 32s; it counts as lost after 1m", ["n1"], ""),
+        ("node n1 is silent for 32s; it counts as lost after 1m", [], ""),
+    ],
+    ids=["silent", "another", "nowhere"],
+)
+def test_a_silent_node_is_named(
+    trouble: str, nodes: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = STATUS.model_copy(update={"troubles": [trouble]}).model_dump(mode="json")
+    client = Client("http://127.0.0.1:1", "token")
+    monkeypatch.setattr(client, "call", lambda method, path: status)
+    answer = silent_node(client, job("17", "RUNNING", nodes=nodes))
+    assert answer.startswith(said)
+    assert bool(answer) == bool(said)
