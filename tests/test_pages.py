@@ -8,13 +8,19 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+import typer
 
 import rota
 from rota.bounds import SUMMARIES
 from rota.cli import job_pages, system_index
+from rota.cli.app import app
 from rota.cli.pages import cli_page, knowledge_page, own, systems_page, with_table
 from rota.cli.rooms import BEGIN, END, printed, rooms, with_files
 from rota.errors import InputError
@@ -161,6 +167,65 @@ def test_tour(tmp_path: Path, changes: dict[str, str]) -> None:
     for block in python:
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True)
     assert (tmp_path / "out/report.html").exists()
+
+
+def printed_commands(text: str) -> Iterator[str]:
+    """Every `rota ...` of a page, in its blocks (what stands far to the right is said of it) and its text."""
+    fence = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+    for block in fence.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            if (command := re.match(r" *(?:\$ )?(rota .*?)(?:   |$)", line)) is not None:
+                yield command[1]
+    yield from (" ".join(said.split()) for said in re.findall(r"`(rota [^`]+)`", fence.sub("", text)))
+
+
+@cache
+def all_commands() -> Any:
+    return typer.main.get_command(app)
+
+
+def unknown_words(command: str) -> list[str]:
+    """Commands and options that stand in `command` and are not there."""
+    here: Any = all_commands()
+    words = shlex.split(command, comments=True)[1:]
+    unknown = []
+    while words and words[0] not in ("--", "|", ">", "&&"):
+        word = words.pop(0)
+        if word.startswith("-"):
+            names = {name for one in here.params for name in (*one.opts, *one.secondary_opts)}
+            if word.partition("=")[0] not in names | {"-h", "--help"}:
+                unknown.append(word)
+        elif hasattr(here, "get_command"):
+            here = here.get_command(click.Context(here), word)
+            if here is None:
+                return [word]
+    return unknown
+
+
+@pytest.mark.parametrize(
+    ("command", "unknown"),
+    [
+        ("rota submit --gpus 2 -- ./train --lr 1", []),
+        ("rota user token alice", []),
+        ("rota trace generate --gpus 2 --jobs=3", ["--gpus"]),
+        ("rota policy swap srtf", ["swap"]),
+        ("rota begin", ["begin"]),
+    ],
+)
+def test_a_word_that_is_not_there_is_seen(command: str, unknown: list[str]) -> None:
+    assert unknown_words(command) == unknown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_printed_commands(page: Path) -> None:
+    """Their commands and options are there; placeholders and values may be anything."""
+    unknown = {
+        command: wrong
+        for command in printed_commands(page.read_text(encoding="utf-8"))
+        if not command.startswith("rota CLI ")  # a box of a drawing
+        and (wrong := unknown_words(command))
+    }
+    assert unknown == {}
 
 
 def test_make_verbs() -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from play import finishes, play, starts
 from rota.cli.app import app
 from rota.cli.catalogue import entries
+from rota.traces.generate import generate
 from tiers import first
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +78,21 @@ def test_commands(name: str, jobs: int | None, tmp_path: Path, monkeypatch: pyte
             words = words.replace("rota simulate ", "rota simulate --workers 1 ")  # no process to be started
         done = CliRunner().invoke(app, shlex.split(words)[1:])
         assert done.exit_code == 0, f"{words}\n{done.output}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "```yaml\n# cluster.yaml" in page.read_text("utf-8")],
+    ids=lambda p: p.stem,
+)
+def test_tenants_of_an_example_have_jobs(page: Path) -> None:
+    """Cells and quotas of tenants of whom the generated jobs are not would show nothing."""
+    text = page.read_text("utf-8")
+    body = re.findall(r"```yaml\n# cluster.yaml: .*?\n(.*?)```", text, re.DOTALL)[0]
+    owners = set(re.findall(r"- path: (\S+)", body))
+    submitted = generate(400, seed=2, days=1).jobs
+    assert owners
+    assert owners <= {path.partition("/")[0] for path in submitted.tenant_names}
 
 
 @pytest.mark.parametrize("name", IMPLEMENTED)

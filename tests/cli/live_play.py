@@ -88,6 +88,8 @@ class Canned:
 
     replies: dict[str, Reply | Callable[[Asked], Reply]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
+    now_s: float | None = None
+    """What it says that its clock shows."""
 
     def answer(self, call: Asked) -> Answer:
         """What a controller of this mind says."""
@@ -137,6 +139,8 @@ def controller(path: Path, canned: Canned) -> Iterator[None]:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content)
             self.send_header("Content-Length", str(len(text.encode())))
+            if canned.now_s is not None:
+                self.send_header("Rota-Now", str(canned.now_s))
             self.end_headers()
             self.wfile.write(text.encode())
 

@@ -13,6 +13,7 @@ from live_play import Answer, Asked, Canned, job, refusal
 from shell_play import rota
 
 from rota.cli.quick import left_over
+from rota.wire import cluster_clock
 from rota.wire.job import JobSpec
 from rota.wire.views import JobView
 
@@ -150,6 +151,18 @@ def test_list(words: str, desk: Canned, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == rota(*asked).out
     first, second = (call for call in desk.asked if call.path == "/v1/jobs")
     assert first.query == second.query
+
+
+def test_idle_by_the_clock_of_the_cluster(
+    desk: Canned, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This machine's may be set while the job runs."""
+    monkeypatch.setattr(cluster_clock, "_told", None)
+    monkeypatch.setattr("rota.cli.live.tables.CLOCK", cluster_clock.now_s)
+    desk.now_s = 5000.0
+    desk.replies[LS] = [job("17", "RUNNING", nodes=["n1"], idle_since_s=4400.0)]
+    assert left_over(["ls"]) is None
+    assert "(idle 10m)" in capsys.readouterr().out
 
 
 def test_a_list_of_an_older_controller(desk: Canned) -> None:

@@ -91,6 +91,32 @@ def test_nothing_sticks_out_or_fades(open_page: Any, width: int, scheme: str) ->
 ORDER = "[...document.querySelector('table.headline').tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
 
 
+def test_sizes_sort_by_size(open_page: Any) -> None:
+    """A size is a number and not a text: `>8 GPUs` comes last."""
+    page = open_page()
+    sizes = names(page, "#h-sizes ~ .groups table")
+    head = page.locator("#h-sizes ~ .groups thead:visible button").first
+    head.click()
+    assert names(page, "#h-sizes ~ .groups table") == sizes
+    head.click()
+    assert names(page, "#h-sizes ~ .groups table") == sizes[::-1]
+
+
+UNPAINTED = "figure => figure.querySelector('canvas') && !figure.classList.contains('painted')"
+HIDDEN = "figure => getComputedStyle(figure.querySelector('image')).visibility === 'hidden'"
+
+
+def test_nodes_show_a_picture_before_anybody_scrolls_there(open_page: Any) -> None:
+    """The page's own picture stays until the canvas over it is drawn."""
+    page = open_page(390)
+    figures = page.locator("#nodes figure.gantt")
+    assert figures.count() == 2
+    for figure in figures.all():
+        assert not (figure.evaluate(UNPAINTED) and figure.evaluate(HIDDEN))
+    figures.last.scroll_into_view_if_needed()
+    page.wait_for_selector("#nodes figure.gantt.painted")
+
+
 def test_a_table_sorts(open_page: Any) -> None:
     """By value and not by text; the other way at the next press; accounts keep their tenants."""
     page = open_page()

@@ -15,13 +15,16 @@ from rota.reports.summary import summarise
 HOUR = 3600.0
 
 
-def run(policy: str, to_start_h: float, later_h: float = 0.0, observed: bool = False) -> Record:
+def run(
+    policy: str, to_start_h: float, later_h: float = 0.0, observed: bool = False, told: str = ""
+) -> Record:
     """One job of an hour that waits before its start, and again after a preemption."""
     start_s = to_start_h * HOUR
     end_s = start_s + (1 + later_h) * HOUR
     row = {"submit_s": 0.0, "start_s": start_s, "finish_s": end_s, "gpus": 1, "run_s": HOUR}
     row |= {"waiting_s": (to_start_h + later_h) * HOUR, "duration_s": HOUR}
-    return record([row], policy=policy, observed=observed)
+    facts = {"provenance": {"knowledge": {"duration": told}}} if told else {}
+    return record([row], policy=policy, observed=observed, **facts)
 
 
 LATE, SOON = run("fifo", 14), run("srtf", 1)
@@ -44,6 +47,13 @@ CASES = [
     ([LATE], None, "fifo: a job waits 14h on average; mean JCT 15h.", "against"),
     ([LATE, SOON], None, "The 1% who wait longest wait at least 1h, against 14h (14x shorter).", "0s"),
     ([LATE, replace(LATE, policy="copy")], None, "Nobody waits less than under fifo", "copy"),
+    ([run("fifo", 0), run("srtf", 0)], None, "No job waits, whichever policy decides; mean JCT 1h.", "less"),
+    ([LATE, run("srtf", 1, told="oracle")], None, "srtf is told every job's true duration", "fifo is told"),
+    ([LATE, run("sjf", 1, told="user")], None, "Under sjf", "is told"),
+    ([run("sjf", 3, told="oracle"), run("srtf", 1, told="oracle")], None, "Under srtf", "is told"),
+    ([LATE, SOON], None, "fifo keeps all waiting behind the first in line: fifo:skip=yes is harder", "But"),
+    ([LATE, SOON], "fifo", "the site's own policy", "harder to beat"),
+    ([run("fifo:placement=packed,skip=yes", 14), SOON], None, "Under srtf", "harder to beat"),
 ]
 
 
@@ -52,6 +62,23 @@ def test_headline(runs: list[Record], site: str | None, says: str, not_this: str
     text = headline(compare([summarise(run) for run in runs], site_policy=site))
     assert says in text
     assert not_this not in text
+
+
+def test_a_tail_that_grows_is_said() -> None:
+    """One of two hundred jobs pays for what the mean gains."""
+
+    def of(policy: str, waits_s: list[float]) -> Record:
+        rows = [
+            {"submit_s": 0.0, "start_s": wait_s, "finish_s": wait_s + HOUR, "gpus": 1, "run_s": HOUR}
+            | {"waiting_s": wait_s, "duration_s": HOUR}
+            for wait_s in waits_s
+        ]
+        return record(rows, policy=policy)
+
+    runs = [of("even", [10 * HOUR] * 50), of("harsh", [HOUR] * 49 + [99 * HOUR])]
+    text = headline(compare([summarise(run) for run in runs]))
+    assert "But the 1% that take longest take at least" in text
+    assert "But" not in headline(compare([summarise(run) for run in (runs[0], of("soft", [HOUR] * 50))]))
 
 
 def test_baseline() -> None:

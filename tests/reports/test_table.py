@@ -118,7 +118,9 @@ def test_bounds_stand_beside_the_policies() -> None:
         (1.0001, "same", "same"),
         (1.042, "+4.2%", "4.2% longer"),
         (2.61, "+161%", "2.6x longer"),
-        (12345.0, "12,000x longer", "12,000x longer"),
+        (999.0, "1,000x longer", "1,000x longer"),
+        (12345.0, "over 1,000x longer", "over 1,000x longer"),
+        (1e-6, "over 1,000x shorter", "over 1,000x shorter"),
     ],
 )
 def test_changes_in_words(ratio: float | None, short: str, sentence: str) -> None:
@@ -202,3 +204,9 @@ def test_calibration(records: list[Record], site: str | None, says: str) -> None
     assert re.search(says, found.text)
     if found.errors:
         assert found.errors["mean_jct_s"] == pytest.approx(0.1)
+
+
+def test_one_policy_is_compared_with_nothing() -> None:
+    alone = comparison_text(compare([summarise(record([], policy="fifo"))]), 100)
+    assert "against" not in alone
+    assert "*" not in alone

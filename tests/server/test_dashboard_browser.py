@@ -58,6 +58,72 @@ def test_jobs_come_and_go_by_themselves(chromium: Any, live: LiveCluster) -> Non
         live.act(long, "cancel", force=True)
 
 
+def test_an_answer_that_is_late_is_told(chromium: Any, live: LiveCluster) -> None:
+    """Who said yes and sees nothing would say it again; the answer itself comes as ever."""
+    job = live.submit(gpus=1, hold=True, name="slowly")
+    asked: list[Any] = []
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue?state=all")
+        page.route("**/act/**", lambda route: asked.append(route))
+        page.get_by_role("button", name=f"Cancel job {job}").click()
+        page.locator("#confirm").get_by_role("button", name="Yes").click()
+        page.locator(".toast", has_text="has not answered yet").wait_for()
+        asked[0].continue_()
+        page.locator(".toast", has_text=f"Job {job} is cancelled").wait_for()
+
+
+def test_a_stream_that_dies_without_a_word_is_noticed(chromium: Any, live: LiveCluster) -> None:
+    """No beat for a minute, and nobody says hello: the page says that it is old, until somebody does."""
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue")
+        page.clock.install()
+        page.reload()
+        page.locator("body[data-hears=yes]").wait_for()
+        page.route("**/stream*", lambda route: None)
+        page.clock.fast_forward(60_000)
+        page.locator("#lost").wait_for()
+        page.unroute("**/stream*")
+        page.clock.fast_forward(60_000)
+        page.locator("#lost").wait_for(state="hidden")
+
+
+def said_every(seconds: float, memory_gib: list[float]) -> dict[str, Any]:
+    """Curves as the API gives them: one point for each value."""
+    at_s = [1.8e9 + seconds * i for i in range(len(memory_gib))]
+    curve = {"unit": "GiB", "mean": memory_gib, "low": memory_gib, "high": memory_gib}
+    times = {"at_s": at_s, "until_s": at_s, "attempt": [1] * len(at_s), "spacing_s": 2.0}
+    return {**times, "curves": {"memory_gib": curve}}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left_out", "label", "shown"),
+    [
+        (2.0, (), "Host memory: 12 points", "6.35 MiB"),
+        (30.0, (), "Host memory: 12 points", "6.35 MiB"),
+        (30.0, (4, 5, 6, 7, 8), "Host memory: 7 points, 1 silence between them", "6.35 MiB"),
+    ],
+    ids=["program", "agent", "silence"],
+)
+def test_curves_are_broken_by_silence_only(
+    chromium: Any, live: LiveCluster, seconds: float, left_out: tuple[int, ...], label: str, shown: str
+) -> None:
+    """Who speaks twice a minute is not silent in between; megabytes are not thousandths of a GiB."""
+    job = live.submit(gpus=1, hold=True, name="speaks")
+    answer = said_every(seconds, [0.0062] * 12)
+    for times in (answer, answer["curves"]["memory_gib"]):
+        for key in set(times) - {"spacing_s", "curves", "unit"}:
+            times[key] = [value for i, value in enumerate(times[key]) if i not in left_out]
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue?state=all")
+        page.route("**/v1/jobs/*/curves*", lambda route: route.fulfill(json=answer))
+        page.goto(f"{page.url.partition('/queue')[0]}/jobs/{job}")
+        figure = page.locator("figure[data-curve=memory_gib]")
+        figure.wait_for()
+        assert figure.get_attribute("aria-label") == label
+        assert figure.locator("output").inner_text() == shown
+    live.act(job, "cancel")
+
+
 def test_an_act_is_not_lost_with_its_row(chromium: Any, live: LiveCluster) -> None:
     """The row changes while the question is read, and is gone before the answer is there."""
     job = live.submit(gpus=1, hold=True, name="changes-meanwhile")

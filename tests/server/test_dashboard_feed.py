@@ -36,6 +36,7 @@ def test_many_jobs_are_any() -> None:
         changes.add(Changes({"jobs"}, {str(job) for job in range(first, first + 10)}))
     assert changes.jobs is None
     assert text_of(changes) == 'event: changed\ndata: {"topics": ["jobs"], "jobs": null}\n\n'
+    assert text_of(Changes()) == "event: beat\ndata: -\n\n", "a browser hears that there is nothing"
     assert changes.take().jobs is None
     assert changes.jobs == set(), "counted anew"
 

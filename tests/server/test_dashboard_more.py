@@ -227,6 +227,7 @@ def test_charts_of_many_jobs_are_cut_and_say_so() -> None:
         (30.0, 60.0, ("Mean wait", "30s", "1m", "worse")),
         (30.0, 30.0, ("Mean wait", "30s", "30s", "")),
         (None, 30.0, ("Mean wait", "–", "30s", "")),
+        (1961.0, 1926.0, ("Mean wait", "32m 41s", "32m 6s", "")),
     ],
 )
 def test_measures_side_by_side(before: float | None, after: float, line: tuple[str, ...]) -> None:

@@ -188,6 +188,8 @@ def _call(method: str, path: str, body: object = None) -> Any:
     import json
     import socket
 
+    from rota.wire import cluster_clock
+
     home = os.environ.get("ROTA_HOME") or os.path.expanduser("~/.rota")
     address, token = os.path.join(os.path.expanduser(home), SOCKET), os.environ.get("ROTA_TOKEN", "").strip()
     if len(os.fsencode(address)) > LONGEST_SOCKET_PATH or not token.isascii() or " " in token:
@@ -205,6 +207,10 @@ def _call(method: str, path: str, body: object = None) -> Any:
     headers, _, content = rest.partition(b"\r\n\r\n")
     if status.split()[1:2] not in ([b"200"], [b"201"]) or b"transfer-encoding" in headers.lower():
         raise _NotQuick
+    for line in headers.decode("latin-1").splitlines():
+        name, _, value = line.partition(":")
+        if name.lower() == cluster_clock.HEADER.lower():
+            cluster_clock.hear(value)
     return json.loads(content)
 
 

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from rota.client import cluster_clock
 from rota.errors import InputError, RotaError
+from rota.wire import cluster_clock
 
 IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "HEAD"})
 MOST_IDLE = 8

@@ -45,6 +45,11 @@ def count(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
+def hours(number: float) -> str:
+    """GPU-hours, to three digits below a hundred."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def share(value: float | None) -> str:
     """`93%`, or `-`."""
     return NONE if value is None else f"{value:.0%}"

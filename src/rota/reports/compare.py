@@ -128,7 +128,7 @@ def compare(
     return Comparison(lines, chosen, tuple(summaries), site)
 
 
-_LEAST = 1e-3
+LEAST = 1e-3
 """A millisecond, or as little of anything else, is residue of arithmetic: nothing is a multiple of it."""
 
 
@@ -144,9 +144,9 @@ def _ratio(metric: Metric, of: Spread | None, base: Spread | None) -> float | No
 
 def ratio(value: float | None, base: float | None) -> float | None:
     """`value` / `base`, both 0 or more; None where that means nothing."""
-    if value is None or base is None or base < _LEAST:
+    if value is None or base is None or base < LEAST:
         return None
-    return value / base if value >= _LEAST else 0.0
+    return value / base if value >= LEAST else 0.0
 
 
 def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:

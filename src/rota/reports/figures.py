@@ -22,6 +22,7 @@ from rota.reports.chart import (
     time_axis,
 )
 from rota.reports.clock import clock_of, time_label
+from rota.reports.compare import LEAST
 from rota.reports.deadlines_kept import kept_over_time
 from rota.reports.metrics import jct_s, waiting_s
 from rota.reports.occupancy import (
@@ -42,6 +43,7 @@ BINS = 500
 """Points of a curve over time; more steps than this are averaged, with their extremes as a band."""
 
 
+NOBODY = "No job ever waited."
 STRETCHES = "Of each job the mean of each stretch on one size."
 
 
@@ -84,7 +86,8 @@ def waiting_chart(records: Sequence[Record], window: Window | None = None) -> Ch
     """Cumulative distribution of all time waited, logarithmic time."""
     values = [_known(waiting_s(Sample.of(record, window))) for record in records]
     label = "all time waited, interruptions included"
-    return _cdf_chart("waiting", "Waiting", label, records, values)
+    chart = _cdf_chart("waiting", "Waiting", label, records, values)
+    return chart if any((of >= LEAST).any() for of in values) else replace(chart, caption=NOBODY)
 
 
 def _cdf_chart(
@@ -138,9 +141,9 @@ def queue_chart(records: Sequence[Record], window: Window | None = None) -> Char
     ]
     length = format_duration(common_span(records).length_s)
     text = f"Jobs waiting over {length}. Longest queue: {', '.join(peaks)}."
-    return _time_chart(
-        "queue", "Queue length", text, records, steps, number_axis(highest, "jobs waiting"), window
-    )
+    axis = number_axis(highest, "jobs waiting")
+    chart = _time_chart("queue", "Queue length", text, records, steps, axis, window)
+    return chart if highest else replace(chart, caption=NOBODY)
 
 
 def work_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from rota.reports.compare import Comparison, ComparisonRow
+from rota.reports.compare import LEAST, Comparison, ComparisonRow
 from rota.reports.wording import SAME, factor_words
 
+_TRUTH = "oracle"
+"""The provenance of what the simulator itself tells."""
+_LONGER = 1.05
+"""A tail that grows by more than this part is said."""
 WAITING = "mean_waiting_s"
 """What policies are judged by: all time not running, whether before the first start or after a preemption."""
 
@@ -21,7 +25,9 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
     rivals = [line for line in comparison.contenders if line is not base and not line.partial]
     best = min([base, *rivals], key=_waiting)
     text = best.cells[WAITING].text
-    if not rivals:
+    if rivals and max(map(_waiting, [base, *rivals])) < LEAST:
+        yield f"No job waits, whichever policy decides; mean JCT {base.cells['mean_jct_s'].text}."
+    elif not rivals:
         yield f"{base.policy}: a job waits {text} on average; mean JCT {base.cells['mean_jct_s'].text}."
     elif best is base or text == base.cells[WAITING].text:
         named = "was observed" if base.observed else _named(base, comparison)
@@ -33,8 +39,31 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
         )
         yield f"The 1% who wait longest wait at least {_against(best, base, 'p99_waiting_s')}."
         yield f"Mean JCT {_against(best, base, 'mean_jct_s')}."
+        yield from _reservations(best, base, comparison)
     if comparison.observed and comparison.observed is not base:
         yield f"In fact a job waited {comparison.observed.cells[WAITING].text}."
+
+
+def _reservations(best: ComparisonRow, base: ComparisonRow, comparison: Comparison) -> Iterator[str]:
+    """What the comparison owes to a tail that grew, to foresight, and to a baseline that is easily beaten."""
+    if (best.cells["p99_jct_s"].ratio or 0.0) > _LONGER:
+        yield f"But the 1% that take longest take at least {_against(best, base, 'p99_jct_s')}."
+    if _foresees(best, comparison) and not _foresees(base, comparison):
+        yield f"{best.policy} is told every job's true duration, which no running cluster knows."
+    if _is_strict_fifo(base.policy) and base.policy != comparison.site_policy:
+        yield f"{base.policy} keeps all waiting behind the first in line: fifo:skip=yes is harder to beat."
+
+
+def _foresees(line: ComparisonRow, comparison: Comparison) -> bool:
+    """Whether its durations were the simulator's truth."""
+    own = next(summary for summary in comparison.summaries if summary.policy == line.policy)
+    knowledge = own.provenance.get("knowledge")
+    return isinstance(knowledge, Mapping) and knowledge.get("duration") == _TRUTH
+
+
+def _is_strict_fifo(policy: str) -> bool:
+    name, _, parameters = policy.partition(":")
+    return name == "fifo" and "skip=yes" not in parameters and "backfill=easy" not in parameters
 
 
 def _waiting(line: ComparisonRow) -> float:

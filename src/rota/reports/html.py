@@ -185,7 +185,7 @@ def style_named(name: str) -> Markup:
 
 def _constant(comparison: Comparison) -> list[tuple[str, str]]:
     """What is the same for all, and so has no column: names and values."""
-    keys = [key for key in (*TIMES, *WORK) if not comparison.tells_apart(key)]
+    keys = [key for key in (*TIMES, *WORK) if not comparison.tells_apart(key) and METRICS[key].scope != "run"]
     said = [(METRICS[key].label, comparison.lines[0].cells[key].text) for key in keys]
     return [(label, text) for label, text in said if text != NOTHING]
 
@@ -206,7 +206,8 @@ def _facts(records: Sequence[Record], comparison: Comparison, window: Window | N
     axis = f" ({format_duration(summary.span.length_s)} long)" if window else ""
     whole = "all jobs; the cluster to the last submission"
     facts.append(("Measured", f"{window}{axis}" if window else whole))
-    facts.append(("Baseline", comparison.baseline))
+    if len(comparison.lines) > 1:
+        facts.append(("Baseline", comparison.baseline))
     if "trace" in first.provenance:
         facts.insert(0, ("Trace", str(first.provenance["trace"])))
     return facts

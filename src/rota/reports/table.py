@@ -63,7 +63,7 @@ def print_comparison(
     for sentence in footnotes(comparison):
         console.print(sentence, style="dim", highlight=False)
     if calibration:
-        style = "" if calibration.calibrated else "yellow"
+        style = "" if calibration.agrees else "yellow"
         console.print(calibration.text, style=style, highlight=False, markup=False)
 
 
@@ -125,11 +125,12 @@ def _finished(line: ComparisonRow, cell: MetricCell) -> str:
 
 def footnotes(comparison: Comparison) -> list[str]:
     """What the marks mean, and the numbers that no mean includes."""
-    notes = [f"Changes are against {comparison.baseline}; * is the best of a column."]
+    said = [f"Measured: {window}."] if (window := _window(comparison)) else []
+    if len(comparison.lines) > 1:
+        said.append(f"Changes are against {comparison.baseline}; * is the best of a column.")
     if any(not (line.ranked or line.observed) for line in comparison.lines):
-        notes[0] += " Bounds are not ranked."
-    if window := _window(comparison):
-        notes[0] = f"Measured: {window}. " + notes[0]
+        said.append("Bounds are not ranked.")
+    notes = [" ".join(said)] if said else []
     notes += [
         f"{line.policy}: {', '.join(lost)}; no mean includes them."
         for line in comparison.lines

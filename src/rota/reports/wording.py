@@ -13,6 +13,8 @@ NOTHING = "–"
 SAME = "same"
 _EXTREME = 10.0
 """From this factor on, and below its inverse, per cents stop saying anything."""
+_LARGEST = 1000.0
+"""Beyond this factor it says how little is left of one side, and nothing of the other."""
 _DIRECTION = (("less", "more"), ("shorter", "longer"))
 """Of amounts and of times: below and above the baseline."""
 
@@ -46,8 +48,7 @@ def change_words(ratio: float | None, unit: Unit = "s") -> str:
         return NOTHING
     if ratio == 0 or _EXTREME > ratio > 1 / _EXTREME:
         return _percent(ratio - 1)
-    factor = two_digits(ratio if ratio > 1 else 1 / ratio)
-    return f"{factor}x {_DIRECTION[unit == 's'][ratio > 1]}"
+    return f"{_factor(ratio)} {_DIRECTION[unit == 's'][ratio > 1]}"
 
 
 def factor_words(ratio: float | None, unit: Unit = "s") -> str:
@@ -58,7 +59,13 @@ def factor_words(ratio: float | None, unit: Unit = "s") -> str:
     if 0.5 < ratio < 2:
         share = _percent(ratio - 1)
         return share if share == SAME else f"{share.lstrip('+−')} {direction}"
-    return f"{two_digits(ratio if ratio > 1 else 1 / ratio)}x {direction}" if ratio else f"100% {direction}"
+    return f"{_factor(ratio)} {direction}" if ratio else f"100% {direction}"
+
+
+def _factor(ratio: float) -> str:
+    """`14x`, by which the larger exceeds the smaller."""
+    factor = ratio if ratio > 1 else 1 / ratio
+    return f"over {_LARGEST:,.0f}x" if factor > _LARGEST else f"{two_digits(factor)}x"
 
 
 def two_digits(value: float) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from rota.model.words import hours
 from rota.reports.html import environment
-from rota.usage.wording import columns, hours, notes, summary
+from rota.usage.wording import columns, notes, summary
 from rota.wire.usage import UsageLine, UsageView
 
 DRAWN = 30

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rota.model.units import format_duration, plural
+from rota.model.words import hours
 from rota.usage.held import HOUR_S
 from rota.wire.usage import UNKNOWN, UsageLine, UsageView
 
@@ -83,11 +84,6 @@ def summary(usage: UsageView) -> str:
         if total.idle_gpu_hours is not None:
             said.append(f"of those measured {_idle(total)} were held and idle")
     return f"{said[0]}: {', '.join(said[1:])}." if said[1:] else f"{said[0]}."
-
-
-def hours(number: float) -> str:
-    """GPU-hours, to three digits below a hundred."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _percent(part: float | None) -> str:

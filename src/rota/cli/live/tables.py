@@ -12,8 +12,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 
 from rota.cli.terminal import WIDTH, width
-from rota.client import cluster_clock
 from rota.model.words import NONE
+from rota.wire import cluster_clock
 
 GAP = 2
 NARROWEST = 6

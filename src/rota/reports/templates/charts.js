@@ -27,7 +27,7 @@
       const most = Math.min(Math.max(Math.floor(labels.clientWidth / 90), 2), 9);
       const places = rota.marks(most).map((at) => [at, at / rota.length]);
       labels.replaceChildren(...places.map(([at, place]) => element("span", {
-        textContent: rota.mark(at), style: `left:${(100 * (place - from)) / (to - from)}%`,
+        textContent: rota.mark(at), style: `left:min(${(100 * (place - from)) / (to - from)}%, 100% - var(--end))`,
       })));
       if (grid) grid.innerHTML = `<path d="${places.map(([, place]) => `M${place * UNITS} 0V${UNITS}`).join("")}"/>`;
     }

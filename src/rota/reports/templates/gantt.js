@@ -68,6 +68,7 @@
       this.drawTypes(pen, width, height);
       this.label(height);
       this.caption();
+      this.figure.classList.add("painted");
     }
     caption() {
       const line = this.figure.querySelector("figcaption p");

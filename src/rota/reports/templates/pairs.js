@@ -52,7 +52,7 @@
       figure = model.cloneNode(true);
       delete figure.dataset.number;
       delete figure.dataset.policy;
-      figure.classList.remove("off");
+      figure.classList.remove("off", "painted");
       for (const part of figure.querySelectorAll("canvas, image, .words, .cursor, .tip")) part.remove();
       section.append(figure);
       rota.listen(figure);

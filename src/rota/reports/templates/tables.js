@@ -6,7 +6,7 @@
 
   const valueOf = (row, column) => {
     const cell = row.children[column];
-    if (column === 0 || cell.dataset.value === undefined) return cell.textContent.trim().toLowerCase();
+    if (cell.dataset.value === undefined) return cell.textContent.trim().toLowerCase();
     return cell.dataset.value === "" ? null : Number.isNaN(+cell.dataset.value) ? cell.dataset.value : +cell.dataset.value;
   };
   function compare(a, b, up) { // what is missing stays at the end
@@ -42,6 +42,9 @@
       head.append(button);
     });
   }
+  function orders(rows, column) { // how the two orders of a column are called
+    return rows.some((row) => typeof valueOf(row, column) === "string") ? ["A to Z", "Z to A"] : ["lowest first", "highest first"];
+  }
   function tools(table) {
     const bar = element("div", { className: "table-tools" });
     const rows = [...table.tBodies[0].rows];
@@ -54,7 +57,7 @@
     const heads = [...table.tHead.rows[0].cells];
     const menu = element("select", { ariaLabel: "Sort by" }, element("option", { value: "", textContent: "Sort by" }),
       ...heads.flatMap((head, column) => [true, false].map((up) => element("option",
-        { value: `${column}:${up}`, textContent: `${head.textContent.trim()}, ${up ? "lowest" : "highest"} first` }))));
+        { value: `${column}:${up}`, textContent: `${head.textContent.trim()}, ${orders(rows, column)[up ? 0 : 1]}` }))));
     menu.addEventListener("change", () => { const [column, up] = menu.value.split(":"); if (menu.value) sort(table, +column, up === "true"); });
     bar.append(element("label", { className: "order" }, menu));
     if (rows.length > 1) table.before(bar);

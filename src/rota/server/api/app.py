@@ -18,7 +18,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota import __version__
-from rota.client import cluster_clock
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
 from rota.server.api.calling import Waiting, known_parameters
 from rota.server.api.problems import handle_errors, problem, problem_schema
@@ -32,6 +31,7 @@ from rota.server.dashboard.pages import routers
 from rota.server.dashboard.statics import FOLDER
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, LongQuestions, RateLimit
 from rota.server.metrics import Metrics
+from rota.wire import cluster_clock
 
 ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
 OPEN_PATHS = ("/health",)

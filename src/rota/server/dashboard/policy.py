@@ -110,6 +110,10 @@ def ahead_of(policies: PoliciesService, jobs: JobsService, policy: str, now_s: f
     return Ahead(spec, answer, lines_of(answer.summary), charts(answer, known, now_s), basis)
 
 
+_TELLING = 0.05
+"""Predictions that differ by a smaller part of the larger are neither better nor worse."""
+
+
 def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
     """The measures side by side; smaller is better in all of them."""
     if not summary:
@@ -119,11 +123,11 @@ def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str
     for name, title in MEASURES:
         before, after = now.get(name), then.get(name)
         told = [
-            "–" if value is None else duration(value) if name.endswith("_s") else f"{value:g}"
+            "–" if value is None else duration(value) if name.endswith("_s") else f"{round(value, 1):g}"
             for value in (before, after)
         ]
         mark = ""
-        if before is not None and after is not None and told[0] != told[1]:
+        if before is not None and after is not None and abs(after - before) > _TELLING * max(before, after):
             mark = "better" if after < before else "worse"
         lines.append((title, told[0], told[1], mark))
     return lines

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.responses import HTMLResponse, Response
 
 from rota.model.units import number, plural
-from rota.model.words import ahead, count, duration, gib, share, utc
+from rota.model.words import ahead, count, duration, gib, hours, share, utc
 from rota.reports.palette import BARS
 from rota.server.api.services import ClusterService
 from rota.server.callers import Caller
@@ -61,6 +61,7 @@ def environment() -> Environment:
         "number": number,
         "plural": lambda value, noun: plural(value, noun),
         "share": share,
+        "hours": hours,
         "utc": utc,
         "colour": colour_of,
     }

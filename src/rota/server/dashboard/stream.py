@@ -19,7 +19,7 @@ router = APIRouter(include_in_schema=False)
 PAUSE_S = 0.5
 """Between two messages."""
 HEARTBEAT_S = 15.0
-"""A line without meaning after so long, by which both ends see that the other is there."""
+"""A beat after so long without a change, by which both ends see that the other is there."""
 LONGEST_S = 600.0
 """Then the browser connects again, and passes the gate again."""
 
@@ -51,8 +51,8 @@ async def messages(feed: Feed, waiting: Waiting, seen: int) -> AsyncIterator[str
 
 
 def text_of(changes: Changes) -> str:
-    """One message; a line without meaning if nothing has changed."""
+    """One message; a beat if nothing has changed."""
     if not changes.topics:
-        return ":\n\n"
+        return "event: beat\ndata: -\n\n"
     jobs = None if changes.jobs is None else sorted(changes.jobs)
     return f"event: changed\ndata: {json.dumps({'topics': sorted(changes.topics), 'jobs': jobs})}\n\n"

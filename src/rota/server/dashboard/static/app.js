@@ -48,12 +48,15 @@ const rota = (() => {
 
   let stream = null, heard = Date.now(), isLost = false, wasOpen = false, pause = 0, waiting = null;
   const gathered = { topics: new Set(), jobs: new Set() };
-  const SLOWEST_MS = 10000;
+  const SLOWEST_MS = 10000, SILENT_MS = 40000; // a beat comes every 15 s
+  let alive = performance.now();
 
   function connect() {
     if (stream || !document.body.dataset.stream || document.hidden) return;
     stream = new EventSource(document.body.dataset.stream);
+    alive = performance.now();
     stream.addEventListener("hello", (event) => found(event.data === "true"));
+    for (const event of ["hello", "changed", "beat"]) stream.addEventListener(event, () => { alive = performance.now(); });
     stream.addEventListener("changed", (event) => {
       heard = Date.now();
       const { topics, jobs } = JSON.parse(event.data);
@@ -73,6 +76,15 @@ const rota = (() => {
   function disconnect() {
     if (stream) stream.close();
     stream = null;
+  }
+
+  // A connection that dies without a word (a frozen machine, a network that is gone) ends no stream.
+
+  function watch() {
+    if (!stream || performance.now() - alive < SILENT_MS) return;
+    lost();
+    disconnect();
+    connect();
   }
 
   async function again() {
@@ -249,8 +261,11 @@ const rota = (() => {
     dialog.showModal();
   }
 
+  const LATE_MS = 4000;
+
   async function act(button) {
     button.ariaBusy = "true";
+    const late = setTimeout(() => toast("The controller has not answered yet; what it says will stand here", true), LATE_MS);
     try {
       const asked = { method: button.dataset.act, headers: { "HX-Request": "true" } };
       const answer = await fetch(button.dataset.path, asked), sentence = await answer.text();
@@ -259,6 +274,7 @@ const rota = (() => {
     } catch (_) {
       toast("The controller does not answer; the page shows whether it was done when it is back", true);
     }
+    clearTimeout(late);
     button.ariaBusy = null;
   }
 
@@ -326,6 +342,7 @@ const rota = (() => {
 
   tick();
   setInterval(tick, 1000);
+  setInterval(watch, 1000);
   const here = one("nav a[aria-current]"), bar = here && here.parentElement;
   if (bar) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
   connect();

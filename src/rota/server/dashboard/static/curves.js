@@ -10,8 +10,8 @@
     gradient_noise: "Gradient noise", gpus: "Devices", utilisation: "Utilisation",
     gpu_memory_gib: "Device memory", memory_gib: "Host memory",
   };
-  const UNITS = { s: "s", samples: "samples", "samples/s": "samples/s", GiB: "GiB" };
-  const HEIGHT = 170, LEAST_MS = 2000, SILENCE = 4;
+  const UNITS = { s: "s", samples: "samples", "samples/s": "samples/s", GiB: "GiB", MiB: "MiB" };
+  const HEIGHT = 170, LEAST_MS = 2000, SILENCE = 4, LEAST_SILENCE_S = 10;
   const sync = uPlot.sync("job");
   const drawn = new Map();
   let asked = 0, timer = null, shown = null;
@@ -29,17 +29,19 @@
     return String(Number(value.toPrecision(size >= 100 ? 4 : 3)));
   }
 
-  // Columns for uPlot: a point without values stands in each long silence, so that no line crosses it.
-  function columns(answer, name) {
+  // Columns for uPlot: a point without values stands in each long silence, so that no line crosses it.  Long is
+  // against how often this one is said: programs speak every second, agents twice a minute.
+  function columns(answer, name, factor) {
     const { mean, low, high } = answer.curves[name];
     const data = [[], [], [], []], size = answer.at_s.length;
+    const said = answer.at_s.map((_, i) => i).filter((i) => mean[i] !== null);
+    const silent = said.slice(1).map((i, before) => answer.at_s[i] - answer.until_s[said[before]]);
+    const usual = [...silent].sort((a, b) => a - b)[silent.length >> 1] || 0;
+    const long = Math.max(SILENCE * Math.max(answer.spacing_s, usual), LEAST_SILENCE_S);
     if (size) push(data, answer.at_s[0] - 0.5, null, null, null);  // all curves share their time
-    let last = null;
-    answer.at_s.forEach((at, i) => {
-      const until = answer.until_s[i];
-      if (last !== null && at - last > SILENCE * answer.spacing_s && at - last > 10) push(data, (last + at) / 2, null, null, null);
-      if (mean[i] !== null) push(data, (at + until) / 2, mean[i], low[i], high[i]);
-      last = until;
+    said.forEach((i, at) => {
+      if (at && silent[at - 1] > long) push(data, answer.at_s[i] - silent[at - 1] / 2, null, null, null);
+      push(data, (answer.at_s[i] + answer.until_s[i]) / 2, ...[mean, low, high].map((list) => list[i] * factor));
     });
     if (size) push(data, answer.until_s[size - 1] + 0.5, null, null, null);
     return data;
@@ -80,7 +82,7 @@
     if (unit === "part") return [0, Math.max(1, high)];
     const isFlat = high - low <= 0.02 * Math.abs(high);
     const room = isFlat ? Math.abs(high) * 0.1 || 1 : 0.06 * (high - low);
-    const floor = low >= 0 && (low < 0.4 * high || isFlat) ? 0 : low - room;
+    const floor = low >= 0 && (low < 0.4 * high || isFlat || unit === "GiB" || unit === "MiB") ? 0 : low - room;
     return [floor, high + room];
   }
 
@@ -129,18 +131,26 @@
     tell(one.name, null);
   }
 
+  function counted(mean) {
+    const points = mean.filter((value) => value !== null).length, silences = Math.max(mean.length - points - 2, 0);
+    const many = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+    return many(points, "point") + (silences ? `, ${many(silences, "silence")} between them` : "");
+  }
+
   function draw(answer) {
     shown = answer;
     const names = Object.keys(answer.curves);
     rota.one("[data-empty]", section).hidden = names.length > 0;
     Object.keys(WORDS).forEach((name, place) => {
       if (!names.includes(name)) return;
-      const one = drawn.get(name) || make(name, answer.curves[name].unit, place);
-      one.data = columns(answer, name);
+      const curve = answer.curves[name], isSmall = curve.unit === "GiB" && Math.max(...curve.high) < 1;
+      const one = drawn.get(name) || make(name, curve.unit, place);
+      one.unit = isSmall ? "MiB" : curve.unit;
+      one.data = columns(answer, name, isSmall ? 1024 : 1);
       const isPositive = one.data[2].every((value) => value === null || value > 0);
       if (one.button) one.button.disabled = !isPositive;
       if (one.isLog && !isPositive) one.isLog = false;
-      one.figure.setAttribute("aria-label", `${WORDS[name]}: ${one.data[1].length} points`);
+      one.figure.setAttribute("aria-label", `${WORDS[name]}: ${counted(one.data[1])}`);
       if (one.plot) {
         one.plot.setData(one.data);
         if (one.plot.cursor.idx === null || one.plot.cursor.left < 0) tell(name, null);
