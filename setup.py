@@ -125,7 +125,8 @@ def translated() -> list[Extension]:
     extensions = list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
     if os.name == "posix":
         for extension in extensions:
-            extension.extra_compile_args += CALLS_AND_FLOATS
+            # A list of its own: mypyc gives all of them the same one.
+            extension.extra_compile_args = [*extension.extra_compile_args, *CALLS_AND_FLOATS]
     return extensions
 
 
