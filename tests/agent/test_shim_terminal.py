@@ -12,8 +12,8 @@ import pytest
 from test_shim import Attempt, attempt, compiled, sh
 
 from attempts import see
-from rota.agent.identity import Stat
-from rota.agent.processes import end_session, ignores
+from rota.agent.identity import ProcessIdentity, Stat
+from rota.agent.processes import end_session, ignores, nudge
 from rota.agent.terminals import connect
 
 pytestmark = pytest.mark.slow
@@ -156,10 +156,16 @@ def test_a_shell_that_is_told_to_go_goes(terminal: Attempt) -> None:
     # Until it has become its program, what the shell has forked is as deaf as the shell.
     see(lambda: programs_under(leader.pid) == ["sleep", "sleep"], "both programs")
     end_session(terminal.identity().pid, leader.pid)
-    terminal.record()
+    see(lambda: is_over(terminal, leader), "an exit record")
     assert not leader.alive()
     stat = Stat.of(pid)
     assert stat is None or stat.dead
+
+
+def is_over(terminal: Attempt, leader: ProcessIdentity) -> bool:
+    """Nudges the shell as the agent does: a bash on its way to the prompt may sleep on what it was told."""
+    nudge([leader.pid] if leader.alive() else [])
+    return (terminal.path / "exit.json").exists()
 
 
 def programs_under(pid: int) -> list[str]:

@@ -11,6 +11,8 @@ from rota.agent.identity import Stat
 
 ROUNDS = 50
 """A tree that still grows after so many looks is a fork bomb; what is left of it comes with the next call."""
+NUDGE_S = 1.0
+"""How often shells that were told to go are reminded of it."""
 
 
 def table() -> dict[int, Stat]:
@@ -75,6 +77,15 @@ def end_session(root: int, leader: int) -> None:
     send([stat.pid for stat in below(root)], signal.SIGTERM)
     if ignores(leader, signal.SIGTSTP):
         send([leader], signal.SIGHUP)
+
+
+def nudge(pids: Iterable[int]) -> None:
+    """Let shells that were told to go look at that again.
+
+    Bash that is hung up on between a program's end and its prompt sleeps on it until the next signal or key;
+    SIGWINCH is one that changes nothing.
+    """
+    send(pids, signal.SIGWINCH)
 
 
 def ignores(pid: int, number: int) -> bool:

@@ -17,7 +17,7 @@ from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SU
 from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
-from rota.agent.processes import below, continue_tree, kill_tree, send, stop_tree, terminate
+from rota.agent.processes import NUDGE_S, below, continue_tree, kill_tree, nudge, send, stop_tree, terminate
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
 from rota.crash import crash_point
@@ -356,7 +356,9 @@ class AttemptWatch:
             terminate(live.shim.pid, live.pgid, live.part.terminal)
             self._rouse()
             plan = self._done(replace(plan, terminated=True))
-        return max(0.0, plan.next_s - now_s)
+        elif plan.terminated and live.part.terminal:
+            nudge(one.pid for one in live.ranks.values() if one.alive())
+        return max(0.0, min(NUDGE_S, plan.next_s - now_s))
 
     def _mark(self) -> None:
         """It is about to get its first signal, if it has not had one."""
