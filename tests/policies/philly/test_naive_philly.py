@@ -126,7 +126,10 @@ class NaivePhilly:
         return list(min(large, key=lambda nodes: (-sum(map(free, nodes)), nodes), default=()))
 
     def choose(self, job: int, level: int, gone: Sequence[int] = ()) -> list[int]:
-        """Nodes where the gang fits now, if anywhere; of one type, and those of the first type come first."""
+        """Nodes where the gang fits now, if anywhere; of one type, and those of the first type come first.
+
+        If no nodes that are open to it are enough, all are looked at as if they were.
+        """
         best = list[int]()
 
         def free(node: int) -> int:
@@ -134,11 +137,11 @@ class NaivePhilly:
 
         for kind in self.jobs[job].types:
             offers = list(self.offers(job, level, free, kind, lambda node: self.is_open(node, job, gone)))
-            for nodes in offers:
-                if sum(map(free, nodes)) >= self.jobs[job].gpus:
-                    return nodes
-            offers += list(self.offers(job, level, free, kind, lambda _: True))
-            best = best or next(iter(offers), [])
+            if fitting := [nodes for nodes in offers if sum(map(free, nodes)) >= self.jobs[job].gpus]:
+                return fitting[0]
+            closed = list(self.offers(job, level, free, kind, lambda _: True))
+            fitting = [nodes for nodes in closed if sum(map(free, nodes)) >= self.jobs[job].gpus]
+            best = best or next(iter(offers + fitting + closed), [])
         return best
 
     # -- rule 4: gangs ---------------------------------------------------------------------------------
@@ -418,16 +421,10 @@ def test_nobody_moves_who_gains_nothing_by_it() -> None:
     assert record.intervals.filter(record.intervals["job_id"] == "C").height == 1
 
 
-UNDECIDED = {(507, "dedicated")}
-"""Scenes of which the two differ."""
-
-
 @pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate"])
 @pytest.mark.parametrize("seed", first(25, range(800)))
 def test_every_span_under_a_guideline(seed: int, guideline: str) -> None:
     """Longer jobs wait longer for locality; gangs are alone on their nodes."""
-    if (seed, guideline) in UNDECIDED:
-        pytest.xfail("a job starts 461 s earlier in one of the two: whose defect that is, is not decided")
     scene = scene_of(seed, guideline)
     assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
 
