@@ -70,6 +70,8 @@ def test_an_answer_that_is_late_is_told(chromium: Any, live: LiveCluster) -> Non
         page.locator(".toast", has_text="has not answered yet").wait_for()
         asked[0].continue_()
         page.locator(".toast", has_text=f"Job {job} is cancelled").wait_for()
+    assert len(asked) == 1
+    live.reaches(job, "CANCELLED")
 
 
 def test_a_stream_that_dies_without_a_word_is_noticed(chromium: Any, live: LiveCluster) -> None:
@@ -142,6 +144,7 @@ def test_an_act_is_not_lost_with_its_row(chromium: Any, live: LiveCluster) -> No
         row(page, job).locator(".s-running").wait_for()
         page.locator("#confirm").get_by_role("button", name="Yes").click()
         page.locator(".toast", has_text=f"Job {job} is cancelled").wait_for()
+    live.reaches(job, "CANCELLED")
 
 
 def test_a_click_ends_where_it_began(chromium: Any, live: LiveCluster) -> None:
@@ -169,6 +172,7 @@ def test_an_act_that_nobody_answers_is_said(chromium: Any, live: LiveCluster) ->
         page.get_by_role("button", name=f"Release job {job}").click()
         page.locator("#confirm").get_by_role("button", name="Yes").click()
         page.locator(".toast.wrong", has_text="The controller does not answer").wait_for()
+    assert live.job(job)["reason"] == "Held", "what never arrived was not done"
     live.act(job, "cancel")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rota.knowledge.needs import SIZES, Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.scheduler.policy import Lever, Policy, PolicySpec, levers_of
+from rota.scheduler.policy import Lever, Policy, PolicySpec
+from rota.scheduler.reads import Reads
 
 STOPS = frozenset({Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE, Lever.SHARE})
 """What asks of a running job that it can do something."""
@@ -25,24 +26,23 @@ def unread_remarks(
     if not named:
         return
     who = ", ".join(name for name, _ in named)
-    reads = frozenset[Knowledge]().union(*(policy.needs for _, policy in named))
-    levers = frozenset[Lever]().union(*(levers_of(policy) for _, policy in named))
-    for kind in sorted(set(knowledge) - reads):
+    reads = Reads.of(policy for _, policy in named)
+    needs, levers = reads.needs, reads.levers
+    for kind in sorted(set(knowledge) - needs):
         option = f"--knowledge {kind}={knowledge[kind]}"
         if kind == Knowledge.SERVICE_HISTORY:
             option = f"--service-history {knowledge[kind].partition(':')[2]}"
         yield f"{option} has no effect: {who} {_verb(named, 'reads')} no {kind}."
-    if given.get("elastic") and Lever.RESIZE not in levers and not SIZES & reads:
+    if given.get("elastic") and not reads.sizes:
         yield f"--elastic has no effect: {who} {_verb(named, 'gives')} each job the GPUs that it asks for."
-    if given.get("accept") and Lever.REJECT not in levers:
+    if given.get("accept") and not reads.offers:
         yield f"--accept has no effect: {who} {_verb(named, 'offers')} nobody a later deadline."
-    packs = Lever.SHARE in levers or {Knowledge.PAIRS, Knowledge.UTILISATION} & reads
+    packs = Lever.SHARE in levers or {Knowledge.PAIRS, Knowledge.UTILISATION} & needs
     if given.get("pairs") and not packs:
         yield f"--pairs has no effect: {who} {_verb(named, 'puts')} no two jobs on one GPU."
-
     if given.get("can") and not given.get("faults") and not STOPS & levers:
         yield f"--can has no effect: {who} {_verb(named, 'stops')} nobody who runs."
-    if given.get("observation_noise") and not (reads - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):
+    if given.get("observation_noise") and not (needs - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):
         yield f"--observation-noise has no effect: {who} {_verb(named, 'watches')} nobody who runs."
 
 

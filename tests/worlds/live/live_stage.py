@@ -309,3 +309,13 @@ def _info(name: str, gpus: int, kind: str) -> NodeInfo:
         devices=[DeviceInfo(index=i, type=kind) for i in range(gpus)],
         kind=kind,
     )
+
+
+def suspended_by_its_owner(stage: Stage) -> int:
+    """A job that ran on the first device, until its owner wanted it suspended and it was."""
+    row = stage.submit()
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.ask("suspend", row)
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    return row

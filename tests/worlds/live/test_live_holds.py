@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from live_stage import EPOCH_S, SUSPENDS, Stage
+from live_stage import EPOCH_S, Stage, suspended_by_its_owner
 
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision
 from rota.scheduler.reasons.waiting import explain
-from rota.wire.sync import PartStatus
 from rota.worlds.live.holds import (
     ARRAY,
     BACK_OFF,
@@ -345,11 +344,7 @@ def test_one_hold_goes_another_stays() -> None:
 
 def test_suspended_by_a_user_and_held_by_another() -> None:
     stage = Stage(n0=2)
-    row = stage.submit()
-    stage.start(row, 0)
-    stage.run(row, capability=SUSPENDS)
-    stage.ask("suspend", row)
-    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    row = suspended_by_its_owner(stage)
     stage.ask("hold", row)
     stage.ask("resume", row)
     assert stage.holds(row) == [USER]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from live_stage import SETTINGS, SUSPENDS, Stage
+from live_stage import SETTINGS, SUSPENDS, Stage, suspended_by_its_owner
 
 from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Event as Cause
@@ -651,11 +651,7 @@ def test_requeue() -> None:
 def test_requeue_of_one_that_was_just_resumed(heard: bool) -> None:
     """It leaves, and the next attempt begins once it has: it does not simply go on."""
     stage = two()
-    row = stage.submit()
-    stage.start(row, 0)
-    stage.run(row, capability=SUSPENDS)
-    stage.ask("suspend", row)
-    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    row = suspended_by_its_owner(stage)
     stage.ask("resume", row)
     stage.grant(row, 0)
     if heard:

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rota.errors import RotaError
-from rota.knowledge.needs import SIZES, Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.model.units import plural
-from rota.scheduler.policy import Lever, levers_of, parse_policy
+from rota.scheduler.policy import parse_policy
+from rota.scheduler.reads import Reads
 from rota.wire.job import JobSpec
 
 
@@ -33,58 +34,45 @@ def unread_by_itself(spec: JobSpec) -> list[str]:
 
 def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
     """What has no effect under `policy`, as typed; nothing under one that is unknown here."""
-    reads = _reads(policy)
-    if reads is None:
+    known = _known(policy)
+    if known is None:
         return []
+    name, reads = known
     said = []
     low, high = _sizes(spec)
     if low != high and not reads.sizes:
-        said.append(
-            f"{reads.name} gives each job the GPUs that it asks for: the range {low}:{high} has no effect"
-        )
+        said.append(f"{name} gives each job the GPUs that it asks for: the range {low}:{high} has no effect")
     if spec.batch_min is not None and not reads.batches:
-        said.append(f"{reads.name} changes nobody's batch: the range of its batch has no effect under it")
+        said.append(f"{name} changes nobody's batch: the range of its batch has no effect under it")
     if spec.accept_later_deadline and _is_due(spec) and not reads.offers:
-        said.append(f"{reads.name} offers nobody a later deadline: accepting one has no effect under it")
+        said.append(f"{name} offers nobody a later deadline: accepting one has no effect under it")
     return said
 
 
 def unread_knowledge(policy: str, knowledge: Mapping[str, str]) -> list[str]:
     """Which of `knowledge`, sources by kind, `policy` never asks; durations serve estimates as well."""
-    reads = _reads(policy)
-    if reads is None:
+    known = _known(policy)
+    if known is None:
         return []
+    name, reads = known
     unread = sorted(set(knowledge) - reads.needs - {Knowledge.DURATION})
-    return [
-        f"knowledge {kind}={knowledge[kind]} has no effect: {reads.name} reads no {kind}" for kind in unread
-    ]
+    return [f"knowledge {kind}={knowledge[kind]} has no effect: {name} reads no {kind}" for kind in unread]
 
 
-class _Reads(NamedTuple):
-    """What a policy looks at."""
+class _Known(NamedTuple):
+    """A policy that is known here."""
 
     name: str
-    needs: frozenset[Knowledge]
-    sizes: bool
-    batches: bool
-    offers: bool
+    reads: Reads
 
 
 @lru_cache(maxsize=64)
-def _reads(policy: str) -> _Reads | None:
+def _known(policy: str) -> _Known | None:
     try:
         spec = parse_policy(policy)
-        made = spec.make()
+        return _Known(spec.name, Reads.of([spec.make()]))
     except RotaError:
         return None
-    levers = levers_of(made)
-    return _Reads(
-        spec.name,
-        frozenset(made.needs),
-        sizes=Lever.RESIZE in levers or bool(SIZES & made.needs),
-        batches=Knowledge.GOODPUT in made.needs or Lever.RESIZE in levers,
-        offers=Lever.REJECT in levers,
-    )
 
 
 def _sizes(spec: JobSpec) -> tuple[int, int]:

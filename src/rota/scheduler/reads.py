@@ -1,0 +1,38 @@
+"""What policies look at and may do, of one or of several together: what else is said has no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rota.knowledge.needs import SIZES, Knowledge
+from rota.scheduler.policy import Lever, Policy, levers_of
+
+
+class Reads(NamedTuple):
+    """Kinds of knowledge that some policy asks for, and levers that some policy moves."""
+
+    needs: frozenset[Knowledge]
+    levers: frozenset[Lever]
+
+    @classmethod
+    def of(cls, policies: Iterable[Policy]) -> Reads:
+        """Of all of them together."""
+        listed = list(policies)
+        needs = frozenset[Knowledge]().union(*(policy.needs for policy in listed))
+        return cls(needs, frozenset[Lever]().union(*map(levers_of, listed)))
+
+    @property
+    def sizes(self) -> bool:
+        """Whether a job may get another number of GPUs than it asks for, be it from its start on alone."""
+        return Lever.RESIZE in self.levers or bool(SIZES & self.needs)
+
+    @property
+    def batches(self) -> bool:
+        """Whether a job may get another batch size."""
+        return Lever.RESIZE in self.levers or Knowledge.GOODPUT in self.needs
+
+    @property
+    def offers(self) -> bool:
+        """Whether a job may be offered a later deadline."""
+        return Lever.REJECT in self.levers
