@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from attempts import gone, lines, part, running, see, shell, until
+from attempts import PATIENCE_S, gone, lines, part, running, see, shell, until
 from rota.agent.folder import Folder, seize
 from rota.agent.identity import Stat
 from rota.agent.live import Live
@@ -570,6 +570,26 @@ class TestWait:
     def test_its_time_ends(self, supervisor: Supervisor) -> None:
         """Nothing has changed."""
         assert supervisor.wait(0.01) == []
+
+
+NUDGED = """
+trap '' TERM; trap 'echo x >> $ROTA_ATTEMPT_DIR/nudges' WINCH; echo x > $ROTA_ATTEMPT_DIR/ready
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_who_is_at_a_terminal_is_reminded_that_it_is_to_go(make: Make, has_terminal: bool) -> None:
+    """A shell may sleep on what it was told.  Nobody else is disturbed."""
+    supervisor = make()
+    live = running(supervisor, supervisor.start(shell(0, NUDGED, terminal=has_terminal)))
+    seen(live, "ready")
+    supervisor.stop(live, PREEMPTED, grace_s=60.0 if has_terminal else 3.0)
+    until_s = time.monotonic() + PATIENCE_S
+    while live.status is not PartStatus.ENDED and len(lines(out(live, "nudges"))) < 2:
+        assert time.monotonic() < until_s, "not reminded"
+        supervisor.wait(0.2)
+    assert (len(lines(out(live, "nudges"))) >= 2) is has_terminal
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["the same agent", "the next agent"])
