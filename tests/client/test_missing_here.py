@@ -46,6 +46,10 @@ def test_what_is_not_there(tmp_path: Path, fields: dict[str, Any], says: list[st
 def test_what_may_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir(mode=0o555)
     (tmp_path / "file").touch(mode=0o444)
-    assert said(tmp_path, output="theirs/x")[0].startswith("output=theirs/x: you may not write in HERE/theirs")
-    assert said(tmp_path, output="theirs/%j")[0].startswith("output=theirs/%j: you may not write in HERE/theirs")
+    assert said(tmp_path, output="theirs/x")[0].startswith(
+        "output=theirs/x: you may not write in HERE/theirs"
+    )
+    assert said(tmp_path, output="theirs/%j")[0].startswith(
+        "output=theirs/%j: you may not write in HERE/theirs"
+    )
     assert said(tmp_path, output="file")[0].startswith("output=file: you may not write HERE/file")

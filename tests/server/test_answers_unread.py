@@ -57,7 +57,7 @@ def test_what_nobody_reads(said: dict[str, Any], says: list[str]) -> None:
         ("chronus:offer_s=600", {"accept_later_deadline": True, "deadline_s": 9.0}, []),
         ("srtf", {"weight": 2}, ["srtf looks at nobody's weight: weight 2 has no effect under it"]),
         ("gavel", {"weight": 2}, []),
-        ("gavel:objective=makespan", {"weight": 2}, ["gavel looks at nobody's weight"]),
+        ("gavel:objective=fifo", {"weight": 2}, ["gavel looks at nobody's weight"]),
         ("synergy:policy=gavel", {"weight": 2}, []),
         ("fifo", {"kind": "opportunistic"}, ["fifo stops nobody who runs: the kind opportunistic has no"]),
         ("fifo", {"kind": "service"}, []),

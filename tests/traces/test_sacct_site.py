@@ -85,7 +85,7 @@ def resized(begin: str, end: str, count: int, state: str = "RESIZING", **said: s
 
 @pytest.mark.parametrize("submitted", ["10:00:00", "09:00:00"])
 def test_a_job_that_changed_its_size_is_one_run(read_text: Any, submitted: str) -> None:
-    """It waited 10 min, ran 50 min on 2 GPUs, and 2 h on 4, whichever moment its second row was submitted at."""
+    """It waited 10 min, ran 50 min on 2 GPUs, and 2 h on 4, whenever its second row was submitted."""
     last = row("8", Submit=submitted, Start="10:00:00", End="12:00:00", AllocTRES=gpus(4, "a100"))
     first = row(
         "8", Start="09:10:00", End="10:00:00", State="RESIZING", AllocTRES=gpus(2, "a100"), NodeList="gpu07"
@@ -224,6 +224,15 @@ def test_the_cluster_of_a_site(read_text: Any) -> None:
         "all": ["new1", "old2"],
         "cpu": ["cpu1"],
     }
+
+
+def test_a_node_of_two_types_that_one_job_held(read_text: Any) -> None:
+    """Nobody recorded which is the node's: the first that the job accepts, so that it can run there."""
+    both = "cpu=2,gres/gpu:a100=1,gres/gpu:v100=1,gres/gpu=2"
+    trace = read_text(dump(row("1", NodeList="mix1", ReqTRES=both, AllocTRES=both)))
+    cluster = auto_cluster(trace)
+    assert (cluster.node_gpus.tolist(), cluster.type_names) == ([2], ("a100",))
+    assert rota.simulate(trace, policies="fifo")["fifo"].jobs["state"].to_list() == ["COMPLETED"]
 
 
 @pytest.mark.parametrize(("begin", "held"), [("10:29:59", 4), ("10:29:58", 8), ("10:30:00", 4)])

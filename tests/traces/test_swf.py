@@ -87,8 +87,6 @@ def test_what_is_odd_about_it(read_text: Any) -> None:
     }
 
 
-
-
 # queue and partition of two jobs, and their node sets
 @pytest.mark.parametrize(
     ("one", "other", "node_sets"),

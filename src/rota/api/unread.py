@@ -64,7 +64,9 @@ def unread_costs(
     unread = {
         stops: set() if again else {"checkpoint", "restore", "migrate", "prepare", "resize", "preempt"},
         f"{who} {_verb(named, 'moves')} nobody who runs": set() if moves else {"migrate", "prepare"},
-        f"{who} {_verb(named, 'changes')} nobody's number of GPUs": set() if Lever.RESIZE in levers else {"resize"},
+        f"{who} {_verb(named, 'changes')} nobody's number of GPUs": set()
+        if Lever.RESIZE in levers
+        else {"resize"},
         f"{who} {_verb(named, 'preempts')} nobody": set() if Lever.PREEMPT in levers else {"preempt"},
         "no node is lost (`--faults`)": set() if loses_nodes else {"checkpoint_every_s"},
     }

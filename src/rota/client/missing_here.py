@@ -21,7 +21,12 @@ def missing_here(spec: JobSpec) -> Iterator[str]:
         yield f"workdir={spec.workdir}: there is no such folder on this machine{_OTHERWISE}"
     for name, given in (("output", spec.output), ("error", spec.error)):
         path = os.path.join(spec.workdir, given)
-        if not given or path == os.devnull or not os.path.isabs(path) or not (is_there or os.path.isabs(given)):
+        if (
+            not given
+            or path == os.devnull
+            or not os.path.isabs(path)
+            or not (is_there or os.path.isabs(given))
+        ):
             continue
         if why := _unwritable(path):
             yield f"{name}={given}: {why} on this machine{_OTHERWISE}"

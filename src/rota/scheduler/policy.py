@@ -135,6 +135,7 @@ class System:
         """What the variant with these parameters divides the cluster between tenants by."""
         return self.between_when if isinstance(self.between_when, Between) else self.between_when(parameters)
 
+
 def _holds(when: When, parameters: Parameters) -> bool:
     return when if isinstance(when, bool) else when(parameters)
 

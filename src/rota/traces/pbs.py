@@ -13,9 +13,9 @@ Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks,
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
           cancelled while waiting: kept with duration 0; earlier attempts fail, and where R does not say when
-          one ended, it did when R was written; put back for good: ends as its last attempt; arrays: dropped; an
-          exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.  The tenant is
-          `account or group/user`, the group the job name, the node set the queue
+          one ended, it did when R was written; put back for good: ends as its last attempt did; arrays as
+          such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.
+          The tenant is `account or group/user`, the group the job name, the node set the queue
 """
 
 from __future__ import annotations

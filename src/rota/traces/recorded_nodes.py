@@ -21,8 +21,8 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
 
     GPUs     the most that jobs held there at one moment, rounded up to a power of two; a job on several nodes
              held as many on each, and where they do not divide, only what it held on each for certain counts
-    Type     the one that most jobs got there; a node with several at once is a node for each of them.  Of a job
-             of which nobody recorded it, the first that it accepts, where no other job tells
+    Type     the one that most jobs got there; a node with several at once is a node for each of them.  Where
+             nobody recorded any, the first that a job there accepts
     Labels   the node sets of the jobs that ran there
     """
     seen = trace.observed

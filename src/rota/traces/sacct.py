@@ -15,8 +15,8 @@ Nodes     those of NodeList are where it ran; its partition is a node set: a lab
           partition's jobs ran
 Priority  QOS are ordered by the priorities that the scheduler noted for their jobs (`sacct_priority`)
 Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
-Rows      several rows of one job are its attempts (`sacct_attempts`), or the sizes that one attempt had, where
-          they say RESIZING; steps only tell what their job used
+Rows      several rows of one job are its attempts (`sacct_attempts`), or the sizes that one attempt had,
+          where they say RESIZING; steps only tell what their job used
 Arrays    a JobID such as 17_3 says which array a job is a task of
 Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting

@@ -19,8 +19,8 @@ _WHO = ("Cluster", "User", "JobName")
 class SacctAttempts:
     """What the rows of each job say together; arrays are by job, in the order of the jobs' last rows.
 
-    A requeued job is submitted again, so that its attempts come in the order of their submissions.  A job that
-    is given another size is so too, by the record: its row until then says RESIZING, and the next one of the
+    A requeued job is submitted again, so that its attempts come in the order of their submissions.  On
+    record one that is given another size is so too: its row until then says RESIZING, and the next row of the
     same attempt is submitted and starts as that ends.
     """
 
@@ -29,7 +29,7 @@ class SacctAttempts:
     first: Ints
     """Row of the dump with the job's first submission."""
     ran: Ints
-    """Row of the dump of the last attempt that ran, at the size that it had longest; the last row if none did."""
+    """Row of the dump of the last attempt that ran, at the size it had longest; the last row if none did."""
     resized: Bools
     """Of each job: whether it had several sizes in one attempt."""
     start_s: Floats
@@ -37,7 +37,7 @@ class SacctAttempts:
     end_s: Floats
     """End of the last row; that of the last attempt that ran if the job waits again."""
     elapsed_s: Floats
-    """Seconds run by the last attempt that ran, at all its sizes; NaN if there is none or nobody recorded it."""
+    """Seconds run by the last attempt that ran, at all its sizes; NaN if none did or nobody recorded it."""
     wait_s: Floats
     """From the first submission to the first start."""
     earlier: Mapping[int, tuple[float, ...]]

@@ -55,7 +55,7 @@ def exits_of(jobs: TextTable) -> dict[int, str]:
 
 
 def signatures_of(rows: TextTable, attempts: SacctAttempts, failed: Bools) -> dict[int, tuple[str, ...]]:
-    """By job: what its failing attempts failed of, as far as their states say it; `failed` is of the last one."""
+    """By job: what its failing attempts failed of, as far as states say it; `failed` is of the last one."""
     words, signatures = rows.text("State").to_list(), {}
     for job, last in enumerate(np.flatnonzero(attempts.is_last).tolist()):
         failing = [*attempts.earlier_rows.get(job, ()), *([last] if failed[job] else [])]

@@ -71,8 +71,13 @@ OBJECTIVES: Mapping[GavelObjective, Objective] = {
 }
 _SHARING = {GavelObjective.PACKING}
 """Objectives that look at pairs whatever `pairs` says."""
-_WEIGHING = {GavelObjective.MAX_MIN, GavelObjective.HIERARCHY}
-"""Objectives that compare shares, each over the weight of its job."""
+_WEIGHING = {
+    GavelObjective.MAX_MIN,
+    GavelObjective.HIERARCHY,
+    GavelObjective.FINISH_TIME,
+    GavelObjective.MAKESPAN,
+}
+"""Objectives that compare shares, each over the weight of its job; the last two among equal optima."""
 
 
 def _shares(parameters: GavelParameters) -> bool:
