@@ -287,8 +287,7 @@ class SimulatedWorld:
 
     def _add_faults(self, batch: Batch) -> None:
         """What is lost by the moment of `batch`, if only for a tick, and what is back at the end of it."""
-        returned: dict[int, bool] = {}
-        lost: list[int] = []
+        returned, lost = dict[int, bool](), list[int]()
         while self._fault < len(self._faults) and self._faults[self._fault][0] <= batch.now:
             _, node, returned[node] = self._faults[self._fault]
             if not returned[node]:
@@ -298,6 +297,7 @@ class SimulatedWorld:
         for row, kept in list(self._suspended.items()):
             if not gone.isdisjoint(node for node, _ in kept.gib):
                 del self._suspended[row]
+        self.abilities.lose(gone)
         batch.lost, batch.back = lost, [node for node, is_back in returned.items() if is_back]
         batch.cause |= _CAPACITY
 
