@@ -478,7 +478,7 @@ class NaiveBooks:
         row, stays, who = self.rows[job], self.of_job[job], self.name(job)
         state, last = row["state"], stays[-1] if stays else None
         word = {"COMPLETED": "finished", "FAILED": "failed", "CANCELLED": "cancelled"}.get(state)
-        if state == "REJECTED" and stays:
+        if state == "REJECTED" and stays and not account.failed:
             yield f"{who}: refused, and held something"
         if state == "RUNNING":
             yield f"{who}: runs when the run is over"

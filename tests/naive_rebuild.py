@@ -443,7 +443,7 @@ def spans_of(
         submit_s=[float(want.submit_s) for want in wants],
         gpus=[want.gpus for want in wants],
         gpu_types=[sum(1 << kind for kind in want.types) for want in wants],
-        type_names=tuple(f"T{kind}" for kind in kinds) if len(kinds) > 1 else (),
+        type_names=tuple(f"T{kind}" for kind in kinds),
         tenant=[want.tenant for want in wants],
         tenant_names=names,
         deadline_s=[float(want.due_s) if want.due_s < INF else math.nan for want in wants],

@@ -83,7 +83,7 @@ def test_every_stay(policy: str, naive: type[NaiveRebuild], kind: str, seeds: ra
 @pytest.mark.parametrize("seeds", first(1, [range(10), range(10, 500)]), ids=str)
 def test_every_stay_by_quanta(metric: str, kind: str, seeds: range) -> None:
     for seed in seeds:
-        site, quantum = site_of(seed, kind), (24, 48, 240)[seed % 3]
+        site, quantum = site_of(seed, kind), (48, 96, 240)[seed % 3]
         naive = NaiveLas(site, quantum, by_gpus=metric == "gpu-time")
         assert of_house(f"las:quantum={quantum},metric={metric}", site) == joined(naive.play()), seed
 
@@ -93,6 +93,6 @@ def test_every_stay_by_quanta(metric: str, kind: str, seeds: range) -> None:
 @pytest.mark.parametrize("seeds", first(1, [range(6), range(6, 300)]), ids=str)
 def test_every_stay_by_exact_service(metric: str, kind: str, seeds: range) -> None:
     for seed in seeds:
-        site, every = site_of(seed, kind), (3, 10, 60)[seed % 3]
+        site, every = site_of(seed, kind), (7, 10, 60)[seed % 3]
         naive = NaiveLasEvery(site, every, by_gpus=metric == "gpu-time")
         assert of_house(f"las:every={every},metric={metric}", site) == joined(naive.play()), seed

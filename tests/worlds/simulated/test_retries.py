@@ -25,6 +25,8 @@ ECC, MPI, SYNTAX, INPUTS = "GPU ECC error", "MPI runtime failure", "syntax error
         ("3", ["", "", ""], 0.0, "three blind retries are three"),
         ("3", [""] * 4, None, "and no fourth"),
         ("0", [ECC], None, "blind to what it fails of"),
+        ("1", [INPUTS, ""], None, "one retry is one, however they fail"),
+        ("2", [SYNTAX, ECC, ""], None, "and two are two"),
         ("adaptive", [SYNTAX], None, "a program that does not parse will not parse"),
         ("adaptive", [INPUTS], 0.0, "inputs get a second chance"),
         ("adaptive", [INPUTS, INPUTS], None, "and no third"),
