@@ -192,7 +192,7 @@ class SimulatedWorld:
         now = min(min(arrival, finish), min(until, self._holds.next_s))  # of two, no call is made
         if self._to_speak:
             now = min(now, self.abilities.next_s)
-        if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
+        if fault <= now and (min(arrival, finish) < math.inf or len(self.state.waiting) or self._holds):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
             return None
