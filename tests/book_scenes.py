@@ -1,7 +1,7 @@
 """Random scenes in which much goes wrong and everything costs something, for the books of runs.
 
-Attempts that fail, in one of several ways, lost nodes, costs of starts, stops and moves, dependencies, groups of
-which one is enough; `rich` ones ask for more than whole GPUs.
+Attempts that fail, in one of several ways, lost nodes, costs of starts, stops and moves, dependencies,
+groups of which one is enough; `rich` ones ask for more than whole GPUs.
 """
 
 from __future__ import annotations

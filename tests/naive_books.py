@@ -11,12 +11,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.job_columns import AllowedCounts, GroupRule
-from rota.model.jobs import JobTable, Outcome
+from rota.model.jobs import Outcome
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.worlds.simulated.costs import CostModel, Costs
@@ -292,14 +293,15 @@ class NaiveBooks:
         for stay in stays[:1]:
             if stay.start_s < begin_s - NEAR:
                 yield f"{who}: starts at {stay.start_s:g} s, may not before {begin_s:g} s"
-        for before, after in zip(stays, stays[1:], strict=False):
+        for before, after in pairwise(stays):
             if before.end in GOES_ON:
                 if after.start_s != before.end_s:
                     yield f"{who}: {before.end} at {before.end_s:g} s, goes on at {after.start_s:g} s"
                 alike = before.devices == after.devices, len(before.devices) == len(after.devices)
                 expected = {"adjusted": (True, True), "migrated": (False, True), "resized": (False, False)}
                 if alike != expected[before.end] and before.devices:
-                    yield f"{who}: {before.end} at {before.end_s:g} s from {before.devices} to {after.devices}"
+                    moves = f"from {before.devices} to {after.devices}"
+                    yield f"{who}: {before.end} at {before.end_s:g} s {moves}"
             elif before.end not in WAITS_AGAIN:
                 yield f"{who}: {before.end} at {before.end_s:g} s, and holds something later"
             elif after.start_s < before.end_s:
@@ -488,9 +490,9 @@ class NaiveBooks:
             yield f"{who}: finish {row['finish_s']}, last held something at {last.end_s}"
         if word is None and last is not None and last.end not in WAITS_AGAIN:
             yield f"{who}: {state}, and its last interval ended {last.end}"
-        if state == "CANCELLED" and self.trace.truth.outcome.item(job) != Outcome.CANCELLED:
-            if not row["why"] and self.jobs.group_rule.item(job) != GroupRule.FIRST:
-                yield f"{who}: cancelled by nobody"
+        is_own = self.trace.truth.outcome.item(job) == Outcome.CANCELLED or bool(row["why"])
+        if state == "CANCELLED" and not is_own and self.jobs.group_rule.item(job) != GroupRule.FIRST:
+            yield f"{who}: cancelled by nobody"
 
     # -- failures and groups ---------------------------------------------------------------------------
 
@@ -532,10 +534,10 @@ class NaiveBooks:
                 finish_s = math.inf if row["finish_s"] is None else row["finish_s"]
                 over = [end for end in ends if row["submit_s"] < end < finish_s]
                 if over and row["state"] != "REJECTED":
-                    yield f"{self.name(job)}: is there after another of its group completed at {min(over):g} s"
-                if row["state"] == "CANCELLED" and finish_s not in ends and not row["why"]:
-                    if self.trace.truth.outcome.item(job) != Outcome.CANCELLED:
-                        yield f"{self.name(job)}: cancelled when nobody of its group completed"
+                    yield f"{self.name(job)}: there after another of its group completed at {min(over):g} s"
+                is_own = self.trace.truth.outcome.item(job) == Outcome.CANCELLED or bool(row["why"])
+                if row["state"] == "CANCELLED" and finish_s not in ends and not is_own:
+                    yield f"{self.name(job)}: cancelled when nobody of its group completed"
 
 
 class NaiveRetries:

@@ -1,14 +1,15 @@
 """Clusters that are scheduled along an order, once more and naively: all of it anew at every moment.
 
 A twin of a policy names the key of a job; here stand the cluster, the clock, what a start costs, attempts
-that fail, and how the set of those who run is rebuilt along the key.  Times are fractions: nothing is rounded.
+that fail, and how the set of those who run is rebuilt along the key. Times are fractions: nothing is
+rounded.
 
-Cards say that a job is admitted if it "fits" and that whoever runs keeps its GPUs, and leave open which GPUs
-those are.  Where only counting matters (whole GPUs of one type) the set is a walk along the order.  Elsewhere
-the choice is ours (`scheduler/stages/trial.py` and `place.py`), and agreement in it proves no more than that
-it is made as it is described: a waiting job takes what is free, and only if it finds no place there
-jobs behind it give way one by one, the last in order first; whoever gave way and finds its GPUs free in its
-turn keeps them, else it looks for others.
+Cards say that a job is admitted if it "fits" and that whoever runs keeps its GPUs, and leave open which
+GPUs those are. Where only counting matters (whole GPUs of one type) the set is a walk along the order.
+Elsewhere the choice is ours (`scheduler/stages/trial.py` and `place.py`), and agreement in it proves no
+more than that it is made as it is described: a waiting job takes what is free, and only if it finds no
+place there jobs behind it give way one by one, the last in order first; whoever gave way and finds its
+GPUs free in its turn keeps them, else it looks for others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 

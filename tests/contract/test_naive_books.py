@@ -1,7 +1,7 @@
 """Whatever a policy decides, what the run says of it adds up: random scenes, and their books kept once more.
 
-`naive_books` follows each job through the intervals, without the house's sums: what it has done, paid, lost and
-waited for, which attempts failed and when they were tried again, and who held what beside whom.
+`naive_books` follows each job through the intervals, without the house's sums: what it has done, paid,
+lost and waited for, which attempts failed and when they were tried again, and who held what beside whom.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Policies that are an order, written once more from their pages: `srtf`, `srsf`, `edf`, and `las`.
 
-The cards name the keys (Tiresias' card: remaining time, remaining time times GPUs, service received); that
-service counts in whole quanta, and that among equals those that run come first, is ours (docs/systems/las.md).
+The cards name the keys (Tiresias' card: remaining time, remaining time times GPUs, service received);
+that service counts in whole quanta, and that of equals those that run come first, is ours
+(docs/systems/las.md).
 """
 
 from __future__ import annotations

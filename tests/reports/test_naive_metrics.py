@@ -1,4 +1,4 @@
-"""The numbers of a report once more, from docs/metrics.md: moment by moment and job by job, in random scenes."""
+"""The numbers of a report once more, from docs/metrics.md: moment by moment and job by job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class NaiveReport:
-    """One run, or a window of it; what holds between two moments at which nothing changes is looked at once."""
+    """One run, or a window of it; a stretch in which nothing changes is looked at once."""
 
     def __init__(self, record: Record, window: tuple[float, float] | None) -> None:
         self.all: list[Row] = list(record.jobs.iter_rows(named=True))

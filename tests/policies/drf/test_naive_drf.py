@@ -1,8 +1,9 @@
-"""DRF written once more from its card: progressive filling, task by task, all shares worked out anew each time.
+"""DRF written once more from its card: progressive filling, task by task, all shares worked out each time.
 
-From the card: shares, weights, the baselines, who is next, that who does not fit is passed by.  From the page, where
-the card is silent: ties by what was received over weight, the next job of a tenant is its first that fits, slots, and
-all that `preempt=yes` does beyond its rule (whose jobs go first, and that nobody goes without need).
+From the card: shares, weights, the baselines, who is next, that who does not fit is passed by. From the
+page, where the card is silent: ties by what was received over weight, the next job of a tenant is its
+first that fits, slots, and all that `preempt=yes` does beyond its rule (whose jobs go first, and none
+without need).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Whole runs of Optimus once more, from its card: shares at each interval, small jobs placed first.
 
-From the card: everybody's least in order of arrival, then one GPU at a time to whoever saves most by it, while somebody
-saves; every T seconds, all from the beginning; small jobs first, on the fewest of the emptiest servers in equal parts.
-From the page, where the card is silent: whose number is as it was stays where it is, who would save less than a restart
-costs stays as it is, and who comes to an idle cluster does not wait for the interval.
+From the card: everybody's least in order of arrival, then one GPU at a time to whoever saves most by it,
+while somebody saves; every T seconds, all from the beginning; small jobs first, on the fewest of the
+emptiest servers in equal parts. From the page, where the card is silent: whose number is as it was stays
+where it is, who would save less than a restart costs stays as it is, and who comes to an idle cluster
+does not wait for the interval.
 """
 
 from __future__ import annotations
@@ -173,9 +174,7 @@ def plan_of(seed: int) -> Plan:
     total, jobs = sum(sizes), list[Program]()
     speeds = []
     for _ in range(3):
-        gains = [draw.uniform(0.01, 1.0) for _ in range(total - 1)]
-        if draw.random() < 0.7:
-            gains.sort(reverse=True)
+        gains = sorted((draw.uniform(0.01, 1.0) for _ in range(total - 1)), reverse=True)
         speeds.append([0.0, *np.cumsum([1.0, *gains]).tolist()])
     for _ in range(draw.randint(1, 12)):
         least = min(draw.choice([1, 1, 1, 2, 4]), total)

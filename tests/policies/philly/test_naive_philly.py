@@ -361,7 +361,7 @@ class NaivePhilly:
                 continue
             del self.running[job]
             nodes = self.choose(job, 0)
-            free = {node: self.free_devices(node, job) for node in nodes}
+            free = {node: self.free_devices(node, job) for node in nodes if self.is_open(node, job)}
             self.running[job] = since_s, place
             if sum(map(len, free.values())) < self.jobs[job].gpus:
                 continue
@@ -390,9 +390,20 @@ class NaivePhilly:
                 self.stop(job)
             while coming and self.jobs[coming[0]].submit_s <= self.now:
                 self.enter(coming.pop(0))
-            for wait in self.waiting.values():
-                if wait.opened_s is not None and wait.opened_s + TIMEOUT_S <= self.now:
-                    self.expire(wait)
+            over = [
+                w
+                for w in self.waiting.values()
+                if w.opened_s is not None and w.opened_s + TIMEOUT_S <= self.now
+            ]
+            is_silent = self.now not in moments[: -len(self.waiting) or None] and not any(
+                w.held for w in over
+            )
+            for wait in over:
+                self.expire(wait)
+            if is_silent and not any(
+                w.opened_s is None and w.retry_s <= self.now for w in self.waiting.values()
+            ):
+                continue  # attempts end that hold nothing: nobody looks
             self.decide()
             if self.scene.migrate and self.bring_together():
                 self.decide()

@@ -1,7 +1,8 @@
 """Tiresias written once more from its card: queues, Gittins index, promotion, placement by skew.
 
-Where the card leaves it open the page is followed: running jobs ahead within a queue (`order=las`), a job that is
-to be stopped although it has waited long enough returns at once, all nodes of a skewed model are under one switch.
+Where the card leaves it open the page is followed: running jobs ahead within a queue (`order=las`), a job
+that is to be stopped although it has waited long enough returns at once, a skewed model lies under one
+switch.
 """
 
 from __future__ import annotations

@@ -685,7 +685,7 @@ class SimulatedWorld:
             return done
         every = self.costs.checkpoint_every_s * per_s
         if how is How.LOST and every:
-            return done % every
+            return max(done, 0.0) % every
         if how is How.PREEMPTED:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
