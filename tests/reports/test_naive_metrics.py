@@ -214,6 +214,11 @@ class NaiveReport:
         return dict(zip(keys, [math.fsum(values) / len(values), *parts], strict=True))
 
 
+def are_near(one: float | None, other: float | None) -> bool:
+    """The same but for rounding, or neither there."""
+    return one is other if one is None or other is None else abs(one - other) <= 1e-5 + 1e-6 * abs(other)
+
+
 @pytest.mark.parametrize("window", [None, "20%:80%"])
 @pytest.mark.parametrize("policy", ["fifo:skip=yes", "tiresias:limits=60/300", "gandiva"])
 @pytest.mark.parametrize("seeds", first(1, [range(6), range(6, 150)]), ids=str)
@@ -223,7 +228,8 @@ def test_every_number(policy: str, window: str | None, seeds: range) -> None:
         summary = summarise(record, parse_window(window) if window else None)
         edges = (summary.span.start_s, summary.span.end_s) if window else None
         expected = NaiveReport(record, edges).values()
-        assert {key: summary[key] for key in expected} == pytest.approx(expected, rel=1e-6, abs=1e-5), seed
+        wrong = {key: (summary[key], own) for key, own in expected.items() if not are_near(summary[key], own)}
+        assert wrong == {}, seed
 
 
 @pytest.mark.parametrize("seeds", first(1, [range(6), range(6, 150)]), ids=str)
