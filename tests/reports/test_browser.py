@@ -23,7 +23,7 @@ WIDTHS = (390, 820, 1440)
 
 
 def written(path: Path, tenants: tuple[str, ...]) -> Path:
-    """A report of two policies over a day and a half of jobs, on two types of nodes, with dates and accounts."""
+    """Two policies over a day and a half of jobs, on nodes of two types, with dates and accounts."""
     trace: list[Row] = toy_trace(120, 7, 130_000.0, 9000.0, tenants)
     facts = {"provenance": {"trace": "toy", "epoch": "2024-02-28 18:30:00", "time_zone": "CET"}}
     runs = [
@@ -105,8 +105,10 @@ def test_a_long_name_of_a_tenant_sticks_out_nowhere(open_page: Any, tmp_path: Pa
 def test_the_name_of_a_node_is_not_cut_off_below(open_page: Any) -> None:
     """A g that loses its descender reads as a q."""
     name = open_page().locator(".gantt .yticks span").first
-    room = "span => { const style = getComputedStyle(span); return parseFloat(style.height) / parseFloat(style.fontSize); }"
-    assert name.evaluate(room) >= 1.3
+    height, size = name.evaluate(
+        "span => ['height', 'fontSize'].map((one) => parseFloat(getComputedStyle(span)[one]))"
+    )
+    assert height >= 1.3 * size
 
 
 ORDER = "[...document.querySelector('table.headline').tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
