@@ -126,7 +126,9 @@ class Estimates:
         self._counts: dict[int, Sequence[int]] = {}
         for row, resizes in zip(rows[elastic].tolist(), bears[elastic].tolist(), strict=True):
             held = grants.get(row)
-            self._counts[row] = feasible_counts(jobs, row) if resizes or held is None else (len(held.devices),)
+            self._counts[row] = (
+                feasible_counts(jobs, row) if resizes or held is None else (len(held.devices),)
+            )
         self._types: dict[int, list[int]] = {}
         self._ratio: dict[tuple[int, int], float] = {}
 
@@ -230,9 +232,7 @@ def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, fl
     return max(app.since_s + max(*seconds.values(), work / max(sum(size.values(), 0.0), 1e-9)), _LEAST_S)
 
 
-def value_of(
-    app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float], crowd: float
-) -> float:
+def value_of(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float], crowd: float) -> float:
     """Logarithm of 1 / ρ of an app that goes on with `holds`, where `crowd` share."""
     finish = finish_s(app, estimates, holds, seconds)
     if finish == math.inf:
