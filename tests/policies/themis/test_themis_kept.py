@@ -58,14 +58,14 @@ class Keeping(Forgetful):
 
 def told(snapshot: Snapshot, decision: Any) -> Any:
     """What it decided, what it remembers, and how apps stand if there was an auction."""
-    memory = copy.deepcopy(decision.memory)
+    memory = repr(decision.memory)  # in its order
     stands = None if decision.targets is None else dict(decision.targets)
     grants = [(grant.job, grant.devices, grant.share) for grant in decision.grants]
     return snapshot.now, grants, list(decision.preempt), memory, stands
 
 
 def scene(seed: int) -> tuple[Trace, Setting]:
-    """Up to 14 jobs: of several sizes, elastic, on parts of devices, in groups, with cores; nodes that fail."""
+    """Up to 14 jobs: of several sizes, elastic, on parts of devices, in groups, with cores; a node fails."""
     draw = random.Random(seed)
     count = draw.randint(2, 14)
     gpus = [draw.choice([1, 1, 2, 4]) for _ in range(count)]

@@ -18,15 +18,20 @@ from rota.scheduler.stages.finish_time import Crowd
 
 
 def are_content(snapshot: Snapshot, rows: Ints, leases: Leases, members: Members) -> Bools:
-    """Which of the live `rows` are apps by themselves that have all they can use, leased beyond now.
+    """Which of the live `rows` are of apps whose jobs all have what they can use, leased beyond now.
 
     An auction changes nothing for them: none of their GPUs is on offer, and they bid for none.
     """
     jobs = snapshot.jobs
     content: Bools = jobs.service_rate[rows] >= jobs.gpus_max[rows] * jobs.gpu_share[rows]
-    others = [*leases.ended(), *members.of_several()]
-    if others:
-        content[np.searchsorted(rows, others)] = False
+    ended = leases.ended()
+    if ended:
+        content[np.searchsorted(rows, ended)] = False
+    each, several = members.of_several()
+    if each:
+        places = np.searchsorted(rows, each)
+        of_app = np.logical_and.reduceat(content[places], np.cumsum([0, *several[:-1]]))
+        content[places] = np.repeat(of_app, several)
     return content
 
 
@@ -42,13 +47,19 @@ class ContentApps:
 
     @cached_property
     def told(self) -> list[ToldApp]:
-        """Each with its ρ, by its job."""
-        estimates, told = Estimates(self._seen, self._grants), []
-        for row in self._seen.rows.tolist():
-            grant = self._grants[row]
-            key = key_of(self._groups, self._seen.table, row)
-            app = app_of(key, [row], self._seen, estimates)
-            crowd = max(self._crowd.mean(key), 1.0)
-            value = value_of(app, estimates, {row: grant}, {row: estimates.seconds(grant)}, crowd)
-            told.append(ToldApp((row,), math.exp(-value), 0.0, -1))
+        """Each with its ρ, by its first job."""
+        seen, grants, rows_of = self._seen, self._grants, dict[str, list[int]]()
+        for row in seen.rows.tolist():
+            rows_of.setdefault(key_of(self._groups, seen.table, row), []).append(row)
+        estimates, told = Estimates(seen, grants), []
+        for key, rows in rows_of.items():
+            app = app_of(key, rows, seen, estimates)
+            holds = {row: grants[row] for row in app.rows}
+            seconds = {row: estimates.seconds(grant) for row, grant in holds.items()}
+            value = value_of(app, estimates, holds, seconds, max(self._crowd.mean(key), 1.0))
+            told.append(ToldApp(app.rows, math.exp(-value), 0.0, -1))
         return told
+
+    def rhos(self) -> dict[int, float]:
+        """ρ of each job's app."""
+        return {row: app.rho for app in self.told for row in app.rows}

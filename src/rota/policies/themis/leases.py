@@ -45,7 +45,9 @@ class Leases:
         if changed is None or kept is not self.until or self._is_open:
             self._begin(snapshot, kept)
         else:
-            for row in (*changed, *snapshot.refused):  # who was not stopped after all, or not started
+            for row in sorted(
+                {*changed, *snapshot.refused}
+            ):  # or who was not stopped after all, or not started
                 self._look(snapshot, row)
             if len(self.until) + len(self._bare) != len(snapshot.grants):
                 self._begin(snapshot, kept)
@@ -56,9 +58,10 @@ class Leases:
     def _begin(self, snapshot: Snapshot, kept: dict[int, float]) -> None:
         """Those of everybody who runs; `kept` are those known so far."""
         grants, until_s = snapshot.grants, snapshot.now + self.lease_s
-        running = snapshot.running.tolist()
-        self.until = {row: kept.get(row, until_s) for row in running if grants[row].devices}
-        self._bare = {row for row in running if not grants[row].devices}
+        running = {row: bool(grants[row].devices) for row in snapshot.running.tolist()}
+        self.until = {row: end_s for row, end_s in kept.items() if running.get(row)}
+        self.until |= {row: until_s for row, has_gpus in running.items() if has_gpus and row not in kept}
+        self._bare = {row for row, has_gpus in running.items() if not has_gpus}
         self._ends = [(end_s, row) for row, end_s in self.until.items()]
         heapify(self._ends)
 

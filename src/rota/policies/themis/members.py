@@ -65,9 +65,10 @@ class Members:
             key = self._key[row] = key_of(self.groups, self._jobs, row)
         return key
 
-    def of_several(self) -> list[int]:
-        """Live jobs that are not an app by themselves."""
-        return [row for key in self._several for row in self._of[key]]
+    def of_several(self) -> tuple[list[int], list[int]]:
+        """Live jobs that are not an app by themselves, app by app, and how many each app has."""
+        apps = [self._of[key] for key in self._several]
+        return [row for rows in apps for row in rows], [len(rows) for rows in apps]
 
     def tell(self, crowd: Crowd[str], now: float) -> None:
         """`crowd` hears of the apps that have come and gone."""
@@ -78,11 +79,10 @@ class Members:
         assert self._jobs is not None, "there is a table once there is a crowd"
         submit_s = self._jobs.submit_s
         gone = [key for key in news if key in since and key not in lives]
-        come = {
-            key: min(submit_s.item(row) for row in lives[key])
-            for key in news
-            if key in lives and key not in since
-        }
+        fresh = sorted(
+            (key for key in news if key in lives and key not in since), key=lambda key: lives[key][0]
+        )
+        come = {key: min(submit_s.item(row) for row in lives[key]) for key in fresh}
         crowd.change(now, gone, come, float(len(lives)))
         self._news = {}
 

@@ -121,7 +121,7 @@ class Themis:
         """True if those who live are those of the last auction."""
         if self._members.is_as_before(memory.get("crowd")):
             return True
-        return _live(snapshot).tolist() == memory.get("rows")
+        return bool(_live(snapshot).tolist() == memory.get("rows"))
 
     # -- one auction -------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Themis:
             preempt,
             wake=Wake(leases.next_s()),
             ranking=self._turns,
-            targets=Targets(lambda: _rhos(market, standing) | {app.rows[0]: app.rho for app in others.told}),
+            targets=Targets(lambda: _rhos(market, standing) | others.rhos()),
             target=RHO,
         )
 
