@@ -7,9 +7,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from play import play, trace_of
+from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can
 from rota.model.job_columns import GroupRule
@@ -127,3 +130,30 @@ def test_what_was_refused_is_not_taken_for_done(scenes: int) -> None:
             loop.run(4000.0)
             said.append(policy.said)
         assert said[0] == said[1], seed
+
+
+@pytest.mark.parametrize("scenes", first(1, [12, 300]))
+def test_who_bids_alone_and_holds_the_best_is_not_asked(scenes: int) -> None:
+    """On two types, of which one may be faster: what is remembered is as after an auction."""
+    spared = 0
+    for seed in range(scenes):
+        draw = random.Random(seed)
+        count = draw.randint(3, 12)
+        sizes = [draw.choice([1, 2, 4, 8]) for _ in range(count)]
+        text = " ".join(
+            f"j{k} {size}x{draw.randint(500, 20_000)}@{draw.randint(0, 4000)}" for k, size in enumerate(sizes)
+        )
+        columns: dict[str, Any] = {}
+        if seed % 3:
+            columns |= {"group": [k % 5 for k in range(count)], "group_names": tuple("abcde")}
+            columns["group_rule"] = int(GroupRule.FIRST)
+        trace = trace_of(text, **columns)
+        speeds = np.array([[1.0, draw.choice([1.0, 1.0, 0.5])] for _ in range(count)])
+        told = Given(Knowledge.THROUGHPUT, speeds, Provenance.USER)
+        spares, asks = Keeping("themis"), Keeping("themis")
+        asks.inner._bids_alone = lambda *_: False
+        records = [play(one, trace, "4x8:V100,3x8:K80", Setting(providers=(told,))) for one in (spares, asks)]
+        assert [said[:-1] for said in spares.said] == [said[:-1] for said in asks.said], seed
+        assert records[0].intervals.equals(records[1].intervals), seed
+        spared += sum(said[-1] is None for said in spares.said)
+    assert spared > 10 * scenes

@@ -46,6 +46,7 @@ class Tables:
         self.closely: Closely
         self.kinds: list[int]
         self.any_will_do: bool
+        self.fastest_will_do: bool
 
     def follow(self, snapshot: Snapshot) -> None:
         """Be those of this snapshot."""
@@ -57,9 +58,11 @@ class Tables:
         self._of = (jobs, cluster, rates)
         self.closely = Closely(cluster, placement)
         self.kinds = request_kinds(jobs, cluster).tolist()
-        # Where it matters neither how many GPUs a job has nor which, who holds its gang can do no better.
+        # Where it matters neither how many GPUs a job has nor which, who holds its gang can do no better;
+        # where only their type matters, who holds it on its fastest.
         is_rigid = bool((jobs.gpus_min == jobs.gpus_max).all())
-        self.any_will_do = is_rigid and len(cluster.type_names) == 1 and not (rates < 1.0).any()
+        self.fastest_will_do = is_rigid and not (rates < 1.0).any()
+        self.any_will_do = self.fastest_will_do and len(cluster.type_names) == 1
 
 
 class OpenMarket:

@@ -33,7 +33,7 @@ from rota.model.grants import Grant
 from rota.policies.themis.apps import Estimates, Holds, Readings
 from rota.policies.themis.artifact import Slots
 from rota.policies.themis.content import ContentApps, are_content
-from rota.policies.themis.exact import settle
+from rota.policies.themis.exact import MOST_GPUS, settle
 from rota.policies.themis.leases import Leases
 from rota.policies.themis.market import OpenMarket, Tables
 from rota.policies.themis.members import Members
@@ -94,8 +94,7 @@ class Themis:
         leases.follow(snapshot, memory)
         members.follow(snapshot)
         self._tables.follow(snapshot)
-        if self._tables.any_will_do and not snapshot.waiting_count and self._are_the_same(snapshot, memory):
-            # Nobody has come or gone, and nobody wants more: all leases that have ended are renewed.
+        if self._has_only_renewals(snapshot, memory):
             leases.renew(leases.ended())
             self._turns.until = leases.until
             return Decision(memory, wake=Wake(leases.next_s()), ranking=self._turns)
@@ -117,11 +116,41 @@ class Themis:
             self._hand_out(snapshot, memory, market, order)
         return self._decision(snapshot, memory, market, order, standing, others)
 
+    def _has_only_renewals(self, snapshot: Snapshot, memory: Memory) -> bool:
+        """True if nobody has come or gone, and whoever bids wins what it holds: nobody wants more."""
+        tables = self._tables
+        if not tables.fastest_will_do or snapshot.waiting_count or not self._are_the_same(snapshot, memory):
+            return False
+        return tables.any_will_do or self._bids_alone(snapshot, memory)
+
     def _are_the_same(self, snapshot: Snapshot, memory: Memory) -> bool:
         """True if those who live are those of the last auction."""
         if self._members.is_as_before(memory.get("crowd")):
             return True
         return bool(_live(snapshot).tolist() == memory.get("rows"))
+
+    def _bids_alone(self, snapshot: Snapshot, memory: Memory) -> bool:
+        """True if those whose leases have ended are of one app, and win what they hold; notes that they do.
+
+        That is so where each holds its gang on its fastest type, and more is on offer than is solved exactly.
+        """
+        occupancy, ended = snapshot.occupancy, self._leases.ended()
+        if not ended or occupancy.counts_hosts or occupancy.down or occupancy.sharers:
+            return False
+        if len({self._members.key(row) for row in ended}) > 1:
+            return False
+        held = [snapshot.grants[row] for row in ended]
+        if any(one.share != 1.0 or len(one.devices) != snapshot.gpus_of[one.job] for one in held):
+            return False
+        if occupancy.free.total + sum(len(one.devices) for one in held) <= MOST_GPUS:
+            return False
+        rates = snapshot.know(Knowledge.THROUGHPUT)[ended]
+        kinds = snapshot.cluster.device_type[[one.devices[0] for one in held]]
+        if (rates[np.arange(len(held)), kinds] < rates.max(axis=1)).any() or not rates.any(axis=1).all():
+            return False
+        self._members.tell(Crowd(memory["crowd"]), snapshot.now)
+        memory["won"] = ended
+        return True
 
     # -- one auction -------------------------------------------------------------------------------
 
