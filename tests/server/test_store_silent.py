@@ -1,8 +1,9 @@
-"""PostgreSQL takes what comes and says nothing: whoever asks is told so, nothing is lost or done twice."""
+"""A database takes what comes and says nothing: whoever asks is told so, nothing is lost or done twice."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -111,6 +112,44 @@ def test_others_are_told_while_one_finds_out(
         told = together([store.jobs] * 12)
     assert all(said for said, _ in told)
     assert 1 <= len(came) - before <= 6, "one finds out, the next one only after it"
+
+
+def test_one_writer_waits_for_a_lock_of_another_program_and_the_others_are_told(tmp_path: Path) -> None:
+    """Counted, not timed: while one finds out whether SQLite can be written again, others begin nothing."""
+    begun: list[str] = []
+    is_held, finds_out, may_go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def faults(point: str) -> None:
+        if point == "begin":
+            begun.append(threading.current_thread().name)
+            if is_held.is_set():
+                finds_out.set()
+                may_go_on.wait(BOUND_S)
+
+    with ExitStack() as stack:
+        store = Store.open(None, tmp_path, busy_s=0.2, faults=faults)
+        stack.callback(store.close)
+        [file] = tmp_path.glob("*.db")
+        other = sqlite3.connect(file, isolation_level=None)
+        stack.callback(other.close)
+        other.execute("BEGIN IMMEDIATE")
+        assert "locked by another program" in ends(lambda: store.set_fact("a", 1))[0]
+        begun.clear()
+        is_held.set()
+        first: list[tuple[str, float]] = []
+        finder = threading.Thread(target=lambda: first.append(ends(lambda: store.set_fact("a", 2))))
+        finder.start()
+        assert finds_out.wait(BOUND_S)
+        told = together([lambda: store.set_fact("a", 3)] * 4)
+        assert all("locked by another program" in said for said, _ in told), told
+        assert begun == [finder.name]
+        other.execute("ROLLBACK")
+        is_held.clear()
+        may_go_on.set()
+        finder.join(BOUND_S)
+        assert [said for said, _ in first] == [""]
+        store.set_fact("a", 4)
+        assert store.facts()["a"] == 4
 
 
 def test_a_commit_that_nobody_has_looked_at_comes_before_what_is_loaded(

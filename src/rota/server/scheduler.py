@@ -298,11 +298,11 @@ class Scheduler:
             self.store.commit(step)
         self._done.update(done.seq for done in step.done)
         crash_point("step stored")
+        self.directives.publish()  # agents need not wait for what is for readers
         self.view.decisions += has_decided
         self._show(step, changed)  # at once: who reads the store now sees the same
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
-        self.directives.publish()
         self.told(changes_of(step, changed, unsaved, world.live))
         return self._afterwards(unsaved)
 

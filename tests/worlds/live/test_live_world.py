@@ -664,6 +664,32 @@ def test_requeue_of_one_that_was_just_resumed(heard: bool) -> None:
     assert stage.wanted("n0", row, 2) is Wanted.RUN
 
 
+@pytest.mark.parametrize("heard", [False, True], ids=["under way", "done"])
+def test_a_requeue_of_one_that_is_suspended_says_what_to_do(heard: bool) -> None:
+    stage = two()
+    row = stage.submit()
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.ask("suspend", row)
+    if heard:
+        stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    assert stage.ask("requeue", row) == {"error": "it is suspended; resume it first"}
+    stage.ask("resume", row)
+    stage.grant(row, 0)
+    assert stage.ask("requeue", row) == {}
+
+
+def test_a_requeue_of_one_that_its_policy_suspended() -> None:
+    """It has no devices that it could give up, and is not told to be what it is not."""
+    stage = two()
+    row = stage.submit()
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.decide(preempt=[row])
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    assert "goes on by itself" in str(stage.ask("requeue", row)["error"])
+
+
 def test_commands_about_jobs_that_are_over() -> None:
     stage = two()
     row = stage.submit()

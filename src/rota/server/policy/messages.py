@@ -147,11 +147,10 @@ def send(pipe: socket, value: object, deadline: float | None = None) -> None:
     data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     left = memoryview(struct.pack("<Q", len(data)) + data)
     while left:
-        _until_ready(pipe, select.POLLOUT, deadline)
         try:
             left = left[pipe.send(left, _DONT_WAIT) :]
         except BlockingIOError:
-            continue
+            _until_ready(pipe, select.POLLOUT, deadline)
         except OSError as error:
             raise NotTakenError(f"the other side is gone ({error.strerror})") from None
 
@@ -179,15 +178,17 @@ def receive(
         raise PipeError(f"what came is no message ({error})") from None
 
 
-_DONT_WAIT = 0x40  # MSG_DONTWAIT: the socket itself stays blocking
+_DONT_WAIT = 0x40  # MSG_DONTWAIT: the socket itself stays blocking, and is only waited for if it has to be
 
 
 def _read(pipe: socket, length: int, deadline: float | None) -> bytes:
     data = bytearray()
     while len(data) < length:
-        _until_ready(pipe, select.POLLIN, deadline)
         try:
-            piece = pipe.recv(min(length - len(data), 1 << 20))
+            piece = pipe.recv(min(length - len(data), 1 << 20), _DONT_WAIT)
+        except BlockingIOError:
+            _until_ready(pipe, select.POLLIN, deadline)
+            continue
         except ConnectionResetError:  # it ended with something unread
             raise NotTakenError("the other side is gone") from None
         except OSError as error:

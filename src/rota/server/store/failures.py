@@ -15,7 +15,7 @@ class StoreError(WorldError):
     def __init__(self, message: str, *, unsure: bool = False, silent: bool = False) -> None:
         super().__init__(message)
         self.silent = silent
-        """True if the database was waited for in vain: it has taken the call and said nothing."""
+        """True if the database was waited for in vain: it said nothing, or another program has it locked."""
         self.unsure = unsure
         """True if the connection broke during the commit itself: the write may be there, as a whole."""
 
@@ -23,7 +23,7 @@ class StoreError(WorldError):
 FAILURES = (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError)
 """What a database or its driver may raise; anything else is a mistake of ours and stays what it is."""
 
-_SQLITE = {
+_SQLITE: dict[object, str] = {
     sqlite3.SQLITE_FULL: "{where} cannot grow: its disk is full; free some space there",
     sqlite3.SQLITE_BUSY: "{where} is locked by another program for more than {busy_s:g} s; end that one",
     sqlite3.SQLITE_LOCKED: "{where} is locked by another program for more than {busy_s:g} s; end that one",
@@ -38,7 +38,7 @@ _UNWRITTEN = frozenset(
     {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
 )
 """How a file system that has become read-only shows, in a file that was open before or is opened now."""
-_POSTGRES = {
+_POSTGRES: dict[object, str] = {
     "53100": "{where} cannot grow: its disk is full; free some space there",
     "53300": "{where} takes no more connections ({said})",
     "25006": "{where} can only be read: it is a standby, or set to read only",
@@ -52,6 +52,7 @@ _POSTGRES = {
 
 _SILENCE = "ConnectionTimeout"
 """psycopg's name for a server that does not answer; `silence` raises it as well."""
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")
 READ_ONLY = "{where} can only be read: its file system is read-only; mount it so that it can be written"
 
 
@@ -66,19 +67,25 @@ def failure(error: BaseException, where: str, busy_s: float, *, is_read_only: bo
     sentence = (
         "{where} is out of reach ({said}); it is tried anew at the next call" if gone else _known(cause)
     )
-    if is_read_only and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _UNWRITTEN:
+    if is_read_only and _code(cause) in _UNWRITTEN:
         sentence = READ_ONLY
-    is_silent = type(cause).__name__ == _SILENCE
+    is_silent = type(cause).__name__ == _SILENCE or _code(cause) in _LOCKED
     return StoreError(sentence.format(where=where, busy_s=busy_s, said=said), silent=is_silent)
 
 
+def _code(cause: BaseException) -> int | str | None:
+    """What the database calls it: a number of SQLite (the low byte: the rest refines it), an SQLSTATE."""
+    number: int | None = getattr(cause, "sqlite_errorcode", None)
+    state: str | None = getattr(cause, "sqlstate", None)
+    return state if number is None else number & 0xFF
+
+
 def _known(cause: BaseException) -> str:
-    code = getattr(cause, "sqlite_errorcode", None)
-    if code is not None and code & 0xFF in _SQLITE:  # the low byte: the rest refines it
-        return _SQLITE[code & 0xFF]
-    state = getattr(cause, "sqlstate", None)
-    if state in _POSTGRES:
-        return _POSTGRES[state]
+    code = _code(cause)
+    if code in _SQLITE:
+        return _SQLITE[code]
+    if code in _POSTGRES:
+        return _POSTGRES[code]
     if type(cause).__name__ in ("OperationalError", _SILENCE) and hasattr(cause, "sqlstate"):
         return "{where} is out of reach ({said}); it is tried anew at the next call"
     return "{where}: {said}"

@@ -1,6 +1,7 @@
 """A database that has taken a call and says nothing: who asked is told, and nobody else waits as long.
 
 Its machine is frozen, its disk hangs, the network went dark without a word: a driver would wait for ever.
+The same for one that another program keeps locked.
 """
 
 from __future__ import annotations

@@ -142,6 +142,10 @@ def _requeue(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuil
         text = f"requeued by {asked.user}"
         lifecycle.send_away(live, job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
         return ""
+    if SUSPENDED in job.holds:
+        return "it is suspended; resume it first"
+    if attempt is not None and not attempt.is_over and attempt.is_suspended:
+        return "it is suspended until its turn comes, and holds no devices; it goes on by itself"
     return "it is not running"
 
 
