@@ -184,7 +184,8 @@ def makespan_s(sample: Sample) -> Value:
     """Last finish − first submission, in seconds, over the finished jobs that count."""
     if not sample.finished.any():
         return None
-    return float(np.nanmax(sample.column("finish_s")) - sample.column("submit_s").min())
+    finish_s, submit_s = (sample.column(name)[sample.finished] for name in ("finish_s", "submit_s"))
+    return float(finish_s.max() - submit_s.min())
 
 
 @metric("utilisation", "share", "higher", "cluster")

@@ -88,7 +88,8 @@ class SetApart:
         seen = snapshot.seen_as(cut.rest)
         if memory["come"]:
             seen.cause |= int(Event.ARRIVAL)
-        if memory.get("lifted", cut.is_lifted) != cut.is_lifted:  # other nodes: it begins anew
+        is_anew = memory.get("lifted", cut.is_lifted) != cut.is_lifted
+        if is_anew:  # on other nodes
             entry, self.inner, self._said = None, self._make(), LastSaid()
         memory["lifted"] = cut.is_lifted
         if entry is not None and not is_due(wake_of(entry), seen):
@@ -96,7 +97,10 @@ class SetApart:
         decision = self.inner.decide(seen, entry["memory"] if entry else {})
         memory["inner"] = entry_of(decision)
         self._said.note("", cut.rest, decision)
-        return together(memory, [(cut.rest, decision)], {}, Wake(), snapshot.reservations)
+        joined = together(memory, [(cut.rest, decision)], {}, Wake(), ())  # nobody else reserves anything
+        if is_anew and joined.reservations is None and snapshot.reservations:
+            joined.reservations = []
+        return joined
 
     def _outsized(self, snapshot: Snapshot, memory: Memory, cut: Cut) -> dict[int, Constraint]:
         """Why those wait that the inner policy is not shown: the nodes left to it could never hold them."""

@@ -259,8 +259,73 @@ class NaivePhilly:
                 self.collect(job)
                 continue
             wait.opened_s, wait.nodes = self.now, self.choose(job, wait.level)
-            if not self.collect(job) and not self.start_spread(job) and self.reclaim(job):
+            if self.collect(job) or self.clear_for(job) or self.start_spread(job):
+                continue
+            if self.reclaim(job):
                 asked = set()
+
+    # -- guideline 2, with moves -----------------------------------------------------------------------
+
+    def clear_for(self, job: int) -> bool:
+        """Jobs of one GPU move onto fuller nodes of such jobs where that makes room for a gang.
+
+        That much the page says; in which order nodes are cleared, and that nobody moves twice, is ours.
+        """
+        if not (self.scene.migrate and self.scene.dedicated) or self.jobs[job].gpus == 1:
+            return False
+        wait, before = self.waiting[job], dict(self.running)
+        nodes, held, wait.held = wait.nodes, wait.held, set()
+        small, cleared, taking = self.small_jobs(), set[int](), set[int]()
+        for node in sorted(small, key=lambda node: (len(small[node]), node)):
+            cleared.add(node)
+            to = {} if node in taking else self.moves_off(small[node], set(small) - cleared)
+            taking |= {device[0] for device in to.values()}
+            for other, device in to.items():
+                self.running[other] = self.now, {device}
+            wait.nodes = self.choose(job, wait.level)
+            if to and self.collect(job):
+                self.note_moves(before)
+                return True
+            wait.held = set()
+        self.running = before
+        wait.nodes, wait.held = nodes, held
+        return False
+
+    def small_jobs(self) -> dict[int, list[int]]:
+        """By node, jobs of one GPU where nobody else is, nobody has begun just now, and all may move."""
+        here: dict[int, list[int]] = {}
+        for job, (_, place) in self.running.items():
+            for node in {node for node, _ in place}:
+                here.setdefault(node, []).append(job)
+        return {
+            node: sorted(jobs)
+            for node, jobs in here.items()
+            if all(self.jobs[job].gpus == 1 and self.running[job][0] < self.now for job in jobs)
+        }
+
+    def moves_off(self, jobs: list[int], nodes: set[int]) -> dict[int, tuple[int, int]]:
+        """Where each of `jobs` goes, the fullest of `nodes` with room; nowhere if that is not so for all."""
+        to: dict[int, tuple[int, int]] = {}
+        for job in jobs:
+            free = {
+                node: [device for device in self.free_devices(node, -1) if device not in to.values()]
+                for node in nodes
+                if self.scene.types[node] in self.jobs[job].types
+            }
+            room = [(len(devices), node) for node, devices in free.items() if devices]
+            if not room:
+                return {}
+            to[job] = free[min(room)[1]][0]
+        return to
+
+    def note_moves(self, before: dict[int, tuple[float, Place]]) -> None:
+        """Who is elsewhere than before has moved now."""
+        for other, was in before.items():
+            new = self.running[other]
+            if new != was:
+                self.running[other] = was
+                self.stop(other)
+                self.running[other] = new
 
     # -- guideline 1, with moves -----------------------------------------------------------------------
 
@@ -296,7 +361,7 @@ class NaivePhilly:
                 continue
             del self.running[job]
             nodes = self.choose(job, 0)
-            free = {node: self.free_devices(node, job) for node in nodes}
+            free = {node: self.free_devices(node, job) for node in nodes if self.is_open(node, job)}
             self.running[job] = since_s, place
             if sum(map(len, free.values())) < self.jobs[job].gpus:
                 continue
@@ -325,9 +390,20 @@ class NaivePhilly:
                 self.stop(job)
             while coming and self.jobs[coming[0]].submit_s <= self.now:
                 self.enter(coming.pop(0))
-            for wait in self.waiting.values():
-                if wait.opened_s is not None and wait.opened_s + TIMEOUT_S <= self.now:
-                    self.expire(wait)
+            over = [
+                w
+                for w in self.waiting.values()
+                if w.opened_s is not None and w.opened_s + TIMEOUT_S <= self.now
+            ]
+            is_silent = self.now not in moments[: -len(self.waiting) or None] and not any(
+                w.held for w in over
+            )
+            for wait in over:
+                self.expire(wait)
+            if is_silent and not any(
+                w.opened_s is None and w.retry_s <= self.now for w in self.waiting.values()
+            ):
+                continue  # attempts end that hold nothing: nobody looks
             self.decide()
             if self.scene.migrate and self.bring_together():
                 self.decide()
@@ -361,7 +437,7 @@ def scene_of(seed: int, guideline: str = "none") -> Scene:
     jobs.sort(key=lambda job: job.submit_s)
     relax_after, tight = draw.choice([1, 2, 2, 3]), draw.choice([0.9, 0.9, 0.5])
     patience_per_h = draw.choice([1, 5, 20, 36]) if guideline == "patience" else 0
-    guidelines = patience_per_h, guideline == "dedicated", guideline == "migrate"
+    guidelines = patience_per_h, guideline in {"dedicated", "both"}, guideline in {"migrate", "both"}
     return Scene(jobs, sizes, racks, types, quotas, relax_after, tight, *guidelines)
 
 
@@ -421,7 +497,7 @@ def test_nobody_moves_who_gains_nothing_by_it() -> None:
     assert record.intervals.filter(record.intervals["job_id"] == "C").height == 1
 
 
-@pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate"])
+@pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate", "both"])
 @pytest.mark.parametrize("seed", first(25, range(800)))
 def test_every_span_under_a_guideline(seed: int, guideline: str) -> None:
     """Longer jobs wait longer for locality; gangs are alone on their nodes."""

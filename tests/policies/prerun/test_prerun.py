@@ -109,3 +109,9 @@ def test_a_retry_after_the_trial_needs_no_other() -> None:
     record = play("prerun:policy=fifo", trace, "2x4", Setting(retries=parse_retries("adaptive")))
     assert nodes_of(record, "A") == [{1}, {0}, {0}]
     assert finishes(record)["A"] == pytest.approx(180 + 255 + 60 + 1000)
+
+
+def test_what_was_reserved_on_the_whole_cluster_is_not_when_there_is_a_pool_again() -> None:
+    """While A needs three GPUs there is no pool, and B holds some of the node that is one once A ends."""
+    record = play("prerun:policy=philly,for_s=10", "A 3x20@1 B 2x5@2 C 2x300@5", "2x2")
+    assert record.jobs["state"].to_list() == ["COMPLETED"] * 3

@@ -15,6 +15,7 @@ from rota.scheduler.decision import Event, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.abilities import LATE, parse_can
 from rota.worlds.simulated.costs import parse_costs
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.semantics import semantics
 from scripted import Scripted
@@ -85,6 +86,37 @@ def test_what_is_lost(can: str, held: list[dict[str, Any]], done: float, lost: f
     record = play(Every10(*held), trace, "2x4", Setting(can=parse_can(can)))
     assert finishes(record) == {"A": done}, why
     assert record.jobs["lost_s"].to_list() == [lost], why
+
+
+NODE_LOST = [
+    # can           policy  jobs              ends                    why
+    ("all", "fifo", "A 1x100", {"A": 102}, "it goes on from its checkpoint"),
+    ("suspend", "fifo", "A 1x100", {"A": 112}, "what was in the memory of the node is gone"),
+    ("nothing", "fifo", "A 1x100", {"A": 112}, "as is what was nowhere else"),
+    ("all", "srtf", "A 1x100 B 1x5@8", {"A": 105 + 2, "B": 8 + 5 + 2}, "A waits with a checkpoint"),
+    ("suspend", "srtf", "A 1x100 B 1x5@8", {"A": 12 + 5 + 100, "B": 12 + 5}, "A waited in that memory"),
+]
+
+
+@pytest.mark.parametrize(
+    ("can", "policy", "jobs", "ends", "why"), NODE_LOST, ids=[row[-1] for row in NODE_LOST]
+)
+def test_what_is_lost_with_a_node(can: str, policy: str, jobs: str, ends: dict[str, float], why: str) -> None:
+    """The only node is away from 10 to 12."""
+    setting = Setting(can=parse_can(can), faults=[Fault(0, 10.0, 12.0)])
+    record = play(policy, jobs, "1x1", setting)
+    assert finishes(record) == ends, why
+    worked_s = (record.intervals["end_s"] - record.intervals["start_s"]).sum()
+    assert record.jobs["lost_s"].sum() == worked_s - record.jobs["duration_s"].sum()
+
+
+@pytest.mark.parametrize(("can", "end"), [("checkpoint", 60.0), ("checkpoint+resize", 55.0)])
+def test_who_cannot_resize_begins_anew_on_another_number_after_a_loss(can: str, end: float) -> None:
+    """Ten seconds on one GPU; its node is lost, and it is given two of another."""
+    turns = [{"grants": [Grant(0, devices)]} for devices in ((0,), (4, 5))]
+    setting = Setting(can=parse_can(can), faults=[Fault(0, 10.0, 1e6)])
+    record = play(Scripted(*turns), trace_of("A 1x100", gpus_min=1, gpus_max=2), "2x4", setting)
+    assert finishes(record) == {"A": end}
 
 
 def test_by_workload() -> None:

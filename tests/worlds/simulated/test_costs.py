@@ -8,6 +8,7 @@ import pytest
 from play import jcts, play, trace_of
 from rota.errors import InputError
 from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 
 PRICES = [
@@ -120,3 +121,12 @@ def test_starts_that_scatter():
     assert runs[0] == runs[1] != runs[2]
     assert {round(jct, 6) for jct in runs[0].values()} == {6.0, 11.0, 31.0}
     assert np.mean([*runs[0].values()]) == pytest.approx(16.0, abs=3.0)
+
+
+def test_a_lost_node_costs_nothing_that_was_not_done() -> None:
+    """A is preempted before it has done anything, which adds a second; then its node is lost."""
+    costs = parse_costs("start=3s,restore=3s,preempt=1s,checkpoint_every=30s")
+    setting = Setting(costs=costs, faults=[Fault(0, 7.0, 8.0)])
+    record = play("srtf", trace_of("A 1x30 B 1x2@1"), "1x1", setting)
+    assert record.jobs["finish_s"].to_list() == [8 + 3 + 31, 1 + 3 + 2]
+    assert record.jobs["lost_s"].to_list() == [1, 0]

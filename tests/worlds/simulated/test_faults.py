@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from play import finishes, play
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
 from rota.worlds.simulated.faults import Fault, parse_faults, random_faults, timeline
+from rota.worlds.simulated.run import Setting
 
 LOST, BACK = False, True
 
@@ -32,6 +34,12 @@ TIMES = [
         [(1.0, 0, LOST), (2.0, 0, BACK), (8.0, 0, LOST), (9.0, 0, BACK)],
         "in order of time, however they are given",
     ),
+    ([Fault(0, 5.0, 5.0)], [(5.0, 0, LOST), (5.0, 0, BACK)], "lost for no time"),
+    (
+        [Fault(1, 5.0, 5.0), Fault(0, 1.0, 5.0)],
+        [(1.0, 0, LOST), (5.0, 0, BACK), (5.0, 1, LOST), (5.0, 1, BACK)],
+        "another one is back in that moment",
+    ),
     ([], [], "none"),
 ]
 
@@ -39,6 +47,15 @@ TIMES = [
 @pytest.mark.parametrize(("faults", "expected", "why"), TIMES, ids=[row[2] for row in TIMES])
 def test_timeline(faults: list[Fault], expected: list[tuple[float, int, bool]], why: str) -> None:
     assert timeline(faults) == expected, why
+
+
+def test_a_node_that_is_repaired_at_once_is_there_again() -> None:
+    """`--faults mtbf=10s,repair=0s`: the job is thrown back and goes on, in the same moment."""
+    faults = parse_faults("mtbf=10s,repair=0s", parse_cluster("1x1"), 60.0, 1)
+    assert len(faults) > 1
+    record = play("fifo", "A 1x50", "1x1", Setting(faults=faults))
+    assert finishes(record) == {"A": 50}
+    assert record.jobs["starts"].to_list() == [1 + sum(fault.at_s < 50 for fault in faults)]
 
 
 def test_random_faults_have_the_means_they_are_given() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from play import finishes, play, trace_of
 from rota.model.job_columns import GroupRule
+from rota.worlds.simulated.retries import Retries
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import semantics
 
@@ -41,3 +44,14 @@ def test_in_rounds_too(preset: str) -> None:
     trace = trace_of("A 1x1000 B 1x1100 C 4x3000", **columns)
     record = play("fifo", trace, "1x4", Setting(semantics=semantics(preset)))
     assert [state[0:9] for state in record.jobs["state"]] == ["COMPLETED", "CANCELLED", "CANCELLED"]
+
+
+@pytest.mark.parametrize("end_s", [5, 40, 65, 70])
+def test_who_pauses_when_another_of_its_group_completes_is_cancelled_then(end_s: int) -> None:
+    """A fails at 5 and is to pause until 65; B completes then, in its pause, as that ends, or later."""
+    trace = trace_of(f"A 1x30 B 1x{end_s}", group=0, group_names=("g",), group_rule=int(GroupRule.FIRST))
+    truth = replace(trace.truth, failures={0: (5.0,)}, signatures={0: ("MPI runtime failure",)})
+    record = play("fifo", replace(trace, truth=truth), "1x2", Setting(retries=Retries.adaptive()))
+    assert record.jobs["state"].to_list() == ["CANCELLED", "COMPLETED"]
+    assert record.jobs["finish_s"].to_list() == [end_s, end_s]
+    assert record.intervals["end_s"].max() == end_s

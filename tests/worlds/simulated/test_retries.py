@@ -12,6 +12,7 @@ from rota.errors import InputError
 from rota.model.failures import FailureClass, RetryHistory, class_of
 from rota.model.jobs import Outcome, Truth
 from rota.traces.philly_figures import FAILURES
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.retries import Retries, parse_retries
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import PRESETS
@@ -25,6 +26,8 @@ ECC, MPI, SYNTAX, INPUTS = "GPU ECC error", "MPI runtime failure", "syntax error
         ("3", ["", "", ""], 0.0, "three blind retries are three"),
         ("3", [""] * 4, None, "and no fourth"),
         ("0", [ECC], None, "blind to what it fails of"),
+        ("1", [INPUTS, ""], None, "one retry is one, however they fail"),
+        ("2", [SYNTAX, ECC, ""], None, "and two are two"),
         ("adaptive", [SYNTAX], None, "a program that does not parse will not parse"),
         ("adaptive", [INPUTS], 0.0, "inputs get a second chance"),
         ("adaptive", [INPUTS, INPUTS], None, "and no third"),
@@ -170,3 +173,13 @@ def test_jobs_that_fail_of_what_others_failed_of_are_tried_once(others: int, sta
     record = play("fifo", replace(trace, truth=truth), "1x4", Setting(retries=retries))
     assert record.jobs["starts"].to_list() == starts
     assert record.jobs["state"].to_list() == ["FAILED"] * 4
+
+
+def test_a_node_that_is_lost_while_everybody_pauses_is_lost_then() -> None:
+    """A fails at 5 and pauses until 65; the node is away from 20 to 30, and no clock runs backwards."""
+    trace = trace_of("A 1x30")
+    truth = replace(trace.truth, failures={0: (5.0,)}, signatures={0: (ECC,)})
+    setting = Setting(retries=Retries.adaptive(), faults=[Fault(0, 20.0, 30.0)])
+    record = play("fifo", replace(trace, truth=truth), "1x1", setting)
+    stays = record.intervals.sort("start_s")
+    assert stays.select("start_s", "end_s", "end").rows() == [(0.0, 5.0, "failed"), (65.0, 95.0, "finished")]

@@ -146,12 +146,13 @@ class Attempting:
         return not self.sleeps and self.gpus_of[row] > 1 and self.fit.asks_of_hosts(row)
 
     def _open_to(self, row: int) -> int:
-        """Nodes on which `row` disturbs nobody, if nodes are dedicated; else all."""
+        """Nodes on which `row` disturbs nobody else, if nodes are dedicated; else all."""
         if not self.p.dedicated:
             return -1
         node_of = self.scratch.free.node_of
         begun, victims = self.grants, self.victims
-        grants = [one for r, one in self.snapshot.grants.items() if r not in victims and r not in begun]
+        others = ((r, one) for r, one in self.snapshot.grants.items() if r != row)
+        grants = [one for r, one in others if r not in victims and r not in begun]
         grants += begun.values()
         if self.gpus_of[row] == 1:
             grants = [grant for grant in grants if len(grant.devices) > 1]

@@ -8,7 +8,7 @@ program that is late says what it bears only when its first start is over; until
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from heapq import heappop, heappush
 
 import numpy as np
@@ -67,7 +67,7 @@ class Abilities:
         self.forgone: dict[int, float] = {}
         """Work that a job lost when it began on devices to which it could not bring it."""
         self._left: dict[int, Place] = {}
-        """What waiting jobs held when they were stopped."""
+        """What waiting jobs held when they were stopped; no node if what they left there is gone."""
 
     # -- who says what it bears only when it has started -------------------------------------------
 
@@ -108,7 +108,16 @@ class Abilities:
         if how is How.PREEMPTED:
             self._left[row] = _place(grant, occupancy)
             return 0.0 if can & (Can.CHECKPOINT | Can.SUSPEND) else done
+        if how is How.LOST:  # with its node, and all that was in memory there
+            self._left[row] = _place(grant, occupancy)
+            return 0.0 if can & Can.CHECKPOINT else done
         return 0.0
+
+    def lose(self, nodes: Set[int]) -> None:
+        """`nodes` are lost: of those suspended there only who has a checkpoint goes on where it was."""
+        for row, (gpus, where) in self._left.items():
+            if not nodes.isdisjoint(where) and not self.progress.can.item(row) & Can.CHECKPOINT:
+                self._left[row] = gpus, frozenset()
 
     def start(self, row: int, grant: Grant, occupancy: Occupancy) -> None:
         """`row` begins on `grant`: it goes on with its work if it can bring it there."""

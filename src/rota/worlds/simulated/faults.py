@@ -17,6 +17,8 @@ MOST_LOSSES = 100_000
 """Losses of nodes in one run: beyond them a run would not end soon, each being news to the policy."""
 _STREAM = 0xFA17
 """Keeps the random numbers of faults apart from those of policies under the same seed."""
+_BACK, _LOSS, _AT_ONCE = range(3)
+"""Their order at one moment: who was away is back, others are lost, and back if that took no time."""
 
 
 class Fault(NamedTuple):
@@ -83,14 +85,15 @@ def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[
 def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:
     """Moments, nodes and whether they come back, in order; returns precede losses of one moment.
 
-    A node that is lost twice at a time is back when both are over; one that is lost for ever never is.
+    A node that is lost twice at a time is back when both are over; one that is lost for ever never is.  One
+    that is back in the moment of its loss has lost its jobs.
     """
     moves = []
     for fault in _merged(faults):
-        moves.append((fault.at_s, 1, fault.node))
+        moves.append((fault.at_s, _LOSS, fault.node))
         if fault.until_s < math.inf:
-            moves.append((fault.until_s, 0, fault.node))
-    return [(at, node, kind == 0) for at, kind, node in sorted(moves)]
+            moves.append((fault.until_s, _BACK if fault.until_s > fault.at_s else _AT_ONCE, fault.node))
+    return [(at, node, kind != _LOSS) for at, kind, node in sorted(moves)]
 
 
 def _merged(faults: Iterable[Fault]) -> list[Fault]:

@@ -65,15 +65,16 @@ class Holds:
     def follow(self, batch: Batch, state: State) -> bool:
         """Hold in `batch` who arrives before its time, let go whose time has come; true if there is one.
 
-        What the cluster could never hold is not held: it is refused as it arrives.
+        What the cluster could never hold is not held: it is refused as it arrives.  Nor is who is withdrawn.
         """
-        due = []
+        due, gone = [], set(batch.withdrawn)
         while self._order and self._order[0][0] <= batch.now:
             due.append(heappop(self._order)[1])
             self._until.pop(due[-1], None)
         early = [row for row in batch.arrived if row in self._until and state.feasible[row]]
-        batch.held = [*((row, _note(self._until[row])) for row in early), *self._paused]
-        free = sorted(row for row in due if row in state.held)
+        paused = [(row, why) for row, why in self._paused if row not in gone]
+        batch.held = [*((row, _note(self._until[row])) for row in early), *paused]
+        free = sorted(row for row in due if row in state.held and row not in gone)
         if self._taken:
             free = self._answered(batch, free)
         batch.released = free

@@ -36,6 +36,8 @@ class Retries:
     """Seconds after the first failure of the infrastructure; twice as long after each further one."""
     alike: int = 0
     """Given up once the last so many attempts failed of the same known signature; 0: never for that."""
+    in_all: float = math.inf
+    """Retries after failures of whatever class."""
     others: int = 0
     """Given up if trying again after the same signature was in vain for so many other jobs of its user, or
     jobs of so many other users (`RetryHistory`); 0: nothing is learnt of others."""
@@ -43,7 +45,7 @@ class Retries:
     @classmethod
     def blind(cls, most: int | None) -> Retries:
         """`most` retries whatever the failures are; None tries as often as the trace did."""
-        return cls(dict.fromkeys(FailureClass, math.inf if most is None else most))
+        return cls(in_all=math.inf if most is None else most)
 
     @classmethod
     def adaptive(cls) -> Retries:
@@ -60,7 +62,7 @@ class Retries:
         count = sum(s == last for s in failed_of) if own else len(of_class)
         budget = self.of_signature[last] if own else self.budgets[class_of(last)]
         ends_alike = self.alike and last and list(failed_of[-self.alike :]) == [last] * self.alike
-        if count > budget or ends_alike:
+        if count > budget or len(failed_of) > self.in_all or ends_alike:
             return None
         is_infrastructure = class_of(last) is FailureClass.INFRASTRUCTURE
         return self.pause_s * 2.0 ** (count - 1) if is_infrastructure else 0.0

@@ -192,7 +192,7 @@ class SimulatedWorld:
         now = min(min(arrival, finish), min(until, self._holds.next_s))  # of two, no call is made
         if self._to_speak:
             now = min(now, self.abilities.next_s)
-        if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
+        if fault <= now and (min(arrival, finish) < math.inf or len(self.state.waiting) or self._holds):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
             return None
@@ -287,8 +287,7 @@ class SimulatedWorld:
 
     def _add_faults(self, batch: Batch) -> None:
         """What is lost by the moment of `batch`, if only for a tick, and what is back at the end of it."""
-        returned: dict[int, bool] = {}
-        lost: list[int] = []
+        returned, lost = dict[int, bool](), list[int]()
         while self._fault < len(self._faults) and self._faults[self._fault][0] <= batch.now:
             _, node, returned[node] = self._faults[self._fault]
             if not returned[node]:
@@ -298,6 +297,7 @@ class SimulatedWorld:
         for row, kept in list(self._suspended.items()):
             if not gone.isdisjoint(node for node, _ in kept.gib):
                 del self._suspended[row]
+        self.abilities.lose(gone)
         batch.lost, batch.back = lost, [node for node, is_back in returned.items() if is_back]
         batch.cause |= _CAPACITY
 
@@ -685,7 +685,7 @@ class SimulatedWorld:
             return done
         every = self.costs.checkpoint_every_s * per_s
         if how is How.LOST and every:
-            return done % every
+            return max(done, 0.0) % every
         if how is How.PREEMPTED:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
