@@ -5,10 +5,10 @@ editable install stays interpreted, so that what is edited is what runs.  ROTA_C
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of jobs that stop and begin together
-(`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva (`policies/gandiva/turns.c`), the plans of
-ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the reasons of Philly's waits
-(`policies/philly/waits.c`).
+AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
+jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva
+(`policies/gandiva/turns.c`), the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the
+reasons of Philly's waits (`policies/philly/waits.c`).
 """
 
 from __future__ import annotations
