@@ -1,7 +1,7 @@
 """How the engine time of each policy grows with the jobs, with the GPUs and with the types of GPUs.
 
     python benchmarks/scaling.py [POLICY ...] [--only trace jobs nodes types] [--jobs 10000 300000]
-        [--nodes 80 1250] [--nodes-jobs 100000] [--types-jobs 20000] [--load 0.9] [--limit 300]
+        [--seeds 0 0] [--nodes 80 1250] [--nodes-jobs 100000] [--types-jobs 20000] [--load 0.9] [--limit 300]
         [--trace jobs.csv]
 
 Figures are CPU microseconds of the loop alone (`engine_seconds` of a record) per job, and ratios of them
@@ -10,7 +10,9 @@ decisions and intervals of holding per job.  Where jobs take turns or live longe
 has more of them for each job; what a step costs has grown only where the first ratio is above the second:
 
   trace   a whole list of jobs on 80x8, against `srtf` on it (a generated one where the file is not there)
-  jobs    the longer generated list against the shorter one, on 80x8
+  jobs    the longer generated list against the shorter one, on 80x8, with the GPU-hours of a job in each: of
+          a few hundred jobs a few long ones decide how long the others live beside them, and `--seeds` picks
+          two lists that are alike in it
   nodes   the larger cluster against the smaller one, nodes of 8, lists of equal length and load
   types   two types of GPUs, one of which every other job insists on, against one type
 
@@ -95,9 +97,18 @@ Measure = Callable[[str], Cost]
 def of_jobs(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
     """The shorter and the longer list on the same cluster."""
     cluster = parse_cluster("80x8")
-    short, long = (generate(n, seed=0, load=arguments.load, cluster=cluster) for n in arguments.jobs)
+    short, long = (
+        generate(n, seed=seed, load=arguments.load, cluster=cluster)
+        for n, seed in zip(arguments.jobs, arguments.seeds, strict=True)
+    )
+    print(f"\nGPU-hours of a job: {gpu_hours(short):.1f} and {gpu_hours(long):.1f}", end="")
     measure = partial(cost, cluster=cluster, limit_s=arguments.limit)
     return partial(measure, trace=short), partial(measure, trace=long)
+
+
+def gpu_hours(trace: Trace) -> float:
+    """What a job of the list works, on average."""
+    return float(trace.truth.duration_s @ trace.jobs.gpus) / len(trace) / 3600.0
 
 
 def of_nodes(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
@@ -159,6 +170,7 @@ def main() -> None:
     )
     parser.add_argument("policies", nargs="*", default=sorted(systems()), metavar="POLICY")
     parser.add_argument("--jobs", type=int, nargs=2, default=[10_000, 300_000])
+    parser.add_argument("--seeds", type=int, nargs=2, default=[0, 0], help="of the two lists of `jobs`")
     parser.add_argument("--nodes", type=int, nargs=2, default=[80, 1250])
     parser.add_argument("--nodes-jobs", type=int, default=100_000, help="jobs of both lists of `nodes`")
     parser.add_argument("--types-jobs", type=int, default=20_000, help="jobs of both lists of `types`")
@@ -172,8 +184,9 @@ def main() -> None:
     for name in arguments.only:
         title, prepare = MEASURES[name]
         columns = f"{'us/job':>10s} {'us/job':>10s} {'ratio':>8s} {'steps':>8s}"
+        measures = prepare(arguments)
         print(f"\n{title.format(**vars(arguments)):24s} {columns}")
-        for row in rows(arguments.policies, *prepare(arguments)):
+        for row in rows(arguments.policies, *measures):
             print(row, flush=True)
 
 

@@ -20,6 +20,13 @@ def test_failing_attempts_that_are_there_are_read(tmp_path: Path) -> None:
         assert not [remark for remark in results.remarks if "no effect" in remark]
 
 
+def test_whoever_is_tried_again_comes_back(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    file.write_text("job_id,submit_s,gpus,duration_s,failures_s\na,0,1,100,20;30\n")
+    results = rota.simulate(str(file), cluster="1x4", policies="fifo", costs="restore=30s", workers=1)
+    assert not [remark for remark in results.remarks if "no effect" in remark]
+
+
 def test_a_file_of_past_service_is_named_as_it_was_given(tmp_path: Path) -> None:
     past = tmp_path / "past.csv"
     past.write_text("service\n10\n20\n")
@@ -59,6 +66,19 @@ def remarks(tmp_path: Path, policies: str, **options: Any) -> list[str]:
         ("fifo", {"retries": 5}, "--retries 5 has no effect: the trace records no failing attempts."),
         ("fifo", {"failures": False}, "--no-failures has no effect: the trace records no failing attempts."),
         ("fifo,srtf", {"seeds": 2}, "--seeds has no effect: nothing is drawn here, and all 2 runs are"),
+        ("fifo", {"costs": "restore=30s"}, "--costs restore has no effect: fifo stops nobody who runs."),
+        (
+            "fifo,sjf",
+            {"costs": "start=20s,checkpoint=5s,restore=30s"},
+            "--costs checkpoint and restore have no effect: fifo, sjf stop nobody who runs.",
+        ),
+        (
+            "fifo",
+            {"costs": "migrate=9s,restore=1s", "faults": "mtbf=1d,repair=1h"},
+            "--costs migrate has no effect: fifo moves nobody who runs.",
+        ),
+        ("srtf", {"costs": "resize=elan"}, "--costs resize has no effect: srtf changes nobody's number of"),
+        ("srtf", {"costs": "checkpoint_every=1h"}, "--costs checkpoint_every has no effect: no node is lost"),
         ("fifo", {"site_policy": "srtf"}, "--site-policy srtf has no effect: no recorded start is there"),
     ],
 )
@@ -80,6 +100,10 @@ def test_what_nobody_reads_is_said(
         ("fifo,srtf", {"can": "checkpoint"}),
         ("fifo", {"can": "checkpoint", "faults": "mtbf=1d,repair=1h"}),
         ("afs", {"observation_noise": 0.1}),
+        ("fifo", {"costs": "start=20s,switch=1s"}),
+        ("fifo,srtf", {"costs": "start=20s,checkpoint=5s,restore=30s,migrate=1s,preempt=62s"}),
+        ("afs", {"costs": "prepare=15s,resize=2s"}),
+        ("fifo", {"costs": "restore=30s,checkpoint_every=1h", "faults": "mtbf=1d,repair=1h"}),
         ("fifo", {"seeds": 2, "faults": "mtbf=30s,repair=10s"}),
     ],
 )

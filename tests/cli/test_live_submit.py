@@ -85,6 +85,12 @@ def test_what_has_no_effect_is_said(desk: Canned) -> None:
     assert (done.status, done.out, done.err) == (0, "17\n", "rota: priority 5 has no effect\n")
 
 
+def test_a_folder_that_is_not_there_is_said(desk: Canned) -> None:
+    done = rota("submit", "-q", "--output", "/nodir/x", "--", "a")
+    assert (done.status, done.out) == (0, "17\n")
+    assert done.err.startswith("rota: output=/nodir/x: there is no folder /nodir, and none is made, on this")
+
+
 @pytest.mark.parametrize(
     ("said", "line"),
     [

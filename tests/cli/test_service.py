@@ -141,7 +141,8 @@ def test_a_life(bare: Shell) -> None:
     assert "stopped: agent, controller" in shell.rota("down")
     assert not (shell.home / "controller.json").exists()
     assert len(shell.processes()) >= 2, "shim and job run on"
-    assert "nothing runs in" in shell.rota("down")
+    assert "but 1 job left running, found again by `rota up`" in shell.rota("down")
+    assert "1 job left running" in shell.refused("down", "--kill-jobs", code=1)
     assert "rota up" in shell.refused("status", code=1)
 
     assert "rota is up" in shell.up()
@@ -432,6 +433,16 @@ class Unreachable:
 def test_down_names_the_jobs_that_may_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "connect", lambda: contextlib.nullcontext(Unreachable()))
     assert service._end_all_jobs() == (3, ["3"])
+
+
+@pytest.mark.parametrize("kill_jobs", [False, True])
+def test_down_where_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kill_jobs: bool
+) -> None:
+    """There is nothing to stop, and with --kill-jobs nothing to end: that is no failure."""
+    monkeypatch.setenv("ROTA_HOME", str(tmp_path))
+    service.down(kill_jobs=kill_jobs, as_json=False)
+    assert capsys.readouterr().out == f"nothing runs in {tmp_path}\n"
 
 
 def test_down_passes_over_a_job_that_has_just_ended() -> None:

@@ -146,6 +146,18 @@ def test_a_table_filters(open_page: Any) -> None:
     assert len(names(page, "table:has(code)")) > 30
 
 
+def test_values_of_several_units_have_no_order(open_page: Any) -> None:
+    """Hours, shares and counts stand in one column of all metrics: only their names sort."""
+    page = open_page()
+    page.locator("summary", has_text="All metrics").click()
+    table = page.locator("table:has(code)")
+    assert table.locator("thead button").all_inner_texts() == ["Metric"]
+    offered = page.locator("details:has(table code) .order option").all_text_contents()
+    assert offered == ["Sort by", "Metric, A to Z", "Metric, Z to A"]
+    table.locator("thead button").click()
+    assert names(page, "table:has(code)") == sorted(names(page, "table:has(code)"))
+
+
 def test_accounts_open_and_close(open_page: Any) -> None:
     page = open_page()
     assert set(names(page, ".tree:visible")) == {"lab", "ops/cron", "solo"}

@@ -34,6 +34,9 @@ def job(**said: Any) -> JobSpec:
         ({"gpu_types": ["A100"], "trial": True, "idle_after_s": 60}, []),
         ({"notice_signal": "USR1"}, ["0 seconds before SIGTERM"]),
         ({"notice_signal": "USR1", "notice_s": 60}, []),
+        ({"group_rule": "first"}, ["the first of all your jobs without a name that say so ends the others"]),
+        ({"group_rule": "first", "name": "a"}, ["the first of all your jobs named 'a' that say so"]),
+        ({"group_rule": "first", "group": "sweep"}, []),
     ],
 )
 def test_what_nobody_reads(said: dict[str, Any], says: list[str]) -> None:
@@ -52,7 +55,19 @@ def test_what_nobody_reads(said: dict[str, Any], says: list[str]) -> None:
         ("pollux", {"batch_min": 8, "batch_max": 64}, []),
         ("edf", {"accept_later_deadline": True, "deadline_s": 9.0}, ["edf offers nobody a later deadline"]),
         ("chronus:offer_s=600", {"accept_later_deadline": True, "deadline_s": 9.0}, []),
-        ("of another installation", {"gpus_max": 4, "batch_min": 8, "batch_max": 64}, []),
+        ("srtf", {"weight": 2}, ["srtf looks at nobody's weight: weight 2 has no effect under it"]),
+        ("gavel", {"weight": 2}, []),
+        ("gavel:objective=fifo", {"weight": 2}, ["gavel looks at nobody's weight"]),
+        ("synergy:policy=gavel", {"weight": 2}, []),
+        ("fifo", {"kind": "opportunistic"}, ["fifo stops nobody who runs: the kind opportunistic has no"]),
+        ("fifo", {"kind": "service"}, []),
+        ("srtf", {"kind": "opportunistic"}, []),
+        ("hived", {"kind": "opportunistic"}, []),
+        (
+            "of another installation",
+            {"gpus_max": 4, "batch_min": 8, "batch_max": 64, "weight": 2, "kind": "opportunistic"},
+            [],
+        ),
     ],
 )
 def test_what_the_policy_does_not_read(policy: str, said: dict[str, Any], says: list[str]) -> None:

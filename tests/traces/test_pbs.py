@@ -81,6 +81,50 @@ def test_how_a_job_ended(
     assert trace.truth.held_s.tolist() == pytest.approx([held_s], nan_ok=True)
 
 
+def at(clock: str, line: str) -> str:
+    """`line`, written then on the wall clock of the site."""
+    return f"03/01/2024 {clock};{line.split(';', 1)[1]}"
+
+
+QUEUED = at("08:00:00", record("Q", "1", user="ann", qtime=T, queue="gpu", Resource_List__ngpus=4))
+BEGUN = at("08:01:40", record("S", "1", user="ann", start=T + 100, exec_host="n1/0"))
+BACK = at("08:06:40", record("R", "1"))
+AGAIN = at("08:10:00", record("S", "1", start=T + 600, exec_host="n2/0"))
+ELSE = at("08:20:00", record("Q", "2", qtime=T + 1200))
+
+
+# what a log says of a job that was put back by a record that does not say when it ended
+@pytest.mark.parametrize(
+    ("text", "duration_s", "failures", "outcome", "odd"),
+    [
+        (QUEUED + BEGUN + BACK + AGAIN + ended("1", start=600, end=900), 300, (300,), Outcome.COMPLETED, ""),
+        (QUEUED + BEGUN + BACK + AGAIN + ELSE, 600, (300,), Outcome.COMPLETED, "still running at the end of"),
+        (QUEUED + BEGUN + BACK + ELSE, 300, None, Outcome.COMPLETED, "waiting again at the end of the log"),
+        (QUEUED + BEGUN + BACK + record("D", "1"), 300, None, Outcome.CANCELLED, ""),
+        (
+            QUEUED + BEGUN + BACK + AGAIN + BACK.replace("08:06", "08:15") + ELSE,
+            *(340, (300,), Outcome.COMPLETED, "waiting again at the end of the log"),
+        ),
+        # the log begins after the attempt did
+        (BACK + AGAIN + ended("1", start=600, end=900), 300, (), Outcome.COMPLETED, "attempt without an end"),
+        # on its two sides of the hour in which clocks are set back
+        (
+            QUEUED + BEGUN + BACK.replace("08:06", "07:06") + AGAIN + ended("1", start=600, end=900),
+            *(300, (0,), Outcome.COMPLETED, ""),
+        ),
+    ],
+)
+def test_a_job_that_was_put_back(
+    read_text: Any, text: str, duration_s: float, failures: Any, outcome: Outcome, odd: str
+) -> None:
+    trace = read_text(text)
+    assert list(trace.jobs.ids) == ["1"]
+    assert trace.truth.duration_s.tolist() == [duration_s]
+    assert trace.truth.failures == ({} if failures is None else {0: failures})
+    assert trace.truth.outcome.tolist() == [outcome]
+    assert not odd or any(odd in one.what for one in trace.odd)
+
+
 def test_who_has_not_ended(read_text: Any) -> None:
     """Who waits is dropped; who runs is kept, with the time until the last record."""
     text = ended("1") + record("Q", "2", qtime=T) + record("S", "3", qtime=T, start=T + 5)

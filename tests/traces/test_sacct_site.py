@@ -78,6 +78,40 @@ def test_rows_of_one_job_are_its_attempts(
     assert "still waiting at the time of the dump" not in odd_of(trace)
 
 
+def resized(begin: str, end: str, count: int, state: str = "RESIZING", **said: str) -> str:
+    """A row of a job that was given another size: submitted and started as the one before it ended."""
+    return row("8", Submit=begin, Start=begin, End=end, State=state, AllocTRES=gpus(count, "a100"), **said)
+
+
+@pytest.mark.parametrize("submitted", ["10:00:00", "09:00:00"])
+def test_a_job_that_changed_its_size_is_one_run(read_text: Any, submitted: str) -> None:
+    """It waited 10 min, ran 50 min on 2 GPUs, and 2 h on 4, whenever its second row was submitted."""
+    last = row("8", Submit=submitted, Start="10:00:00", End="12:00:00", AllocTRES=gpus(4, "a100"))
+    first = row(
+        "8", Start="09:10:00", End="10:00:00", State="RESIZING", AllocTRES=gpus(2, "a100"), NodeList="gpu07"
+    )
+    trace = read_text(dump(last, first))
+    assert list(trace.jobs.ids) == ["8"]
+    assert (trace.truth.duration_s.tolist(), trace.truth.failures) == ([10200], {})
+    assert (trace.observed.start_s.tolist(), trace.observed.end_s.tolist()) == ([600], [10800])
+    assert (trace.jobs.gpus.tolist(), trace.observed.nodes) == ([4], {0: ("gpu01",)})
+    assert odd_of(trace)["changed its size while it ran"][0] == 1
+
+
+def test_an_attempt_of_several_sizes_that_failed(read_text: Any) -> None:
+    """It ran 10 min and 5 min, lost its node, ran again, and is changing its size as the dump is made."""
+    trace = read_text(
+        dump(
+            resized("09:00:00", "09:10:00", 2),
+            resized("09:10:00", "09:15:00", 8, "NODE_FAIL"),
+            resized("09:15:00", "09:45:00", 1),
+        )
+    )
+    assert (trace.truth.duration_s.tolist(), trace.truth.failures) == ([1800], {0: (900,)})
+    assert trace.truth.signatures == {0: ("node failure",)}
+    assert trace.jobs.gpus.tolist() == [1]
+
+
 def test_states_say_what_attempts_failed_of(read_text: Any) -> None:
     """Preempted, lost a node, failed by itself; another one ran out of memory; the last one completed."""
     trace = read_text(
@@ -190,6 +224,15 @@ def test_the_cluster_of_a_site(read_text: Any) -> None:
         "all": ["new1", "old2"],
         "cpu": ["cpu1"],
     }
+
+
+def test_a_node_of_two_types_that_one_job_held(read_text: Any) -> None:
+    """Nobody recorded which is the node's: the first that the job accepts, so that it can run there."""
+    both = "cpu=2,gres/gpu:a100=1,gres/gpu:v100=1,gres/gpu=2"
+    trace = read_text(dump(row("1", NodeList="mix1", ReqTRES=both, AllocTRES=both)))
+    cluster = auto_cluster(trace)
+    assert (cluster.node_gpus.tolist(), cluster.type_names) == ([2], ("a100",))
+    assert rota.simulate(trace, policies="fifo")["fifo"].jobs["state"].to_list() == ["COMPLETED"]
 
 
 @pytest.mark.parametrize(("begin", "held"), [("10:29:59", 4), ("10:29:58", 8), ("10:30:00", 4)])

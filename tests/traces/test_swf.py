@@ -25,6 +25,9 @@ LOG = """; Version: 2.2
 """
 
 
+JOB = "{id} 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 {queue} {partition} -1 -1\n"
+
+
 def test_a_log(read_text: Any) -> None:
     trace = read_text(LOG)
     jobs = trace.jobs
@@ -49,6 +52,32 @@ def test_comments_become_facts(read_text: Any) -> None:
     assert facts["processor"] == "one GPU"
 
 
+@pytest.mark.parametrize(
+    ("head", "epoch", "zone"),
+    [
+        ("; UnixStartTime: 1500000000\n", "2017-07-14 02:40:00", "UTC"),
+        (
+            "; UnixStartTime: 1500000000\n; TimeZoneString: Europe/Paris\n",
+            "2017-07-14 04:40:00",
+            "Europe/Paris",
+        ),
+        ("; UnixStartTime: 1500000000\n; TimeZone: -18000\n", "2017-07-13 21:40:00", "UTC-05:00"),
+        ("; UnixStartTime: 1500000000\n; TimeZoneString: of the site\n", "2017-07-14 02:40:00", "UTC"),
+        ("; UnixStartTime: 1500000000 (Fri Jul 14)\n", "2017-07-14 02:40:00", "UTC"),
+    ],
+)
+def test_a_log_that_says_when_it_began_has_dates(read_text: Any, head: str, epoch: str, zone: str) -> None:
+    trace = read_text(head + JOB.format(id=1, queue=1, partition=1))
+    assert trace.calendar == {"epoch": epoch, "time_zone": zone}
+    assert trace.jobs.submit_s.tolist() == [0]
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "", "1e300", "nan", "unknown"])
+def test_a_log_that_does_not_has_none(read_text: Any, said: str) -> None:
+    trace = read_text(f"; UnixStartTime: {said}\n" + JOB.format(id=1, queue=1, partition=1))
+    assert trace.calendar == {}
+
+
 def test_what_is_odd_about_it(read_text: Any) -> None:
     assert {odd.what: (odd.count, odd.examples) for odd in read_text(LOG).odd} == {
         "part of a checkpointed job": (1, ("row 8 (job 4)",)),
@@ -56,9 +85,6 @@ def test_what_is_odd_about_it(read_text: Any) -> None:
         "no run time recorded": (1, ("row 9 (job 5)",)),
         "no processors recorded": (1, ("row 10 (job 6)",)),
     }
-
-
-JOB = "{id} 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 {queue} {partition} -1 -1\n"
 
 
 # queue and partition of two jobs, and their node sets

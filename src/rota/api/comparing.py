@@ -20,7 +20,7 @@ from rota.api.asked import shown, trace_as_asked
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
-from rota.api.unread import unread_failures, unread_remarks, unread_seeds, unread_site_policy
+from rota.api.unread import unread_costs, unread_failures, unread_remarks, unread_seeds, unread_site_policy
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
@@ -198,6 +198,7 @@ def simulate(
             *refused_remarks(history, where),
             *due_before_remarks(history),
             *unread,
+            *unread_costs(ran, setting.costs, history, loses_nodes=bool(faults or autoscale)),
             *unread_failures(whole, failures, retries, faults),
             *unread_seeds(records),
             *unread_site_policy(None if shows_observed else site_policy),

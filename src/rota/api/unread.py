@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 
 from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import Lever, Policy, PolicySpec
 from rota.scheduler.reads import Reads
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.measured_costs import MeasuredCosts
 
 STOPS = frozenset({Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE, Lever.SHARE})
 """What asks of a running job that it can do something."""
@@ -22,7 +25,7 @@ def unread_remarks(
     given: Mapping[str, object],
 ) -> Iterator[str]:
     """What was given (`knowledge` by kind, other options by name) and changes nothing under `policies`."""
-    named = [(str(p), p.make()) if isinstance(p, PolicySpec) else (type(p).__name__, p) for p in policies]
+    named = _named(policies)
     if not named:
         return
     who = ", ".join(name for name, _ in named)
@@ -44,6 +47,35 @@ def unread_remarks(
         yield f"--can has no effect: {who} {_verb(named, 'stops')} nobody who runs."
     if given.get("observation_noise") and not (needs - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):
         yield f"--observation-noise has no effect: {who} {_verb(named, 'watches')} nobody who runs."
+
+
+def unread_costs(
+    policies: Sequence[PolicySpec | Policy], costs: Costs, trace: Trace, *, loses_nodes: bool
+) -> Iterator[str]:
+    """Of `costs` that no run can bear; `loses_nodes` says whether the cluster may shrink under the jobs."""
+    named, none = _named(policies), Costs()
+    given = [one.name for one in fields(costs) if getattr(costs, one.name) != getattr(none, one.name)]
+    if not named or isinstance(costs, MeasuredCosts):
+        return
+    who, levers = ", ".join(name for name, _ in named), Reads.of(policy for _, policy in named).levers
+    moves = bool({Lever.MIGRATE, Lever.RESIZE} & levers)
+    again = Lever.PREEMPT in levers or moves or loses_nodes or bool(trace.truth.failures)
+    stops = f"{who} {_verb(named, 'stops')} nobody who runs"
+    unread = {
+        stops: set() if again else {"checkpoint", "restore", "migrate", "prepare", "resize", "preempt"},
+        f"{who} {_verb(named, 'moves')} nobody who runs": set() if moves else {"migrate", "prepare"},
+        f"{who} {_verb(named, 'changes')} nobody's number of GPUs": set()
+        if Lever.RESIZE in levers
+        else {"resize"},
+        f"{who} {_verb(named, 'preempts')} nobody": set() if Lever.PREEMPT in levers else {"preempt"},
+        "no node is lost (`--faults`)": set() if loses_nodes else {"checkpoint_every_s"},
+    }
+    for why, kinds in unread.items():
+        names = [name.removesuffix("_s") for name in given if name in kinds]
+        given = [name for name in given if name not in kinds]
+        if names:
+            has = "has" if len(names) == 1 else "have"
+            yield f"--costs {' and '.join(names)} {has} no effect: {why}."
 
 
 def unread_failures(trace: Trace, failures: bool, retries: object, faults: object) -> Iterator[str]:
@@ -74,6 +106,11 @@ def unread_site_policy(named: str | None) -> list[str]:
         if named
         else []
     )
+
+
+def _named(policies: Sequence[PolicySpec | Policy]) -> list[tuple[str, Policy]]:
+    """Each of them with what people call it."""
+    return [(str(p), p.make()) if isinstance(p, PolicySpec) else (type(p).__name__, p) for p in policies]
 
 
 def _verb(named: Sequence[object], one: str) -> str:

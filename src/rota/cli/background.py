@@ -160,6 +160,19 @@ def dead_agent(where: Path) -> str:
     return "" if {b"rota.agent", b"agent"} & set(words) else node
 
 
+def left_running(where: Path) -> int:
+    """Attempts of this home that run though its agent may not: a lock tells that their shims are there."""
+    from rota.agent.folder import AgentFolder, seize
+
+    folder, running = AgentFolder(where / "agent", where / "agent" / "checkpoints"), 0
+    for row, attempt in folder.launched():
+        lock = seize(folder.of(row, attempt))
+        running += lock is None
+        if lock is not None:
+            os.close(lock)
+    return running
+
+
 def _is_ours(pid: int, module: str, folder: Path) -> bool:
     """True if the process is there and works in `folder`: numbers are used again, even by another cluster."""
     try:

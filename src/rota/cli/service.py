@@ -20,10 +20,11 @@ from rota.cli.background import (
     agent_pid,
     answers,
     controller_pid,
+    left_running,
     make_home,
     stop,
 )
-from rota.cli.live.connect import connect, home
+from rota.cli.live.connect import connect, home, recorded_url
 from rota.cli.live.tables import warn
 from rota.cli.shell import LIVE_KNOWLEDGE_HELP, JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
@@ -245,7 +246,14 @@ def down(
 ) -> None:
     """Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`."""
     where = home().absolute()
-    ended, left = _end_all_jobs() if kill_jobs else (0, [])
+    is_up = controller_pid(where) is not None or agent_pid(where) is not None or bool(recorded_url())
+    alone = 0 if is_up else left_running(where)
+    if kill_jobs and alone:
+        raise WorldError(
+            f"{plural(alone, 'job')} left running in {where}, and no controller to end "
+            f"{'it' if alone == 1 else 'them'}; `rota up`, then `rota down --kill-jobs`"
+        )
+    ended, left = _end_all_jobs() if kill_jobs and is_up else (0, [])
     stopped = [
         name
         for name, pid in (("agent", agent_pid(where)), ("controller", controller_pid(where)))
@@ -258,7 +266,8 @@ def down(
             f"stopped: {', '.join(stopped)}" + (f"; {plural(ended, 'job')} cancelled" if ended else "")
         )
     else:
-        console().print(f"nothing runs in {where}")
+        but = f" but {plural(alone, 'job')} left running, found again by `rota up`" if alone else ""
+        console().print(f"nothing runs in {where}{but}", soft_wrap=True)
     if left:
         names = f"job {left[0]}" if len(left) == 1 else f"{len(left)} jobs ({', '.join(left[:5])} …)"
         warn(

@@ -18,9 +18,9 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("utilisation", "util"),
     ("finished", "finished"),
     ("deadline_share", "deadlines"),
+    ("p99_waiting_s", "p99 wait"),
     ("p99_jct_s", "p99 JCT"),
     ("p50_jct_s", "p50 JCT"),
-    ("p99_waiting_s", "p99 wait"),
     ("makespan_s", "makespan"),
     ("mean_slowdown", "slowdown"),
     ("preemptions", "preempt"),
@@ -33,8 +33,9 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 """Keys and heads, the most important first: a narrow terminal loses the last ones.
 
 The wait is all time not running; preemptive policies start everyone at once and let them wait afterwards.
+Its tail is what they change; that of completion times is, as a rule, how long the longest jobs are.
 """
-_PLACES = (0, 6, 5, 1, 7, 14, 9, 11, 8, 2, 13, 12, 10, 4, 3, 15)
+_PLACES = (0, 7, 6, 1, 5, 14, 9, 11, 8, 2, 13, 12, 10, 4, 3, 15)
 """Order in which the columns that fit are shown: times first, then the cluster, then counts."""
 _GAP = 2
 _RATIO_OF = frozenset(

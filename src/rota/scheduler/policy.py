@@ -96,6 +96,8 @@ class System:
     levers_when: Mapping[Lever, When]
     heeds_priority_when: When
     heeds_deadlines_when: When
+    heeds_kind_when: When
+    heeds_weight_when: When
     promises_when: When
     between_when: Between | Callable[[Parameters], Between]
     status: Status
@@ -129,21 +131,9 @@ class System:
         """True if some variant puts jobs of a higher priority before others."""
         return bool(self.heeds_priority_when)
 
-    def heeds_deadlines_of(self, parameters: Parameters) -> bool:
-        """True if the variant with these parameters looks at deadlines."""
-        return _holds(self.heeds_deadlines_when, parameters)
-
-    def promises_of(self, parameters: Parameters) -> bool:
-        """True if the variant with these parameters says which deadlines it will keep."""
-        return _holds(self.promises_when, parameters)
-
     def between_of(self, parameters: Parameters) -> Between:
         """What the variant with these parameters divides the cluster between tenants by."""
         return self.between_when if isinstance(self.between_when, Between) else self.between_when(parameters)
-
-    def heeds_priority_of(self, parameters: Parameters) -> bool:
-        """True if the variant with these parameters puts jobs of a higher priority before others."""
-        return _holds(self.heeds_priority_when, parameters)
 
 
 def _holds(when: When, parameters: Parameters) -> bool:
@@ -178,6 +168,8 @@ def register(
     work_conserving: bool = True,
     heeds_priority: When = False,
     heeds_deadlines: When = False,
+    heeds_kind: When = False,
+    heeds_weight: When = False,
     promises: When = False,
     between: Between | Callable[[Any], Between] = Between.NOTHING,
 ) -> Callable[[_T], _T]:
@@ -200,6 +192,8 @@ def register(
             levers_when=_facts(levers),
             heeds_priority_when=heeds_priority,
             heeds_deadlines_when=heeds_deadlines,
+            heeds_kind_when=heeds_kind,
+            heeds_weight_when=heeds_weight,
             promises_when=promises,
             between_when=between,
             status=status,
@@ -284,10 +278,14 @@ class PolicySpec:
         entry = system(self.name)
         return of(entry, parse_parameters(entry, self.options))
 
+    def _is_so(self, when: Callable[[System], When]) -> bool:
+        """Whether it holds of this variant, given when it does of the registered policy."""
+        return self._fact(lambda entry, parameters: _holds(when(entry), parameters))
+
     @property
     def heeds_priority(self) -> bool:
         """True if this variant puts jobs of a higher priority before others."""
-        return self._fact(System.heeds_priority_of)
+        return self._is_so(lambda entry: entry.heeds_priority_when)
 
     @property
     def levers(self) -> frozenset[Lever]:
@@ -297,7 +295,17 @@ class PolicySpec:
     @property
     def heeds_deadlines(self) -> bool:
         """True if this variant looks at deadlines."""
-        return self._fact(System.heeds_deadlines_of)
+        return self._is_so(lambda entry: entry.heeds_deadlines_when)
+
+    @property
+    def heeds_kind(self) -> bool:
+        """True if this variant serves jobs of one kind otherwise than those of another."""
+        return self._is_so(lambda entry: entry.heeds_kind_when)
+
+    @property
+    def heeds_weight(self) -> bool:
+        """True if this variant gives jobs of a larger weight more."""
+        return self._is_so(lambda entry: entry.heeds_weight_when)
 
     @property
     def between(self) -> Between:
@@ -307,7 +315,7 @@ class PolicySpec:
     @property
     def promises(self) -> bool:
         """True if this variant says which deadlines it will keep."""
-        return self._fact(System.promises_of)
+        return self._is_so(lambda entry: entry.promises_when)
 
 
 def parse_policy(text: str) -> PolicySpec:

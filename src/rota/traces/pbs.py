@@ -12,9 +12,10 @@ Eligible  `etime`; what passed since `qtime` is `held_s`
 Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
-          cancelled while waiting: kept with duration 0; earlier attempts fail; arrays as such: dropped; an
-          exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.  The tenant is
-          `account or group/user`, the group the job name, the node set the queue
+          cancelled while waiting: kept with duration 0; earlier attempts fail, and where R does not say when
+          one ended, it did when R was written; put back for good: ends as its last attempt did; arrays as
+          such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.
+          The tenant is `account or group/user`, the group the job name, the node set the queue
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError
+from rota.model.columns import Floats
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish
@@ -38,12 +40,14 @@ from rota.traces.source import TraceSource
 from rota.traces.table import TextTable, encode
 
 NAN = float("nan")
-_LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([A-Za-z]);([^;]+);(.*)")
+_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;]+);(.*)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
 _QUOTED = re.compile(r'^"(.*)"$')
+_OF_ATTEMPT = ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus", "resources_used.walltime")
+"""What is said of an attempt, not of its job."""
 _TASK = re.compile(r"(\d+)\[(\d*)\]")
 _KILLED = (256 + 9, 256 + 15)
-_STAMP = "%a %b %d %H:%M:%S %Y"
+_STAMP, _NOTED = "%a %b %d %H:%M:%S %Y", "%m/%d/%Y %H:%M:%S"
 
 
 class _Job(NamedTuple):
@@ -54,6 +58,8 @@ class _Job(NamedTuple):
     kind: str
     """The letter of a log's record; E for a job in JSON that ran."""
     said: Mapping[str, str]
+    noted: str = ""
+    """When a log had it, on the wall clock of the site."""
 
     def under(self, prefix: str) -> dict[str, str]:
         """What stands under `Resource_List.` or `resources_used.`"""
@@ -88,9 +94,9 @@ def read(source: TraceSource) -> Trace:
     jobs = _by_job(records)
     odd = _oddities(source, jobs)
     ends = [attempts[-1] for attempts in jobs]
-    submit_s = np.array([_moment(source, attempts[0], "qtime", "ctime") for attempts in jobs])
-    eligible_s = np.array([_moment(source, attempts[0], "etime") for attempts in jobs])
-    start_s = np.array([_moment(source, attempts[0], "start", "stime") for attempts in jobs])
+    submit_s = _earliest(source, jobs, "qtime", "ctime")
+    eligible_s = _earliest(source, jobs, "etime")
+    start_s = _earliest(source, jobs, "start", "stime")
     run_s = np.array([_run_s(source, job) for job in ends])
     submitted = ~np.isnan(submit_s)
     waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
@@ -103,14 +109,9 @@ def read(source: TraceSource) -> Trace:
     run_s[running] = _so_far(source, records, [ends[row] for row in np.flatnonzero(running)])
     odd.note("still running at the end of the log", "kept, with the time until then", running)
     odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s))
-    failures = {
-        row: tuple(_run_s(source, job) for job in attempts[:-1])
-        for row, attempts in enumerate(jobs)
-        if len(attempts) > 1
-    }
-    failures = {row: tuple(t for t in runs if t == t) for row, runs in failures.items()}
-    several = np.isin(np.arange(len(jobs)), list(failures)) & ~odd.dropped
-    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    again = np.array([job.kind == "R" for job in ends]) & ~odd.dropped
+    odd.note("waiting again at the end of the log", "kept, ending as its last attempt did", again)
+    failures = _failures(source, jobs, odd)
     end_s = np.array([_moment(source, job, "end") for job in ends])
     last_start_s = np.array([_moment(source, job, "start", "stime") for job in ends])
     return finish(
@@ -150,8 +151,8 @@ def _from_log(source: TraceSource) -> Iterator[_Job]:
                 row=row,
                 expected="MM/DD/YYYY HH:MM:SS;LETTER;ID;key=value ...",
             )
-        if match[1] in "QSERDA":
-            yield _Job(row, match[2], match[1], _pairs(match[3]))
+        if match[2] in "QSERDA":
+            yield _Job(row, match[3], match[2], _pairs(match[4]), match[1])
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -203,20 +204,41 @@ def _by_job(records: list[_Job]) -> list[list[_Job]]:
     latest: dict[str, _Job] = {}
     for record in records:
         said = known.setdefault(record.id, {})
+        if record.kind == "R":
+            said.update(_put_back(record, latest.get(record.id)))
         said.update(record.said)
         latest[record.id] = record._replace(said=dict(said))
         own = attempts.setdefault(record.id, [])
         if record.kind in "ERDA":
             own.append(latest[record.id])
         if record.kind == "R":
-            for key in ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus"):
+            for key in _OF_ATTEMPT:
                 said.pop(key, None)
-    return [_ended(own) or [latest[id]] for id, own in attempts.items()]
+    return [_attempts(own, latest[id]) for id, own in attempts.items()]
 
 
-def _ended(own: list[_Job]) -> list[_Job]:
-    """Without the notice of a deletion, if the job's end has a record of its own."""
-    return [job for job in own if job.kind in "ER"] if any(job.kind == "E" for job in own) else own[-1:]
+def _put_back(record: _Job, start: _Job | None) -> dict[str, str]:
+    """When the attempt ended that `record` puts back: as late after its `start` as that was written."""
+    if start is None or start.kind != "S" or not re.fullmatch(r"\d+(\.\d+)?", start.said.get("start", "")):
+        return {}
+    began, ended = (datetime.strptime(one.noted, _NOTED) for one in (start, record))
+    ran_s = max((ended - began).total_seconds(), 0.0)  # the clock may have been set back
+    return {"end": f"{float(start.said['start']) + ran_s:.0f}"}
+
+
+def _attempts(own: list[_Job], latest: _Job) -> list[_Job]:
+    """Of a job's records those that end an attempt, and the latest one if that may still run.
+
+    Without the notice of a deletion, if the job's end has a record of its own.
+    """
+    ran = max((place for place, job in enumerate(own, 1) if job.kind == "R"), default=0)
+    back, since = [job for job in own[:ran] if job.kind in "ER"], own[ran:]
+    ended = [job for job in since if job.kind == "E"] or since[-1:]
+    if ended and back and ended[-1].kind in "DA" and "start" not in ended[-1].said:
+        return [*back[:-1], back[-1]._replace(kind=ended[-1].kind)]  # deleted while it waited again
+    if not ended and (not back or latest.kind == "S"):
+        ended = [latest]
+    return [*back, *ended]
 
 
 # --- what a record says
@@ -242,6 +264,12 @@ def _moment(source: TraceSource, job: _Job, *names: str) -> float:
         ) from None
 
 
+def _earliest(source: TraceSource, jobs: list[list[_Job]], *names: str) -> Floats:
+    """By job: the moment that its first attempt says which says any."""
+    moments = ([_moment(source, job, *names) for job in attempts] for attempts in jobs)
+    return np.array([next((moment for moment in of if moment == moment), NAN) for of in moments])
+
+
 def _run_s(source: TraceSource, job: _Job) -> float:
     """Seconds that the attempt ran: from start to end, else the wall time used; NaN if it has not ended."""
     if job.kind in "QS":
@@ -257,6 +285,22 @@ def _run_s(source: TraceSource, job: _Job) -> float:
         )
     used_s = seconds(job.under("resources_used").get("walltime", ""))
     return end_s - start_s if end_s >= start_s else used_s if start_s == start_s else NAN
+
+
+def _failures(source: TraceSource, jobs: list[list[_Job]], odd: Oddities) -> dict[int, tuple[float, ...]]:
+    """By row: seconds that the attempts before the last one ran, where that is known."""
+    runs = {
+        row: [_run_s(source, job) for job in attempts[:-1]]
+        for row, attempts in enumerate(jobs)
+        if len(attempts) > 1
+    }
+    rows = np.arange(len(jobs))
+    several = np.isin(rows, list(runs)) & ~odd.dropped
+    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    endless = [row for row, run_s in runs.items() if np.isnan(run_s).any()]
+    done = "that attempt is left out: how long it ran is not known"
+    odd.note("attempt without an end", done, np.isin(rows, endless) & ~odd.dropped)
+    return {row: tuple(t for t in run_s if t == t) for row, run_s in runs.items()}
 
 
 def _so_far(source: TraceSource, records: list[_Job], running: list[_Job]) -> list[float]:

@@ -21,7 +21,8 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
 
     GPUs     the most that jobs held there at one moment, rounded up to a power of two; a job on several nodes
              held as many on each, and where they do not divide, only what it held on each for certain counts
-    Type     the one that most jobs got there; a node with several at once is a node for each of them
+    Type     the one that most jobs got there; a node with several at once is a node for each of them.  Where
+             nobody recorded any, the first that a job there accepts
     Labels   the node sets of the jobs that ran there
     """
     seen = trace.observed
@@ -29,6 +30,7 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
         return []
     stretches: dict[str, list[_Stretch]] = {}
     labels: dict[str, dict[str, None]] = {}
+    accepted: dict[str, str] = {}
     run_s = trace.truth.run_s()
     for row, nodes in sorted(seen.nodes.items()):
         begin_s, end_s = seen.start_s.item(row), seen.end_s.item(row)
@@ -39,8 +41,10 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
         for node in nodes:
             stretches.setdefault(node, []).append((begin_s, end_s, each, seen.types.get(row, "")))
             labels.setdefault(node, {}).update(own)
+            if gpus and (first := _first_type(trace, row)):
+                accepted.setdefault(node, first)
     shapes = [
-        (_size(held), kind or ANY_TYPE, tuple(sorted(labels[node])), name)
+        (_size(held), kind or accepted.get(node, ANY_TYPE), tuple(sorted(labels[node])), name)
         for node in sorted(stretches)
         for name, kind, held in _parts(node, stretches[node])
     ]
@@ -49,6 +53,12 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
         for (gpus, kind, own), group in groupby(shapes, key=lambda shape: shape[:3])
         for names in [tuple(shape[3] for shape in group)]
     ]
+
+
+def _first_type(trace: Trace, row: int) -> str:
+    """The first type that the job accepts; empty if it accepts any."""
+    mask = trace.jobs.gpu_types.item(row)
+    return trace.jobs.type_names[(mask & -mask).bit_length() - 1] if mask else ""
 
 
 def _parts(node: str, stretches: list[_Stretch]) -> list[tuple[str, str, list[_Stretch]]]:

@@ -15,7 +15,8 @@ Nodes     those of NodeList are where it ran; its partition is a node set: a lab
           partition's jobs ran
 Priority  QOS are ordered by the priorities that the scheduler noted for their jobs (`sacct_priority`)
 Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
-Rows      several rows of one job are its attempts (`sacct_attempts`); steps only tell what their job used
+Rows      several rows of one job are its attempts (`sacct_attempts`), or the sizes that one attempt had,
+          where they say RESIZING; steps only tell what their job used
 Arrays    a JobID such as 17_3 says which array a job is a task of
 Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
@@ -36,14 +37,13 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Array, Bools, Floats, Ints
-from rota.model.failures import NO_SIGNATURE
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
 from rota.traces.sacct_attempts import SacctAttempts
-from rota.traces.sacct_ends import arrays_of, exits_of
+from rota.traces.sacct_ends import arrays_of, exits_of, signatures_of
 from rota.traces.sacct_moments import STAMPS, plain_moments, without_idle_starts
 from rota.traces.sacct_priority import levels_of
 from rota.traces.sacct_rows import COMMAND, ID, clusters_of, jobs_of, read_rows
@@ -61,17 +61,6 @@ from rota.traces.tres import (
 MINUTE_S = 60.0
 WAITING, RUNNING = -1, -2
 """Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
-SIGNATURES = {
-    "NODE_FAIL": "node failure",
-    "BOOT_FAIL": "node failure",
-    "LAUNCH_FAILED": "node failure",
-    "OUT_OF_MEMORY": "CPU out of memory",
-    "PREEMPTED": "job preempted",
-    "TIMEOUT": "time limit",
-    "DEADLINE": "time limit",
-    "FAILED": NO_SIGNATURE,
-}
-"""What a state says that an attempt failed of; the other states say nothing."""
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
     **dict.fromkeys(
@@ -129,7 +118,8 @@ def read(source: TraceSource) -> Trace:
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
-    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, _elapsed(table, start_s, end_s))
+    elapsed_s, resizing = _elapsed(table, start_s, end_s), (words.text("State") == "RESIZING").to_numpy()
+    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, elapsed_s, resizing)
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
     states = states[attempts.is_last]
@@ -151,7 +141,7 @@ def read(source: TraceSource) -> Trace:
             outcome=np.where(states < 0, Outcome.COMPLETED, states),
             held_s=_held(table, odd, attempts, submit_s),
             failures=attempts.failures(),
-            signatures=_signatures(words.text("State").to_list(), attempts, states),
+            signatures=signatures_of(words, attempts, states == Outcome.FAILED),
         ),
         observed=_observed(ran, attempts),
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
@@ -187,18 +177,6 @@ def _state_words(table: TextTable) -> TextTable:
     return TextTable(table.file, table.frame.with_columns(words.alias("State")), table.row)
 
 
-def _signatures(words: list[str], attempts: SacctAttempts, states: Array) -> dict[int, tuple[str, ...]]:
-    """What the failing attempts of each job failed of, as far as their states say it."""
-    signatures = {}
-    last_rows = np.flatnonzero(attempts.is_last).tolist()
-    for job, last in enumerate(last_rows):
-        rows = [*attempts.earlier_rows.get(job, ()), *([last] if states[job] == Outcome.FAILED else [])]
-        names = tuple(SIGNATURES.get(words[row], "") for row in rows)
-        if any(names):
-            signatures[job] = names
-    return signatures
-
-
 def _elapsed(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
     """Seconds that each row ran; NaN if that is not recorded."""
     if table.has("ElapsedRaw"):
@@ -229,6 +207,8 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
     odd.note("ended as TIMEOUT", "kept as failed", (jobs.text("State") == "TIMEOUT").to_numpy())
     several = np.isin(np.arange(len(jobs)), list(attempts.earlier)) & ~odd.dropped
     odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    sizes = "kept as one run, at the size that it had longest"
+    odd.note("changed its size while it ran", sizes, attempts.resized & ~odd.dropped)
     if jobs.has("Restarts"):
         requeued = (jobs.whole("Restarts", blank=0) > 0) & ~several & ~odd.dropped
         odd.note("requeued", "kept as one attempt; sacct --duplicates gives the earlier ones", requeued)

@@ -19,7 +19,9 @@ _WHO = ("Cluster", "User", "JobName")
 class SacctAttempts:
     """What the rows of each job say together; arrays are by job, in the order of the jobs' last rows.
 
-    A requeued job is submitted again, so that its attempts come in the order of their submissions.
+    A requeued job is submitted again, so that its attempts come in the order of their submissions.  On
+    record one that is given another size is so too: its row until then says RESIZING, and the next row of the
+    same attempt is submitted and starts as that ends.
     """
 
     is_last: Bools
@@ -27,20 +29,22 @@ class SacctAttempts:
     first: Ints
     """Row of the dump with the job's first submission."""
     ran: Ints
-    """Row of the dump of the last attempt that ran; the last row if none did."""
+    """Row of the dump of the last attempt that ran, at the size it had longest; the last row if none did."""
+    resized: Bools
+    """Of each job: whether it had several sizes in one attempt."""
     start_s: Floats
     """Start of the first attempt that ran; NaN if none did."""
     end_s: Floats
     """End of the last row; that of the last attempt that ran if the job waits again."""
     elapsed_s: Floats
-    """Seconds run by the last attempt that ran; NaN if there is none or nobody recorded it."""
+    """Seconds run by the last attempt that ran, at all its sizes; NaN if none did or nobody recorded it."""
     wait_s: Floats
     """From the first submission to the first start."""
     earlier: Mapping[int, tuple[float, ...]]
     """By job: seconds run by the attempts before the last one, for jobs that have several."""
 
     earlier_rows: Mapping[int, tuple[int, ...]]
-    """By job: rows of the dump with those attempts."""
+    """By job: rows of the dump with those attempts, of each the last one."""
 
     def failures(self) -> dict[int, tuple[float, ...]]:
         """Run times of the attempts before the last one, as `Truth` has them."""
@@ -48,30 +52,46 @@ class SacctAttempts:
 
     @classmethod
     def of(
-        cls, table: TextTable, submit_s: Floats, start_s: Floats, end_s: Floats, elapsed_s: Floats
+        cls,
+        table: TextTable,
+        submit_s: Floats,
+        start_s: Floats,
+        end_s: Floats,
+        elapsed_s: Floats,
+        resizing: Bools,
     ) -> SacctAttempts:
-        """The attempts in `table`, whose rows were submitted, started, ended and ran as the arrays say."""
-        groups = _groups(table, submit_s, end_s)
+        """The attempts in `table`, whose rows were submitted, started, ended and ran as the arrays say.
+
+        `resizing` marks rows that ended by another size.
+        """
+        groups = _groups(table, submit_s, start_s, end_s, resizing)
         is_last = np.zeros(len(table), dtype=np.bool_)
         is_last[[rows[-1] for rows in groups]] = True
-        ran = [[row for row in rows if np.isfinite(start_s[row])] for rows in groups]
+        ran = [_runs([row for row in rows if np.isfinite(start_s[row])], resizing) for rows in groups]
         n = len(groups)
         started, ended, lasted = (np.full(n, np.nan) for _ in range(3))
         earlier, earlier_rows = {}, {}
         for job, (rows, runs) in enumerate(zip(groups, ran, strict=True)):
             ended[job] = end_s[rows[-1]]
             if runs:
-                started[job], lasted[job] = start_s[runs[0]], elapsed_s[runs[-1]]
-                ended[job] = end_s[runs[-1]] if np.isnan(ended[job]) and runs[-1] != rows[-1] else ended[job]
+                last = runs[-1]
+                started[job], lasted[job] = start_s[runs[0][0]], elapsed_s[last].sum()
+                ended[job] = end_s[last[-1]] if np.isnan(ended[job]) and last[-1] != rows[-1] else ended[job]
             if len(runs) > 1:
-                timed = [row for row in runs[:-1] if not np.isnan(elapsed_s[row])]
-                earlier[job], earlier_rows[job] = tuple(elapsed_s[timed].tolist()), tuple(timed)
+                timed = [run for run in runs[:-1] if not np.isnan(elapsed_s[run]).any()]
+                earlier[job] = tuple(float(elapsed_s[run].sum()) for run in timed)
+                earlier_rows[job] = tuple(run[-1] for run in timed)
         first = np.array([rows[0] for rows in groups], dtype=np.int64)
-        last_run = [(runs or rows)[-1] for rows, runs in zip(groups, ran, strict=True)]
+        lasting_s = np.nan_to_num(elapsed_s)
+        ran_rows = [
+            max(runs[-1], key=lasting_s.__getitem__) if runs else rows[-1]
+            for rows, runs in zip(groups, ran, strict=True)
+        ]
         return cls(
             is_last,
             first,
-            np.array(last_run, dtype=np.int64),
+            np.array(ran_rows, dtype=np.int64),
+            np.array([any(len(run) > 1 for run in runs) for runs in ran], dtype=np.bool_),
             started,
             ended,
             lasted,
@@ -81,7 +101,20 @@ class SacctAttempts:
         )
 
 
-def _groups(table: TextTable, submit_s: Floats, end_s: Floats) -> list[list[int]]:
+def _runs(rows: list[int], resizing: Bools) -> list[list[int]]:
+    """The rows of each attempt: those after one that ended by another size go on with it."""
+    runs: list[list[int]] = []
+    for row in rows:
+        if runs and resizing[runs[-1][-1]]:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs
+
+
+def _groups(
+    table: TextTable, submit_s: Floats, start_s: Floats, end_s: Floats, resizing: Bools
+) -> list[list[int]]:
     """Rows of each job in the order of their submissions, one of each attempt; sorted by the last of them.
 
     Where an attempt is in the file twice, from two dumps, the row counts in which it has ended.
@@ -90,7 +123,9 @@ def _groups(table: TextTable, submit_s: Floats, end_s: Floats) -> list[list[int]
     for row, key in enumerate(_keys(table)):
         groups.setdefault(key, []).append(row)
     alone = [rows for rows in groups.values() if len(rows) == 1]
-    several = [_one_each(rows, submit_s, end_s) for rows in groups.values() if len(rows) > 1]
+    several = [
+        _one_each(rows, submit_s, start_s, end_s, resizing) for rows in groups.values() if len(rows) > 1
+    ]
     return sorted(alone + several, key=lambda rows: rows[-1])
 
 
@@ -100,10 +135,14 @@ def _keys(table: TextTable) -> list[tuple[str, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _one_each(rows: list[int], submit_s: Floats, end_s: Floats) -> list[int]:
-    attempts: dict[float, int] = {}
+def _one_each(
+    rows: list[int], submit_s: Floats, start_s: Floats, end_s: Floats, resizing: Bools
+) -> list[int]:
+    """One of `rows` for each submission and, of those that ended by another size, for each start."""
+    attempts: dict[tuple[float, float], int] = {}
     for row in rows:
-        known = attempts.get(submit_s[row])
+        key = float(submit_s[row]), float(start_s[row]) if resizing[row] else np.inf
+        known = attempts.get(key)
         if known is None or np.isnan(end_s[known]) or not np.isnan(end_s[row]):
-            attempts[submit_s[row]] = row
-    return [attempts[moment] for moment in sorted(attempts)]
+            attempts[key] = row
+    return [attempts[key] for key in sorted(attempts)]

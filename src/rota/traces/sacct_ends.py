@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
+from rota.model.columns import Bools
+from rota.model.failures import NO_SIGNATURE
+from rota.traces.sacct_attempts import SacctAttempts
 from rota.traces.table import TextTable
+
+SIGNATURES = {
+    "NODE_FAIL": "node failure",
+    "BOOT_FAIL": "node failure",
+    "LAUNCH_FAILED": "node failure",
+    "OUT_OF_MEMORY": "CPU out of memory",
+    "PREEMPTED": "job preempted",
+    "TIMEOUT": "time limit",
+    "DEADLINE": "time limit",
+    "FAILED": NO_SIGNATURE,
+}
+"""What a state says that an attempt failed of; the other states say nothing."""
 
 _TASK = re.compile(r"((?:[^:]+:)?\d+)_(?:\d+|\[.*\])")
 _EXIT = re.compile(r"(\d+):(\d+)")
@@ -35,3 +52,14 @@ def exits_of(jobs: TextTable) -> dict[int, str]:
         elif match and match[0] != "0:0":
             exits[row] = f"signal {match[2]}" if int(match[2]) else f"exit {match[1]}"
     return exits
+
+
+def signatures_of(rows: TextTable, attempts: SacctAttempts, failed: Bools) -> dict[int, tuple[str, ...]]:
+    """By job: what its failing attempts failed of, as far as states say it; `failed` is of the last one."""
+    words, signatures = rows.text("State").to_list(), {}
+    for job, last in enumerate(np.flatnonzero(attempts.is_last).tolist()):
+        failing = [*attempts.earlier_rows.get(job, ()), *([last] if failed[job] else [])]
+        names = tuple(SIGNATURES.get(words[row], "") for row in failing)
+        if any(names):
+            signatures[job] = names
+    return signatures

@@ -6,7 +6,8 @@ Form      comment lines start with `;` and may hold `; Name: value`; then 18 fie
           asked for (s), memory asked for (KiB per processor), status, user, group, executable, queue,
           partition, preceding job, think time; -1 means missing
 Units     **a processor is taken to be a GPU**; `facts["processor"]` says so
-Times     kept as they are: seconds from the start of the log, whose stamp a comment may give
+Times     kept as they are: seconds from the start of the log.  `UnixStartTime` dates it, in the zone that
+          `TimeZoneString` names, else `TimeZone` seconds from UTC, else UTC
 Status    1 completed, 0 failed, 5 cancelled, -1 unknown (taken as completed); 2, 3, 4 are parts of a job
           that was checkpointed and has a line of its own
 Odd       parts; cancelled while waiting; run time unknown; processors only asked for
@@ -20,7 +21,11 @@ Handling  parts dropped; cancelled while waiting: kept with duration 0; other ru
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -43,6 +48,7 @@ PARTS = (2, 3, 4)
 STATUSES = {str(code): code for code in (COMPLETED, FAILED, CANCELLED, UNKNOWN, *PARTS)}
 OUTCOMES = {FAILED: Outcome.FAILED, CANCELLED: Outcome.CANCELLED}
 KIB_PER_GIB = 1024.0**2
+_DAY_S = 86400.0
 
 
 def _matches(source: TraceSource) -> bool:
@@ -92,8 +98,42 @@ def read(source: TraceSource) -> Trace:
         },
         truth=Truth.build(run_s, outcome=[OUTCOMES.get(code, Outcome.COMPLETED) for code in status.tolist()]),
         observed=RecordedRun(submit_s + wait_s, submit_s + wait_s + run_s),
-        facts={"duration": "seconds of running as recorded", "processor": "one GPU", **comments},
+        facts={
+            "duration": "seconds of running as recorded",
+            "processor": "one GPU",
+            **comments,
+            **_calendar(comments),
+        },
     )
+
+
+def _calendar(comments: Mapping[str, object]) -> dict[str, object]:
+    """The moment of second 0 on the wall clock of the site, as far as the comments tell it."""
+    start_s = _number(comments.get("UnixStartTime"))
+    if not start_s > 0:  # NaN, or what stands there where nobody knows
+        return {}
+    zone = _zone(comments)
+    try:
+        local = datetime.fromtimestamp(start_s, zone)
+    except (OverflowError, ValueError, OSError):
+        return {}
+    return {"epoch": local.strftime("%Y-%m-%d %H:%M:%S"), "time_zone": str(zone)}
+
+
+def _zone(comments: Mapping[str, object]) -> tzinfo:
+    named, offset_s = str(comments.get("TimeZoneString", "")), _number(comments.get("TimeZone"))
+    try:
+        return ZoneInfo(named)
+    except (KeyError, ValueError, OSError):  # none, or none that this machine knows
+        return timezone(timedelta(seconds=offset_s)) if abs(offset_s) < _DAY_S else UTC
+
+
+def _number(said: object) -> float:
+    """The number that a header line begins with; NaN if there is none."""
+    try:
+        return float(str(said).split()[0])
+    except (IndexError, ValueError):
+        return math.nan
 
 
 def _table(source: TraceSource) -> tuple[TextTable, dict[str, object]]:

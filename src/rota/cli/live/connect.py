@@ -111,7 +111,7 @@ def connect(url: str | None = None, token_file: Path | None = None, timeout_s: f
     if path.exists():
         # The kernel tells the controller who is calling; only a token somebody names is sent on top.
         return Client(str(path), token, timeout_s)
-    if address := _recorded_url():
+    if address := recorded_url():
         return Client(address, token or _token_of_home(), timeout_s)
     raise nobody(f"there is no {path}")
 
@@ -149,7 +149,7 @@ def _token_of_home() -> str:
     return ""
 
 
-def _recorded_url() -> str:
+def recorded_url() -> str:
     """What the controller wrote of itself, for a $ROTA_HOME whose socket is elsewhere; may be empty."""
     try:
         recorded = json.loads((home() / "controller.json").read_text(encoding="utf-8"))

@@ -158,6 +158,7 @@ def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[
     """
     from rota.client.fields import environment, make_spec, merge, read_fields
     from rota.client.job_file import is_job_file, read_job_file
+    from rota.client.missing_here import missing_here
     from rota.client.sbatch import read_sbatch
 
     if request.key == "":
@@ -188,7 +189,8 @@ def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[
     layers.append({"env": dict(environment(text, "--env", caller) for text in request.env)})
     fields = merge(*layers)
     fields["workdir"] = str(Path(folder, fields["workdir"]))
-    return make_spec(fields), warnings
+    spec = make_spec(fields)
+    return spec, [*warnings, *missing_here(spec)]
 
 
 def _with_arguments(command: list[str], words: list[str]) -> list[str]:

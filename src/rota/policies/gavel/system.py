@@ -71,6 +71,13 @@ OBJECTIVES: Mapping[GavelObjective, Objective] = {
 }
 _SHARING = {GavelObjective.PACKING}
 """Objectives that look at pairs whatever `pairs` says."""
+_WEIGHING = {
+    GavelObjective.MAX_MIN,
+    GavelObjective.HIERARCHY,
+    GavelObjective.FINISH_TIME,
+    GavelObjective.MAKESPAN,
+}
+"""Objectives that compare shares, each over the weight of its job; the last two among equal optima."""
 
 
 def _shares(parameters: GavelParameters) -> bool:
@@ -90,6 +97,7 @@ def _shares(parameters: GavelParameters) -> bool:
     parameters=GavelParameters,
     rotates=True,
     heeds_deadlines=lambda p: p.objective is GavelObjective.COST,
+    heeds_weight=lambda p: p.objective in _WEIGHING,
     between=lambda p: Between.WEIGHTS if p.objective is GavelObjective.HIERARCHY else Between.NOTHING,
 )
 class Gavel:

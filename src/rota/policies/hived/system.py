@@ -56,6 +56,8 @@ def _needs(p: HivedParameters, kind: Knowledge) -> bool:
     parameters=HivedParameters,
     heeds_priority=lambda p: not p.policy or parse_inner(p.policy).heeds_priority,
     heeds_deadlines=lambda p: bool(p.policy) and parse_inner(p.policy).heeds_deadlines,
+    heeds_kind=True,
+    heeds_weight=lambda p: bool(p.policy) and parse_inner(p.policy).heeds_weight,
     promises=lambda p: bool(p.policy) and parse_inner(p.policy).promises,
     between=Between.CELLS,
 )

@@ -66,6 +66,8 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     work_conserving=False,
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
+    heeds_kind=lambda p: p.inner.heeds_kind,
+    heeds_weight=lambda p: p.inner.heeds_weight,
     promises=lambda p: p.inner.promises,
     between=lambda p: p.inner.between,
 )

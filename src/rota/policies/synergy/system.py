@@ -90,6 +90,8 @@ def _pulls(p: SynergyParameters, lever: Lever) -> bool:
     rotates=True,
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
+    heeds_kind=lambda p: p.inner.heeds_kind,
+    heeds_weight=lambda p: p.inner.heeds_weight,
     promises=lambda p: p.inner.promises,
     between=lambda p: p.inner.between,
 )

@@ -7,8 +7,8 @@ to complete if all of them say so (`group_rule`), else with the last.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from rota.knowledge.needs import Knowledge, Table
 from rota.knowledge.placement import Closeness
 from rota.knowledge.scaling import rates_on
 from rota.model.cluster import Cluster
-from rota.model.columns import Ints
+from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Can, Grant
 from rota.model.job_columns import GroupRule
 from rota.model.jobs import JobTable
@@ -25,6 +25,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.finish_time import finish_time_ratio
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.resize import feasible_counts
+from rota.solvers.auction import LEAST_VALUE
 
 Holds = dict[int, Grant]
 """What jobs of an app hold, by row."""
@@ -50,30 +51,69 @@ class App:
     """Seconds it would take with the whole cluster to itself."""
 
 
+@dataclass(frozen=True)
+class Readings:
+    """What is to be seen of live jobs at one moment: of all at once, for estimates of some, now or later."""
+
+    now: float
+    table: JobTable
+    cluster: Cluster
+    healthy: int
+    """GPUs of the cluster that are not down."""
+    scaling: Table
+    placement: Table
+    rows: Ints
+    left_s: Floats
+    total_s: Floats
+    rates: Floats
+    """By job and type of GPUs."""
+    can: Ints
+    """Flags of `Can`."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, rows: Ints) -> Readings:
+        """Of the live `rows`, ascending."""
+        left = np.maximum(remaining_s(snapshot, rows), 0.0)
+        return cls(
+            snapshot.now,
+            snapshot.jobs.table,
+            snapshot.cluster,
+            snapshot.cluster.gpus - len(snapshot.occupancy.down),
+            snapshot.know(Knowledge.SCALING),
+            snapshot.know(Knowledge.PLACEMENT),
+            rows,
+            left,
+            np.maximum(snapshot.know(Knowledge.DURATION)[rows], left),
+            snapshot.know(Knowledge.THROUGHPUT)[rows],
+            snapshot.jobs.can(rows),
+        )
+
+    def only(self, which: Bools) -> Readings:
+        """The same of some of them."""
+        rows, left, total = self.rows[which], self.left_s[which], self.total_s[which]
+        rates, can = self.rates[which], self.can[which]
+        return replace(self, rows=rows, left_s=left, total_s=total, rates=rates, can=can)
+
+
 class Estimates:
     """How long live jobs would take: what bidders know."""
 
-    def __init__(self, snapshot: Snapshot, rows: Ints) -> None:
-        jobs = snapshot.jobs
-        self._jobs = jobs.table
-        self._scaling = snapshot.know(Knowledge.SCALING)
-        placement = snapshot.know(Knowledge.PLACEMENT)
-        self.placement = placement
-        self._closeness = closeness_of(snapshot.cluster, placement)
-        self._kind_of = snapshot.cluster.device_type
-        rates = snapshot.know(Knowledge.THROUGHPUT)[rows]
+    def __init__(self, seen: Readings, grants: Mapping[int, Grant]) -> None:
+        """`grants` are what jobs hold, by row."""
+        jobs, rows, rates, left = seen.table, seen.rows, seen.rates, seen.left_s
+        self._jobs = jobs
+        self._scaling = seen.scaling
+        self._closeness = closeness_of(seen.cluster, seen.placement)
+        self._kind_of = seen.cluster.device_type
         top = rates.max(axis=1, keepdims=True, initial=0.0)
         speeds = np.divide(rates, top, out=np.zeros_like(rates), where=top > 0.0)
-        left = np.maximum(remaining_s(snapshot, rows), 0.0)
-        total = np.maximum(snapshot.know(Knowledge.DURATION)[rows], left)
         asked = jobs.gpus[rows]
-        healthy = snapshot.cluster.gpus - len(snapshot.occupancy.down)
-        most = np.maximum(np.minimum(jobs.gpus_max[rows], healthy), 1)
+        most = np.maximum(np.minimum(jobs.gpus_max[rows], seen.healthy), 1)
         faster = np.maximum(rates_on(self._scaling, rows, most), 1e-12)
-        alone = total * rates_on(self._scaling, rows, asked) / faster
+        alone = seen.total_s * rates_on(self._scaling, rows, asked) / faster
         gpus = asked * jobs.gpu_share[rows]
-        each = rows.tolist()
-        self.class_of: dict[int, int] = dict(zip(each, placement.by_row["class"][rows].tolist(), strict=True))
+        each, classes = rows.tolist(), seen.placement.by_row["class"][rows].tolist()
+        self.class_of: dict[int, int] = dict(zip(each, classes, strict=True))
         """Of its placement slowdowns."""
         self.left_s: dict[int, float] = dict(zip(each, left.tolist(), strict=True))
         """Seconds to go on what was asked for, on the fastest type, placed as closely as can be."""
@@ -82,14 +122,13 @@ class Estimates:
         self.gpus: dict[int, float] = dict(zip(each, gpus.tolist(), strict=True))
         self._speeds: dict[int, list[float]] = dict(zip(each, speeds.tolist(), strict=True))
         elastic = (jobs.gpus_min[rows] < jobs.gpus_max[rows]) & (jobs.gpu_share[rows] == 1.0)
-        bears = (jobs.can(rows) & Can.RESIZE) != 0
+        bears = (seen.can & Can.RESIZE) != 0
         self._counts: dict[int, Sequence[int]] = {}
-        for row, is_elastic, resizes in zip(each, elastic.tolist(), bears.tolist(), strict=True):
-            held = snapshot.grants.get(row)
-            if is_elastic:
-                self._counts[row] = (
-                    feasible_counts(self._jobs, row) if resizes or held is None else (len(held.devices),)
-                )
+        for row, resizes in zip(rows[elastic].tolist(), bears[elastic].tolist(), strict=True):
+            held = grants.get(row)
+            self._counts[row] = (
+                feasible_counts(jobs, row) if resizes or held is None else (len(held.devices),)
+            )
         self._types: dict[int, list[int]] = {}
         self._ratio: dict[tuple[int, int], float] = {}
 
@@ -150,50 +189,31 @@ def closeness_of(cluster: Cluster, placement: Table) -> Closeness:
     return kept[2]
 
 
-class Members:
-    """Which app each job belongs to: worked out once for a table of jobs."""
-
-    def __init__(self, groups: Groups) -> None:
-        self.groups = groups
-        self._jobs: JobTable | None = None
-        self._key: dict[int, str] = {}
-
-    def apps(self, snapshot: Snapshot, rows: Ints, estimates: Estimates) -> list[App]:
-        """The apps of the live `rows`, by their first row."""
-        table = snapshot.jobs.table
-        if self._jobs is not table:
-            self._jobs, self._key = table, {}
-        known, members = self._key, dict[str, list[int]]()
-        for row in rows.tolist():
-            key = known.get(row)
-            if key is None:
-                key = known[row] = self._key_of(table, row)
-            members.setdefault(key, []).append(row)
-        return [_app(snapshot, key, own, estimates) for key, own in members.items()]
-
-    def _key_of(self, table: JobTable, row: int) -> str:
-        if self.groups is Groups.NONE or table.group.item(row) < 0:
-            return f"row {row}"
-        name = f"group {table.name_of('group', row)}"
-        if self.groups is Groups.EVERY or table.group_rule.item(row) == GroupRule.FIRST:
-            return name
-        return f"{name}, of {table.submit_s.item(row):g} s"
+def key_of(groups: Groups, table: JobTable, row: int) -> str:
+    """The app of a job."""
+    if groups is Groups.NONE or table.group.item(row) < 0:
+        return f"row {row}"
+    name = f"group {table.name_of('group', row)}"
+    if groups is Groups.EVERY or table.group_rule.item(row) == GroupRule.FIRST:
+        return name
+    return f"{name}, of {table.submit_s.item(row):g} s"
 
 
-def _app(snapshot: Snapshot, key: str, rows: list[int], estimates: Estimates) -> App:
-    table = snapshot.jobs.table
+def app_of(key: str, rows: list[int], seen: Readings, estimates: Estimates) -> App:
+    """The app of the live `rows`, which are all of it."""
+    table, now = seen.table, seen.now
     if len(rows) == 1:
         began_s, alone_s = table.submit_s.item(rows[0]), max(estimates.alone_s[rows[0]], _LEAST_S)
-        return App(key, (rows[0],), False, began_s, snapshot.now - began_s, alone_s)
+        return App(key, (rows[0],), False, began_s, now - began_s, alone_s)
     began_s = min(table.submit_s.item(row) for row in rows)
     is_first = all(table.group_rule.item(row) == GroupRule.FIRST for row in rows)
     left = estimates.left_s
     order = sorted(rows, key=lambda row: (left[row] if is_first else -left[row], row))
     alone = [estimates.alone_s[row] for row in rows]
-    healthy = max(snapshot.cluster.gpus - len(snapshot.occupancy.down), 1)
+    healthy = max(seen.healthy, 1)
     work = sum(estimates.alone_s[row] * min(table.gpus_max.item(row), healthy) for row in rows)
     cluster_s = min(alone) if is_first else max(*alone, work / healthy)
-    return App(key, tuple(order), is_first, began_s, snapshot.now - began_s, max(cluster_s, _LEAST_S))
+    return App(key, tuple(order), is_first, began_s, now - began_s, max(cluster_s, _LEAST_S))
 
 
 def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float]) -> float:
@@ -210,6 +230,14 @@ def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, fl
     work = sum((seconds[row] * size[row] for row in holds), 0.0)
     work += sum((estimates.left_s[row] * estimates.gpus[row] for row in app.rows if row not in holds), 0.0)
     return max(app.since_s + max(*seconds.values(), work / max(sum(size.values(), 0.0), 1e-9)), _LEAST_S)
+
+
+def value_of(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float], crowd: float) -> float:
+    """Logarithm of 1 / ρ of an app that goes on with `holds`, where `crowd` share."""
+    finish = finish_s(app, estimates, holds, seconds)
+    if finish == math.inf:
+        return math.log(LEAST_VALUE)
+    return max(math.log(app.cluster_s * crowd / finish), math.log(LEAST_VALUE))
 
 
 def rho(app: App, finish: float, crowd: float) -> float:

@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant
-from rota.policies.themis.apps import App, Estimates, Holds, finish_s
+from rota.policies.themis.apps import App, Estimates, Holds, value_of
+from rota.policies.themis.leases import Leases
 from rota.policies.themis.placing import Closely
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.resize import keeping
-from rota.solvers.auction import LEAST_VALUE, AuctionStep
+from rota.solvers.auction import AuctionStep
 from rota.table.occupancy import Occupancy
 
 
@@ -45,6 +46,7 @@ class Tables:
         self.closely: Closely
         self.kinds: list[int]
         self.any_will_do: bool
+        self.fastest_will_do: bool
 
     def follow(self, snapshot: Snapshot) -> None:
         """Be those of this snapshot."""
@@ -56,9 +58,11 @@ class Tables:
         self._of = (jobs, cluster, rates)
         self.closely = Closely(cluster, placement)
         self.kinds = request_kinds(jobs, cluster).tolist()
-        # Where it matters neither how many GPUs a job has nor which, who holds its gang can do no better.
+        # Where it matters neither how many GPUs a job has nor which, who holds its gang can do no better;
+        # where only their type matters, who holds it on its fastest.
         is_rigid = bool((jobs.gpus_min == jobs.gpus_max).all())
-        self.any_will_do = is_rigid and len(cluster.type_names) == 1 and not (rates < 1.0).any()
+        self.fastest_will_do = is_rigid and not (rates < 1.0).any()
+        self.any_will_do = self.fastest_will_do and len(cluster.type_names) == 1
 
 
 class OpenMarket:
@@ -70,20 +74,19 @@ class OpenMarket:
         apps: list[App],
         crowd: list[float],
         estimates: Estimates,
-        held: Holds,
+        leases: Leases,
         tables: Tables,
     ) -> None:
-        """`held` is what is held under leases in force; all else is on offer."""
+        """`apps` are those that hold something on offer, or may want more than they hold."""
         self.snapshot = snapshot
         self.apps = apps
         self.crowd = crowd
         self.estimates = estimates
         self.fit = FeedingFitter(snapshot, consolidate)
         self.scratch: Occupancy = self.fit.scratch(snapshot)
-        for row, grant in snapshot.grants.items():
-            if row not in held and grant.devices:
-                self.scratch.release(grant)
-        self.holds: list[Holds] = [{row: held[row] for row in app.rows if row in held} for app in apps]
+        for grant in _held_by(leases.ended(), snapshot):
+            self.scratch.release(grant)
+        self.holds: list[Holds] = [leases.of(app.rows, snapshot) for app in apps]
         self._seconds = [{row: estimates.seconds(g) for row, g in holds.items()} for holds in self.holds]
         self.values = [self._value(i, self.holds[i], self._seconds[i]) for i in range(len(apps))]
         self.log: list[Handed] = []
@@ -264,11 +267,7 @@ class OpenMarket:
 
     def _value(self, bidder: int, holds: Holds, seconds: dict[int, float]) -> float:
         """Logarithm of 1 / ρ."""
-        app = self.apps[bidder]
-        finish = finish_s(app, self.estimates, holds, seconds)
-        if finish == math.inf:
-            return math.log(LEAST_VALUE)
-        return max(math.log(app.cluster_s * self.crowd[bidder] / finish), math.log(LEAST_VALUE))
+        return value_of(self.apps[bidder], self.estimates, holds, seconds, self.crowd[bidder])
 
     def _enter(self, bidder: int, group: AppGroup) -> None:
         if group.old is not None:
@@ -329,6 +328,15 @@ class OpenMarket:
     def _have(self, bidder: int, grant: Grant) -> None:
         self.holds[bidder][grant.job] = grant
         self._seconds[bidder][grant.job] = self.estimates.seconds(grant)
+
+
+def _held_by(rows: list[int], snapshot: Snapshot) -> list[Grant]:
+    """What `rows` hold, in the order in which they began to: sums of cores and shares depend on it."""
+    grants = snapshot.grants
+    if len(rows) < 2:
+        return [grants[row] for row in rows]
+    theirs = set(rows)
+    return [grant for row, grant in grants.items() if row in theirs]
 
 
 def _size(group: AppGroup) -> int:

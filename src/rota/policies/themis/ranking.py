@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rota.model.grants import Code, Constraint
 from rota.model.reasons import listed, names_of
@@ -66,12 +67,26 @@ class LeaseTurns:
 
     spreads = True
 
-    def __init__(self, told: Sequence[ToldApp], won: Sequence[int], until: Mapping[int, float]) -> None:
-        self._told = {row: app for app in told for row in app.rows}
-        self._in_want = sorted((app for app in told if app.place >= 0), key=lambda app: app.place)
+    def __init__(
+        self, tell: Callable[[], Sequence[ToldApp]], won: Sequence[int], until: Mapping[int, float]
+    ) -> None:
+        """`tell` says how apps stood at the last auction; it is asked once, if anybody asks."""
+        self._tell = tell
         self._won = won
         self.until = until
         """When leases end, by row."""
+
+    @cached_property
+    def _apps(self) -> Sequence[ToldApp]:
+        return self._tell()
+
+    @cached_property
+    def _told(self) -> dict[int, ToldApp]:
+        return {row: app for app in self._apps for row in app.rows}
+
+    @cached_property
+    def _in_want(self) -> list[ToldApp]:
+        return sorted((app for app in self._apps if app.place >= 0), key=lambda app: app.place)
 
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Waiting rows of apps that would finish worse."""

@@ -30,11 +30,13 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Ints
 from rota.model.grants import Grant
-from rota.policies.themis.apps import Estimates, Holds, Members
+from rota.policies.themis.apps import Estimates, Holds, Readings
 from rota.policies.themis.artifact import Slots
-from rota.policies.themis.exact import settle
+from rota.policies.themis.content import ContentApps, are_content
+from rota.policies.themis.exact import MOST_GPUS, settle
 from rota.policies.themis.leases import Leases
 from rota.policies.themis.market import OpenMarket, Tables
+from rota.policies.themis.members import Members
 from rota.policies.themis.parameters import ThemisMode, ThemisParameters
 from rota.policies.themis.ranking import AppStanding, LeaseTurns, ToldApp, standings
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -81,34 +83,74 @@ class Themis:
         self.artifact = Slots()
         self._tables = Tables()
         self._members = Members(self.parameters.groups)
-        self._turns = LeaseTurns((), (), {})
+        self._leases = Leases(self.parameters.lease_s)
+        self._turns = LeaseTurns(lambda: (), (), {})
         """What was told when GPUs were last handed out."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is ThemisMode.ARTIFACT:
             return self.artifact.decide(snapshot, memory)
-        rows = _live(snapshot)
-        leases = Leases(snapshot, memory, self.parameters.lease_s)
+        leases, members = self._leases, self._members
+        leases.follow(snapshot, memory)
+        members.follow(snapshot)
         self._tables.follow(snapshot)
-        if self._tables.any_will_do and not snapshot.waiting_count and rows.tolist() == memory.get("rows"):
-            # Nobody has come or gone, and nobody wants more: all leases that have ended are renewed.
+        if self._has_only_renewals(snapshot, memory):
             leases.renew(leases.ended())
-            leases.settle([])
             self._turns.until = leases.until
             return Decision(memory, wake=Wake(leases.next_s()), ranking=self._turns)
+        rows = _live(snapshot)
         memory["rows"] = rows.tolist()
-        estimates = Estimates(snapshot, rows)
-        apps = self._members.apps(snapshot, rows, estimates)
         crowd: Crowd[str] = Crowd(memory.setdefault("crowd", {}))
-        crowd.follow(snapshot.now, {app.key: app.began_s for app in apps})
+        members.tell(crowd, snapshot.now)
+        content, seen = are_content(snapshot, rows, leases, members), Readings.of(snapshot, rows)
+        others = ContentApps(seen.only(content), snapshot, crowd, self.parameters.groups)
+        theirs = seen.only(~content)
+        estimates = Estimates(theirs, snapshot.grants)
+        apps = members.apps(theirs, estimates)
         shares = [max(crowd.mean(app.key), 1.0) for app in apps]
-        market = OpenMarket(snapshot, apps, shares, estimates, leases.held(snapshot), self._tables)
+        market = OpenMarket(snapshot, apps, shares, estimates, leases, self._tables)
         standing = standings(apps, market.values, market.holds, estimates, shares)
         wanting = [i for i in range(len(apps)) if market.wants(i)]
         order = sorted(wanting, key=lambda i: standing[i].rank(apps[i]))
-        if market.scratch.free.total or market.scratch.spare:
+        if order and (market.scratch.free.total or market.scratch.spare):
             self._hand_out(snapshot, memory, market, order)
-        return self._decision(snapshot, memory, market, leases, order, standing)
+        return self._decision(snapshot, memory, market, order, standing, others)
+
+    def _has_only_renewals(self, snapshot: Snapshot, memory: Memory) -> bool:
+        """True if nobody has come or gone, and whoever bids wins what it holds: nobody wants more."""
+        tables = self._tables
+        if not tables.fastest_will_do or snapshot.waiting_count or not self._are_the_same(snapshot, memory):
+            return False
+        return tables.any_will_do or self._bids_alone(snapshot, memory)
+
+    def _are_the_same(self, snapshot: Snapshot, memory: Memory) -> bool:
+        """True if those who live are those of the last auction."""
+        if self._members.is_as_before(memory.get("crowd")):
+            return True
+        return bool(_live(snapshot).tolist() == memory.get("rows"))
+
+    def _bids_alone(self, snapshot: Snapshot, memory: Memory) -> bool:
+        """True if those whose leases have ended are of one app, and win what they hold; notes that they do.
+
+        That is so where each holds its gang on its fastest type, and more is on offer than is solved exactly.
+        """
+        occupancy, ended = snapshot.occupancy, self._leases.ended()
+        if not ended or occupancy.counts_hosts or occupancy.down or occupancy.sharers:
+            return False
+        if len({self._members.key(row) for row in ended}) > 1:
+            return False
+        held = [snapshot.grants[row] for row in ended]
+        if any(one.share != 1.0 or len(one.devices) != snapshot.gpus_of[one.job] for one in held):
+            return False
+        if occupancy.free.total + sum(len(one.devices) for one in held) <= MOST_GPUS:
+            return False
+        rates = snapshot.know(Knowledge.THROUGHPUT)[ended]
+        kinds = snapshot.cluster.device_type[[one.devices[0] for one in held]]
+        if (rates[np.arange(len(held)), kinds] < rates.max(axis=1)).any() or not rates.any(axis=1).all():
+            return False
+        self._members.tell(Crowd(memory["crowd"]), snapshot.now)
+        memory["won"] = ended
+        return True
 
     # -- one auction -------------------------------------------------------------------------------
 
@@ -155,17 +197,18 @@ class Themis:
         snapshot: Snapshot,
         memory: Memory,
         market: OpenMarket,
-        leases: Leases,
         order: list[int],
         standing: list[AppStanding],
+        others: ContentApps,
     ) -> Decision:
+        leases = self._leases
         won, ended = market.won(), leases.ended()
         grants = [grant for row, grant in won.items() if snapshot.grants.get(row) != grant]
         preempt = [row for row in ended if row not in won]
         fresh = [row for row in won if row not in leases.until or leases.has_ended(row)]
-        leases.settle(preempt)
+        leases.drop(preempt)
         given = {row: won[row] for row in fresh}
-        leases.renew(fresh, self._together(snapshot, market, leases, order, given))
+        leases.renew(fresh, self._together(snapshot, market, order, given))
         place = {row: rank for rank, i in enumerate(order) for row in market.apps[i].rows}
         if fresh:
             memory["won"] = sorted(fresh, key=lambda row: (place.get(row, len(place)), row))
@@ -173,20 +216,20 @@ class Themis:
         idle = snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist()
         if idle:
             grants += admit_placed(idle, market.scratch, Fitter(snapshot, consolidate))
-        self._turns = LeaseTurns(_told(market, standing, order), memory["won"], leases.until)
+        self._turns = LeaseTurns(
+            lambda: [*_told(market, standing, order), *others.told], memory["won"], leases.until
+        )
         return Decision(
             memory,
             grants,
             preempt,
             wake=Wake(leases.next_s()),
             ranking=self._turns,
-            targets=Targets(lambda: _rhos(market, standing)),
+            targets=Targets(lambda: _rhos(market, standing) | others.rhos()),
             target=RHO,
         )
 
-    def _together(
-        self, snapshot: Snapshot, market: OpenMarket, leases: Leases, order: list[int], fresh: Holds
-    ) -> float:
+    def _together(self, snapshot: Snapshot, market: OpenMarket, order: list[int], fresh: Holds) -> float:
         """When leases in force will have made room for the smallest gang of the worst app that has nothing.
 
         What is granted now, `fresh`, counts as free then.  Infinite if nobody lacks room, or no lease that
@@ -195,7 +238,7 @@ class Themis:
         worst = next((i for i in order if not market.holds[i]), None)
         if worst is None:
             return math.inf
-        row = market.apps[worst].rows[0]
+        row, leases = market.apps[worst].rows[0], self._leases
         need, free = market.estimates.counts(row)[0], market.scratch.free
         for kind, nodes in enumerate(market.fit.nodes_for(market.scratch, row)):
             if not market.estimates.runs_on(row, kind):
@@ -204,7 +247,7 @@ class Themis:
             if room >= need:
                 continue
             for until_s, other in sorted((until, other) for other, until in leases.until.items()):
-                if other not in fresh and other not in leases.stays:
+                if other not in fresh and not leases.stays(other):
                     room += _on_kind(snapshot, snapshot.grants[other], kind)
                 if room >= need:
                     return until_s if until_s > snapshot.now else math.inf

@@ -35,8 +35,10 @@
     const menu = table.parentElement.querySelector(".order select");
     if (menu) menu.value = `${column}:${up}`;
   }
+  const sorts = (head) => head.dataset.sort !== "no"; // a column whose values have several units has no order
   function addHeads(table) {
     [...table.tHead.rows[0].cells].forEach((head, column) => {
+      if (!sorts(head)) return;
       const button = element("button", { type: "button" }, ...head.childNodes);
       button.addEventListener("click", () => sort(table, column, head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") !== "ascending" : column === 0 || table.dataset.first !== "high"));
       head.append(button);
@@ -56,7 +58,7 @@
     }
     const heads = [...table.tHead.rows[0].cells];
     const menu = element("select", { ariaLabel: "Sort by" }, element("option", { value: "", textContent: "Sort by" }),
-      ...heads.flatMap((head, column) => [true, false].map((up) => element("option",
+      ...heads.flatMap((head, column) => (sorts(head) ? [true, false] : []).map((up) => element("option",
         { value: `${column}:${up}`, textContent: `${head.textContent.trim()}, ${orders(rows, column)[up ? 0 : 1]}` }))));
     menu.addEventListener("change", () => { const [column, up] = menu.value.split(":"); if (menu.value) sort(table, +column, up === "true"); });
     bar.append(element("label", { className: "order" }, menu));

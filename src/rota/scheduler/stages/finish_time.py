@@ -10,7 +10,7 @@ cluster for 1/N of the time, N being the average number of others since the job 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -104,18 +104,28 @@ class Crowd(Generic[Key]):
         The value of a key is the moment at which it began.  What was before the first reading is taken to
         have been as it is then, which is the best that can be said for who takes over a running cluster.
         """
+        since = self.memory["since"]
+        gone = [key for key in since if key not in keys]
+        come = {key: began_s for key, began_s in keys.items() if key not in since}
+        self.change(now, gone, come, float(len(keys)) if many is None else many)
+
+    def change(self, now: float, gone: Iterable[Key], come: Mapping[Key, float], many: float) -> None:
+        """The same of who knows which keys are there no more, and which have come: they are `many` now."""
         own = self.memory
-        many = float(len(keys)) if many is None else many
         if own["since"]:
             own["area"] += own["many"] * (now - own["at_s"])
         own["at_s"], own["many"] = now, many
         since, before = own["since"], own["before"]
-        for key in [key for key in since if key not in keys]:
+        for key in gone:
             del since[key], before[key]
-        for key, began_s in keys.items():
-            if key not in since:
-                since[key] = began_s
-                before[key] = own["area"] - many * (now - began_s)
+        for key, began_s in come.items():
+            since[key] = began_s
+            before[key] = own["area"] - many * (now - began_s)
+
+    def copy(self) -> Crowd[Key]:
+        """As it is now, whatever becomes of this one."""
+        own = self.memory
+        return Crowd({**own, "since": own["since"].copy(), "before": own["before"].copy()})
 
     def mean(self, key: Key) -> float:
         """The average since `key` began; what is now, if it has just begun."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rota.errors import RotaError
 from rota.knowledge.needs import Knowledge
 from rota.model.units import plural
-from rota.scheduler.policy import parse_policy
+from rota.scheduler.policy import Lever, parse_policy
 from rota.scheduler.reads import Reads
 from rota.wire.job import JobSpec
 
@@ -29,6 +29,12 @@ def unread_by_itself(spec: JobSpec) -> list[str]:
         said.append(f"{_has(names)} no effect on a job without GPUs")
     if spec.notice_signal and not spec.notice_s:
         said.append("notice has no effect: it comes 0 seconds before SIGTERM")
+    if spec.group_rule == "first" and not spec.group:
+        whose = f"your jobs named {spec.name!r}" if spec.name else "your jobs without a name"
+        said.append(
+            f"group_rule=first goes by group, and none is given: the first of all {whose} that say so ends "
+            "the others"
+        )
     return said
 
 
@@ -37,7 +43,7 @@ def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
     known = _known(policy)
     if known is None:
         return []
-    name, reads = known
+    name, reads = known.name, known.reads
     said = []
     low, high = _sizes(spec)
     if low != high and not reads.sizes:
@@ -46,6 +52,10 @@ def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
         said.append(f"{name} changes nobody's batch: the range of its batch has no effect under it")
     if spec.accept_later_deadline and _is_due(spec) and not reads.offers:
         said.append(f"{name} offers nobody a later deadline: accepting one has no effect under it")
+    if spec.weight != 1.0 and not known.heeds_weight:
+        said.append(f"{name} looks at nobody's weight: weight {spec.weight:g} has no effect under it")
+    if spec.kind == "opportunistic" and not (known.heeds_kind or Lever.PREEMPT in reads.levers):
+        said.append(f"{name} stops nobody who runs: the kind opportunistic has no effect under it")
     return said
 
 
@@ -54,7 +64,7 @@ def unread_knowledge(policy: str, knowledge: Mapping[str, str]) -> list[str]:
     known = _known(policy)
     if known is None:
         return []
-    name, reads = known
+    name, reads = known.name, known.reads
     unread = sorted(set(knowledge) - reads.needs - {Knowledge.DURATION})
     return [f"knowledge {kind}={knowledge[kind]} has no effect: {name} reads no {kind}" for kind in unread]
 
@@ -64,13 +74,15 @@ class _Known(NamedTuple):
 
     name: str
     reads: Reads
+    heeds_kind: bool
+    heeds_weight: bool
 
 
 @lru_cache(maxsize=64)
 def _known(policy: str) -> _Known | None:
     try:
         spec = parse_policy(policy)
-        return _Known(spec.name, Reads.of([spec.make()]))
+        return _Known(spec.name, Reads.of([spec.make()]), spec.heeds_kind, spec.heeds_weight)
     except RotaError:
         return None
 
