@@ -414,7 +414,8 @@ def _want(
 ) -> Want:
     submit_s = draw.choice([0, 0, draw.randint(0, 20), draw.randint(0, 120)])
     run_s = draw.choice([draw.randint(1, 12), draw.randint(5, 60), draw.randint(20, 300)])
-    gpus = min(draw.choice(list(widths)), total)
+    gpus = draw.choice(list(widths))
+    gpus = max(width for width in widths if width <= min(gpus, total))  # by others limits do not divide
     if draw.random() < 0.03:
         gpus = total + 1  # it never fits
     types = tuple(sorted(set(draw.choices(kinds, k=2)))) if kind == "types" and draw.random() < 0.6 else ()

@@ -35,7 +35,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
-from rota.knowledge.scaling import shared_curves
+from rota.knowledge.scaling import rates_on, shared_curves
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Code, Constraint, Grant
 from rota.policies.optimus.artifact import BySteps
@@ -147,25 +147,29 @@ class ByIntervals:
     def _shares(self, snapshot: Snapshot, sizing: Sizing, serving: ServedJobs) -> dict[int, int]:
         """GPUs for each row, by the time that a step saves for what it takes; `serving` is told servers."""
         known, rows = snapshot.know(Knowledge.CONVERGENCE).by_row, sizing.rows
-        left_s = _left(known["left_s"][rows])
+        scaling, jobs = snapshot.know(Knowledge.SCALING), snapshot.jobs.table
+        left = _left(known["left_s"][rows])
+        is_alone = np.array([row not in serving.of for row in rows.tolist()], dtype=bool)
+        asked = rates_on(scaling, rows, jobs.gpus[rows])
+        left *= np.where(is_alone & (asked > 0.0), asked, 1.0)  # in what its curve counts
         young = known["points"][rows] < YOUNG
         worth = np.where(young, self.parameters.young_factor, 1.0)
-        curves = shared_curves(snapshot.know(Knowledge.SCALING), rows, sizing.most)
+        curves = shared_curves(scaling, rows, sizing.most)
         seconds = _seconds(curves)
         if serving.of:
-            shares = hand_out_both(snapshot, sizing, serving, curves, left_s, worth)
+            shares = hand_out_both(snapshot, sizing, serving, curves, left, worth)
         else:
-            shares = fill_savings(seconds, (left_s * worth).tolist(), sizing.counts, sizing.gpus)
+            shares = fill_savings(seconds, (left * worth).tolist(), sizing.counts, sizing.gpus)
         for job, row in enumerate(rows.tolist()):
             held = snapshot.grants.get(row)
             if held is not None and 0 < len(held.devices) < shares[job]:
-                saved_s = left_s.item(job) * self._faster(seconds[job], serving, held, shares[job])
+                saved_s = left.item(job) * self._faster(seconds[job], serving, held, shares[job])
                 if saved_s < self.parameters.restart_s:
                     shares[job] = serving.keep(held)
         return dict(zip(rows.tolist(), shares, strict=True))
 
     def _faster(self, seconds: Sequence[float], serving: ServedJobs, held: Grant, share: int) -> float:
-        """Seconds that a second of work at the request takes less on `share` GPUs than under `held`."""
+        """Seconds that a unit of work takes less on `share` GPUs than under `held`."""
         row, before = held.job, len(held.devices)
         if row not in serving.units:
             return seconds[before] - seconds[share]
@@ -174,7 +178,7 @@ class ByIntervals:
 
 
 def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:
-    """What a second of work at the request takes on 0, 1, ... GPUs; jobs share their curves."""
+    """What a unit of work takes on 0, 1, ... GPUs; jobs share their curves."""
     known: dict[int, list[float]] = {}
     for curve in curves:
         if id(curve) not in known:
