@@ -5,9 +5,10 @@ editable install stays interpreted, so that what is edited is what runs.  ROTA_C
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
 has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-what is noted of jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns
-of Gandiva (`policies/gandiva/turns.c`), the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`)
-and the reasons of Philly's waits (`policies/philly/waits.c`).
+AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
+jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva
+(`policies/gandiva/turns.c`), the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the
+reasons of Philly's waits (`policies/philly/waits.c`).
 """
 
 from __future__ import annotations
@@ -160,12 +161,14 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
 
 WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
+FUTURE = library("solvers.libfuture", "solvers/future.c")
+TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
 CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
 WAITS = library("policies.philly.libwaits", "policies/philly/waits.c")
 TURNOVER = library("table.libturnover", "table/turnover.c")
 ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")
 TURNS = library("policies.gandiva.libturns", "policies/gandiva/turns.c")
-IN_C = [SHIM, WALK, BREEDING, CLIMB, WAITS, TURNOVER, ENDS, TURNS]
+IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS, TURNOVER, ENDS, TURNS]
 
 
 class BuildAll(build_ext):

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 NODES = (4,) * 6
 TYPES = ["V100"] * 4 + ["P100"] * 2
 TENANTS = ("lab/ann", "lab/bob", "ops/cron", "solo")
+LONG_NAME = "a-department-with-a-very-long-name/someone.with.a.long.name"
 WIDTHS = (390, 820, 1440)
 
 
-@pytest.fixture(scope="session")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(path: Path, tenants: tuple[str, ...]) -> Path:
     """Two policies over a day and a half of jobs, on nodes of two types, with dates and accounts."""
-    trace: list[Row] = toy_trace(120, 7, 130_000.0, 9000.0, TENANTS)
+    trace: list[Row] = toy_trace(120, 7, 130_000.0, 9000.0, tenants)
     facts = {"provenance": {"trace": "toy", "epoch": "2024-02-28 18:30:00", "time_zone": "CET"}}
     runs = [
         queue_by_count(trace, NODES, policy="fifo", **facts),
@@ -33,9 +33,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ]
     runs = [replace(run, cluster={**run.cluster, "node_types": TYPES}) for run in runs]
-    path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(runs, path, notes=Notes(title="Two policies", remarks=["A remark."]))
     return path
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("report") / "report.html", TENANTS)
 
 
 @pytest.fixture
@@ -86,6 +90,25 @@ def test_nothing_sticks_out_or_fades(open_page: Any, width: int, scheme: str) ->
         menu.evaluate("menu => { menu.open = true; }")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert page.evaluate(PALE) == []
+
+
+def test_a_long_name_of_a_tenant_sticks_out_nowhere(open_page: Any, tmp_path: Path) -> None:
+    page = open_page(390)
+    page.goto(written(tmp_path / "report.html", ("lab/ann", LONG_NAME)).as_uri())
+    page.wait_for_selector("#nodes.drawn")
+    for menu in page.locator("details").all():
+        menu.evaluate("menu => { menu.open = true; }")
+    assert LONG_NAME in page.locator("#duel").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_the_name_of_a_node_is_not_cut_off_below(open_page: Any) -> None:
+    """A g that loses its descender reads as a q."""
+    name = open_page().locator(".gantt .yticks span").first
+    height, size = name.evaluate(
+        "span => ['height', 'fontSize'].map((one) => parseFloat(getComputedStyle(span)[one]))"
+    )
+    assert height >= 1.3 * size
 
 
 ORDER = "[...document.querySelector('table.headline').tBodies[0].rows].map(r => +r.cells[1].dataset.value)"

@@ -133,7 +133,7 @@ def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
     ranked = [record for record in records if record.ranked]
     if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
         return []
-    why = "auto gives as many GPUs as the trace holds at its peak"
+    why = "auto has room for all that ran at once in the trace"
     if cluster != "auto":
         why = "this cluster has room for all that ever ran at once, so that policies do not differ"
     return [f"No job ever waited: {why}; try a smaller cluster."]

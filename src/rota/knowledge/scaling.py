@@ -123,10 +123,13 @@ def curves_of(scaling: Table, rows: Ints, most: int) -> Floats:
 
 def shared_curves(scaling: Table, rows: Ints, most: int) -> list[list[float]]:
     """As `curves_of`, as lists, of which jobs with the same curve share one: memory for few, not for all."""
-    pairs = np.stack((scaling.by_row["curve"][rows].astype(np.float64), scaling.by_row["unit"][rows]))
-    _, first, which = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
-    curves: list[list[float]] = curves_of(scaling, rows[first], most).tolist()
-    return [curves[place] for place in which.ravel().tolist()]
+    pairs = zip(scaling.by_row["curve"][rows].tolist(), scaling.by_row["unit"][rows].tolist(), strict=True)
+    numbers: dict[tuple[int, float], int] = {}
+    which = [numbers.setdefault(pair, len(numbers)) for pair in pairs]
+    alike = np.zeros(len(numbers), dtype=np.int64)
+    alike[which] = rows
+    curves: list[list[float]] = curves_of(scaling, alike, most).tolist()
+    return [curves[number] for number in which]
 
 
 def given_scaling(curves: Table, provenance: Provenance = Provenance.ORACLE) -> Given:

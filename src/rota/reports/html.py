@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rota.model.atomic import replacing
 from rota.model.record import Record
@@ -173,7 +174,21 @@ def environment() -> Environment:
         "style": style_named("report"),
         "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),
     }
+    environment.filters["told"] = told
     return environment
+
+
+_TYPED = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z][a-z-]*)")
+"""What stands in backticks, and options, in a sentence that is written for a terminal."""
+
+
+def told(sentence: str) -> Markup:
+    """`sentence` for a page: what is to be typed is code, and no option is broken over two lines."""
+
+    def code(typed: re.Match[str]) -> str:
+        return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"
+
+    return Markup(_TYPED.sub(code, str(escape(sentence))))
 
 
 def style_named(name: str) -> Markup:

@@ -232,6 +232,12 @@ class Snapshot:
         """True if the policy declared `kind` and somebody provides it."""
         return kind in self._needs and kind in self._known
 
+    def known(self, kind: Knowledge) -> Known:
+        """What stands behind `know`: the same object for as long as nobody can have learnt anything new."""
+        if kind not in self._needs or kind not in self._known:
+            self.know(kind)  # which says what is wrong
+        return self._known[kind]
+
     def provenance(self, kind: Knowledge) -> Provenance:
         """Who told `kind`, which the snapshot `knows`."""
         return self._known[kind].provenance

@@ -6,6 +6,8 @@ Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 4.1 (minimum satisfacto
 Time is counted in slots, 0 being the present one; moments inside a slot are fractions, and so is `now`.  A
 plan holds whole slots: who is done inside one has its GPUs to the end of it.  What was planned in a slot can
 therefore be planned again at any moment of it.
+
+Plans and what they leave are worked out in C where that was built (`future.c`), and with NumPy elsewhere.
 """
 
 from __future__ import annotations
@@ -13,10 +15,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
+from rota import native
 from rota.model.columns import Floats, Ints
+
+SOURCE: Final = Path(__file__).with_suffix(".c")
+_IN_C = native.functions(SOURCE)
+_CURVE_WITH: Any = _IN_C.get("curve_with")
+_LOWEST: Any = _IN_C.get("lowest")
+"""None where they were not built.  What each takes and returns stands in the C file."""
 
 _SLACK = 1e-9
 """Part of a job's work that is taken for rounding."""
@@ -91,6 +102,10 @@ class FreeCurve:
         return self._with(plan, 1)
 
     def _with(self, plan: Plan, sign: int) -> FreeCurve:
+        if _CURVE_WITH is not None:
+            starts, free = np.empty((2, len(self.starts) + len(plan.starts)), dtype=np.int64)
+            pieces = _CURVE_WITH(self.starts, self.free, plan.starts, plan.gpus, sign, starts, free)
+            return FreeCurve(starts[:pieces], free[:pieces])
         starts = np.union1d(self.starts, plan.starts)
         used = plan.gpus[np.searchsorted(plan.starts, starts, side="right") - 1]
         free = self.at(starts) + sign * used
@@ -165,6 +180,16 @@ def _lowest(
     held: int,
 ) -> Plan | None:
     """The plan of the first of `limits` (levels by index) that is done by `due`."""
+    if _LOWEST is not None:
+        starts, gpus = np.empty((2, len(curve.starts) + 2), dtype=np.int64)
+        columns = (curve.starts, curve.free, levels.gpus, levels.rates, starts, gpus)
+        level = -1 if first is None else first
+        came = _LOWEST(*columns, work, due, limits.start, limits.stop, level, now, pause, held)
+        if came is None:
+            return None
+        if came:
+            pieces, until = came
+            return Plan(starts[:pieces], gpus[:pieces], until, now)
     starts, free = curve.starts, curve.free
     if first is not None and (len(starts) == 1 or starts[1] > 1):
         starts, free = np.insert(starts, 1, 1), np.insert(free, 1, free[0])

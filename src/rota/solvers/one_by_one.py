@@ -15,6 +15,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
+from rota.solvers.tournament import is_built, steps_to_winners
+
 Key = Callable[[int], float]
 """What a job's next step is worth at its present share; it may depend on nobody else's share."""
 
@@ -63,6 +65,11 @@ class Filling:
                 self.grants.append(job)
                 gpus -= least
         return gpus
+
+    def rising(self) -> list[int]:
+        """Jobs that hold something and could use more."""
+        counts = self.counts
+        return [job for job, share in enumerate(self.share) if share and counts[job][-1] > share]
 
     def give(self, job: int) -> int:
         """One step for `job`; the GPUs that it takes."""
@@ -152,7 +159,15 @@ def fill_apathetic(
     by = key if least_by is None else least_by
     first = sorted(range(len(key)), key=by.__getitem__)
     gpus = filling.give_least(first, gpus)
-    return _Tournament(filling, key, work).hand_out(gpus)
+    rising = filling.rising()
+    if not is_built():
+        return _Tournament(filling, key, work).hand_out(gpus, rising)
+    if rising and gpus:
+        rates, counts = [filling.rates[job] for job in rising], [filling.counts[job] for job in rising]
+        left = None if work is None else [work[job] for job in rising]
+        for winner in steps_to_winners(rates, counts, gpus, [key[job] for job in rising], left):
+            filling.give(rising[winner])
+    return filling.share
 
 
 class _Tournament:
@@ -175,12 +190,13 @@ class _Tournament:
         self._later = np.full(len(key), -math.inf)
         """The same, measured against the speed that it leads to."""
 
-    def hand_out(self, gpus: int) -> list[int]:
-        """Steps to the winners, as long as somebody can use one of `gpus`; the shares."""
-        counts = self.filling.counts
-        for job, share in enumerate(self.filling.share):
-            if share and counts[job][-1] > share:  # who has all that it can use is out already
-                self._weigh(job, gpus)
+    def hand_out(self, gpus: int, rising: Sequence[int]) -> list[int]:
+        """Steps to the winners, as long as somebody can use one of `gpus`; the shares.
+
+        Who is not `rising` is out: it holds nothing, or has all that it can use.
+        """
+        for job in rising:
+            self._weigh(job, gpus)
         self._walk(0)
         while self._best and gpus:
             winner = self._best.pop()

@@ -39,9 +39,12 @@ from rota.model.grants import Code, Constraint, Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.plenty import Plenty, start_beside
 from rota.scheduler.stages.remaining import remaining_s
-from rota.scheduler.stages.resize import settle
-from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
+from rota.scheduler.stages.resize import feasible_counts, settle
+from rota.scheduler.stages.sizes import BySize, Sizes, remember_nothing_new, sizes_now
 from rota.scheduler.targets import GPUS
 from rota.solvers.one_by_one import Filling, fill_apathetic
 
@@ -100,9 +103,12 @@ class Afs:
     def __init__(self, parameters: AfsParameters | None = None) -> None:
         self.parameters = parameters or AfsParameters()
         self._ranking = BySize(lambda snapshot, row: row)
+        self._plenty = Plenty(self._most_of, self.parameters.min_resize_s)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         parameters = self.parameters
+        if parameters.lengths and (decision := self._at_most(snapshot, memory)) is not None:
+            return decision
         turn_s = 0.0 if parameters.lengths or parameters.queues else parameters.period_s
         sizes = sizes_now(snapshot, memory, parameters.min_resize_s, turn_s)
         shares, grants, preempt = self._settled(snapshot, memory, sizes)
@@ -118,6 +124,40 @@ class Afs:
             targets=shares,
             target=GPUS,
         )
+
+    def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
+        """The decision where everybody can have all that it can use; None where that is not so.
+
+        It is what going through everybody comes to: whoever wins, nobody loses.
+        """
+        moment_s, misfits = memory.get("no_place", (-math.inf, ()))
+        is_asked_again = moment_s == snapshot.now and misfits
+        if memory.get("refused") or is_asked_again or not self._plenty.holds(snapshot):
+            return None
+        grants: list[Grant] | None = []
+        if snapshot.waiting_count:
+            shares = {row: self._plenty.most[row] for row in snapshot.waiting.tolist()}
+            grants = start_beside(Fitter(snapshot, consolidate), snapshot, shares)
+        if grants is None:
+            return None
+        remember_nothing_new(snapshot, memory)
+        memory["no_place"] = [snapshot.now, []]
+        wake = Wake(self._plenty.again_s(snapshot.now))
+        targets = self._plenty.targets()
+        return Decision(memory, grants, [], wake=wake, ranking=self._ranking, targets=targets, target=GPUS)
+
+    def _most_of(self, snapshot: Snapshot, row: int) -> int:
+        """GPUs that `row` has once no further step makes it faster; 0 if it may be given others still."""
+        counts = feasible_counts(snapshot.jobs.table, row)
+        steps = np.array([0, *counts])
+        rates = rates_on(snapshot.know(Knowledge.SCALING), np.full(len(steps), row), steps).tolist()
+        level = 0
+        while level < len(counts) and rates[level + 1] > rates[level]:
+            level += 1
+        # What a resize costs may rule out a step that gains nothing, and so open the way to the next.
+        if not level or (self.parameters.resize_cost_s and level < len(counts)):
+            return 0
+        return counts[level - 1]
 
     def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
         """Shares, grants and preemptions that stand when asked again at once.
@@ -146,10 +186,8 @@ class Afs:
                 return dict(zip(some.rows.tolist(), self._shares(snapshot, some, begun), strict=True))
 
             shares, grants, preempt = settle(snapshot, memory, shares_of)
-            has = {row: len(grant.devices) for row, grant in snapshot.grants.items()}
-            has |= {grant.job: len(grant.devices) for grant in grants}
-            short = {row: has[row] for row, share in shares.items() if 0 < has.get(row, 0) < share}
-            if not short or not grants:
+            short = _short(snapshot, shares, grants) if grants else {}
+            if not short:
                 break
             sizes = sizes.at_most(short)
         return shares, grants, preempt
@@ -236,3 +274,17 @@ class Afs:
         nearest = limits[self._served(snapshot, rows).astype(np.int64)] - snapshot.jobs.service_gpu_s(rows)
         after_s = float((nearest / rate).min(initial=math.inf))
         return max(snapshot.now + after_s, math.nextafter(snapshot.now, math.inf))
+
+
+def _short(snapshot: Snapshot, shares: Mapping[int, int], grants: Sequence[Grant]) -> dict[int, int]:
+    """What those hold once `grants` are carried out who hold something, and less than their share."""
+    holds = {grant.job: len(grant.devices) for grant in grants}
+    short = {}
+    for row, share in shares.items():
+        has = holds.get(row, -1)
+        if has < 0:
+            held = snapshot.grants.get(row)
+            has = 0 if held is None else len(held.devices)
+        if 0 < has < share:
+            short[row] = has
+    return short

@@ -151,12 +151,16 @@ def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...
     stays = {row for row, grant in snapshot.grants.items() if grant.devices and row not in among}
     counts: dict[int, tuple[int, ...]] = {row: (len(snapshot.grants[row].devices),) for row in stays}
     for row, may in zip(sizes.rows.tolist(), sizes.counts, strict=True):
-        counts[row] = _powers_of(may if isinstance(may, range) else tuple(may))
+        counts[row] = powers_of(may)
     rows = sorted(counts)
     return np.array(rows, dtype=np.int64), [counts[row] for row in rows], stays
 
 
+def powers_of(may: Sequence[int]) -> tuple[int, ...]:
+    """Those of `may` that are powers of two; all if none is."""
+    return _powers_of(may if isinstance(may, range) else tuple(may))
+
+
 @lru_cache(maxsize=1024)
 def _powers_of(may: range | tuple[int, ...]) -> tuple[int, ...]:
-    """Those of `may` that are powers of two; all if none is."""
     return tuple(count for count in may if count & (count - 1) == 0) or tuple(may)

@@ -14,6 +14,11 @@ from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.solvers.future import FreeCurve, Plan, least_share, soonest
 
+_MOST_PIECES = 2_000_000
+"""Of curves kept within a decision: some 32 MB."""
+_Taken = tuple[Plan, FreeCurve]
+"""What a job has, and what it leaves free."""
+
 
 @dataclass(frozen=True)
 class Promised:
@@ -66,6 +71,27 @@ class Planner:
         self.gpus, self.now = gpus, now
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
+        self._taken: dict[tuple[int, int, float, float], tuple[FreeCurve, _Taken | None]] = {}
+        """What `take` came to, by the identity of the curve, which is kept for it; row, deadline, margin."""
+        self._pieces = 0
+        """Of the curves that were kept so."""
+
+    def take(self, curve: FreeCurve, ask: ShareAsk, margin: float) -> _Taken | None:
+        """The least share of `ask` on `curve`, as `fill` has it, and what it leaves; None if there is none.
+
+        Jobs are gone through several times for each decision, and mostly find the same curves.
+        """
+        key = (id(curve), ask.row, ask.due, margin)
+        known = self._taken.get(key)
+        if known is not None:
+            return known[1]
+        room = self.room(curve, ask)
+        plan = self.fill(room, ask, margin)
+        taken = None if plan is None else (plan, room.less(plan))
+        self._pieces += len(curve.starts)
+        if self._pieces < _MOST_PIECES:
+            self._taken[key] = curve, taken
+        return taken
 
     def fill(self, curve: FreeCurve, ask: ShareAsk, margin: float, first: int | None = None) -> Plan | None:
         """The least share that is done `margin` slots before the deadline of `ask`; None if none is.
@@ -129,13 +155,12 @@ class Planner:
         kept: list[tuple[ShareAsk, Plan]] = []
         late: list[ShareAsk] = []
         for ask in sorted(asks, key=lambda ask: ask.rank):
-            room = self.room(curve, ask)
-            plan = self.fill(room, ask, self.margin) or self.fill(room, ask, 0.0)
-            if plan is None:
+            taken = self.take(curve, ask, self.margin) or self.take(curve, ask, 0.0)
+            if taken is None:
                 late.append(ask)
             else:
+                plan, curve = taken
                 kept.append((ask, plan))
-                curve = room.less(plan)
         for ask in late:
             room = self.room(curve, ask)
             plan = self.soonest(room, ask)
@@ -185,12 +210,11 @@ class Planner:
         while place < len(queue):
             _, ask = queue[place]
             place += 1
-            room = self.room(curve, ask)
-            plan = self.fill(room, ask, self.margin)
-            if plan is None and ask.row not in trying:
-                plan = self.fill(room, ask, 0.0)
-            if plan is not None:
-                curve = room.less(plan)
+            taken = self.take(curve, ask, self.margin)
+            if taken is None and ask.row not in trying:
+                taken = self.take(curve, ask, 0.0)
+            if taken is not None:
+                _, curve = taken
             elif ask.row not in trying:
                 return ask
             elif (later := _aimed_later(ask)) is not None:

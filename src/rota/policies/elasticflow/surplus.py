@@ -11,6 +11,7 @@ from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.promises import Planner, Promised
 from rota.solvers.future import NOTHING, FreeCurve, Plan
 
+_Entry = tuple[float, tuple[float, float, int], int]
 _DIGITS = 9
 """Decimals, in GPU-slots for each GPU, to which returns are compared."""
 
@@ -56,8 +57,9 @@ class Surplus:
 
     def hand_out(self) -> None:
         """One step after the other until no step fits."""
-        rising = (place for place in range(len(self._asks)) if self._next(place) < math.inf)
-        heap = [self._entry(place) for place in rising]
+        rising = [place for place in range(len(self._asks)) if self._next(place) < math.inf]
+        heap = [self._entry(place) for place in rising if self._level[place]]
+        heap += self._begin([place for place in rising if not self._level[place]])
         heapq.heapify(heap)
         while heap and self.left > 0:
             _, _, place = entry = heapq.heappop(heap)
@@ -69,7 +71,17 @@ class Surplus:
             elif self._step(place):
                 heapq.heappush(heap, self._entry(place))
 
-    def _entry(self, place: int) -> tuple[float, tuple[float, float, int], int]:
+    def _begin(self, places: list[int]) -> list[_Entry]:
+        """The first step for those who have nothing, by deadline; entries of who could have another."""
+        begun = []
+        for place in sorted(places, key=lambda place: self._asks[place].rank):
+            if self.left <= 0:
+                break
+            if self._next(place) <= self.left and self._step(place) and self._next(place) < math.inf:
+                begun.append(self._entry(place))
+        return begun
+
+    def _entry(self, place: int) -> _Entry:
         """The best first: who has nothing, then the largest return; equal ones by deadline."""
         return -round(self._return(place), _DIGITS), self._asks[place].rank, place
 

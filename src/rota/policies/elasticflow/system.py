@@ -29,20 +29,26 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from rota.knowledge.needs import Knowledge
-from rota.model.grants import Code, Constraint
+from rota.model.grants import Code, Constraint, Grant
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
 from rota.policies.elasticflow.artifact import ElasticFlowArtifact
-from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of
+from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of, powers_of
 from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
 from rota.policies.elasticflow.promises import Planner, Promised, aimed
 from rota.policies.elasticflow.surplus import Surplus
+from rota.policies.elasticflow.unpromised import Unpromised
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.buddy import carry_out_whole
-from rota.scheduler.stages.sizes import on_closed, sizes_now
+from rota.scheduler.stages.buddy import buddy, carry_out_whole
+from rota.scheduler.stages.fit import FitterWithin
+from rota.scheduler.stages.plenty import Plenty, start_beside
+from rota.scheduler.stages.resize import feasible_counts
+from rota.scheduler.stages.sizes import on_closed, remember_nothing_new, sizes_now
 from rota.scheduler.targets import GPUS
 
 _LEFT_OVER = Constraint(
@@ -78,11 +84,15 @@ class ElasticFlow:
     def __init__(self, parameters: ElasticFlowParameters | None = None) -> None:
         self.parameters = p = parameters or ElasticFlowParameters()
         self._known = KnownLevels()
+        self._plenty = Plenty(self._most_of)
+        self._unpromised = Unpromised()
         self._artifact = ElasticFlowArtifact(p) if p.mode is ElasticFlowMode.ARTIFACT else None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self._artifact is not None:
             return self._artifact.decide(snapshot, memory)
+        if (decision := self._at_most(snapshot, memory)) is not None:
+            return decision
         sizes = sizes_now(snapshot, memory, 0.0)
         slot_s = self.parameters.slot_s
         origin_s = math.floor(snapshot.now / slot_s) * slot_s
@@ -123,6 +133,37 @@ class ElasticFlow:
             targets=shares,
             target=GPUS,
         )
+
+    def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
+        """The decision where nobody has a promise and everybody can have all that it can use; None elsewhere.
+
+        It is what planning for everybody comes to: all steps are taken, in whatever order.
+        """
+        p, plenty = self.parameters, self._plenty
+        if not p.surplus or p.min_run_s or memory.get("refused") or not plenty.holds(snapshot):
+            return None
+        tried = self._unpromised.tried(snapshot, memory, plenty.most, plenty.changed)
+        if tried is None:
+            return None
+        grants: list[Grant] | None = []
+        if snapshot.waiting_count:
+            shares = {row: plenty.most[row] for row in snapshot.waiting.tolist()}
+            grants = start_beside(FitterWithin(snapshot, buddy), snapshot, shares)
+        if grants is None:
+            return None
+        remember_nothing_new(snapshot, memory)
+        self._unpromised.write(memory, *tried)
+        targets, wake = plenty.targets(), Wake(math.inf, Event.ANY)
+        return Decision(
+            memory, sorted(grants), [], wake=wake, plan_of=lambda row: None, targets=targets, target=GPUS
+        )
+
+    def _most_of(self, snapshot: Snapshot, row: int) -> int:
+        """GPUs of `row` at its highest level."""
+        counts = powers_of(feasible_counts(snapshot.jobs.table, row))
+        scaling = snapshot.know(Knowledge.SCALING)
+        (levels,) = self._known.of(scaling, np.array([row]), [counts], self.parameters.slot_s)
+        return levels.most
 
     def _apart(self, memory: Memory, asks: list[ShareAsk], origin_s: float) -> list[ShareAsk]:
         """Who runs on a node that is drained goes on there to its end, beside the plan."""

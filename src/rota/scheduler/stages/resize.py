@@ -152,15 +152,11 @@ class _CarryingOut:
                 self._free[self._type_of.item(free.first[node])] += count
 
     def grants(self, in_order: bool) -> tuple[list[Grant], list[int]]:
-        snapshot, shares = self.snapshot, self.shares
-        held = {row: grant for row, grant in snapshot.grants.items() if row in shares}
-        stopped = [row for row in sorted(held) if not shares[row]]
+        snapshot, shares, held = self.snapshot, self.shares, self.snapshot.grants
+        starts, stopped, changed = self._who_changes()
         for row in stopped:
             self._release(held[row])
-        changed = [row for row in held if shares[row] not in (0, len(held[row].devices))]
-        changed.sort(key=lambda row: (shares[row] - len(held[row].devices), row))
         resized = {row: self._resized(held[row], shares[row]) for row in changed}
-        starts = [row for row, share in shares.items() if share and row not in held]
         started: list[Grant] = []
         for row in sorted(starts, key=lambda row: (0 if in_order else -shares[row], row)):
             grant = self._started(row, shares[row])
@@ -172,6 +168,25 @@ class _CarryingOut:
         waiting = snapshot.waiting
         idle = waiting[snapshot.jobs.gpus[waiting] == 0].tolist()
         return [*resized.values(), *started, *admit_placed(idle, self.scratch, self.fit)], stopped
+
+    def _who_changes(self) -> tuple[list[int], list[int], list[int]]:
+        """Who starts, who stops and who gets another number, those who shrink most first."""
+        held, starts, stopped, changed = (
+            self.snapshot.grants,
+            list[int](),
+            list[int](),
+            list[tuple[int, int]](),
+        )
+        for row, share in self.shares.items():
+            grant = held.get(row)
+            if grant is None:
+                if share:
+                    starts.append(row)
+            elif not share:
+                stopped.append(row)
+            elif share != len(grant.devices):
+                changed.append((share - len(grant.devices), row))
+        return starts, sorted(stopped), [row for _, row in sorted(changed)]
 
     def _hold(self, grant: Grant) -> None:
         free = self.scratch.free.total

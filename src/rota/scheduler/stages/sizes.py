@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,8 @@ class Sizes(NamedTuple):
 
     def calm(self) -> Sizes | None:
         """The same with those that are fresh as they are; None if that is no change, or starves somebody."""
+        if not self.fresh.any():
+            return None
         counts = [
             (has,) if is_fresh else own
             for own, has, is_fresh in zip(self.counts, self.held, self.fresh.tolist(), strict=True)
@@ -108,27 +111,47 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: f
     if work_s:
         until_s = np.maximum(until_s, jobs.ready_s(rows) + work_s)
     fresh = runs & (jobs.since_s[rows] > jobs.first_start_s[rows]) & (snapshot.now < until_s)
-    counts: list[Sequence[int]] = []
-    for row, has, can_resize, is_fresh in zip(
-        rows.tolist(), held, resizes.tolist(), fresh.tolist(), strict=True
-    ):
+    least = table.gpus_min[rows]
+    has_choice = least < table.gpus_max[rows]
+    # Most jobs run on one number, bear everything, and were never refused anything.
+    is_plain = resizes & ~has_choice & ~fresh if not refused_s else np.zeros(len(rows), dtype=bool)
+    counts: list[Sequence[int]] = [*map(_alone, least.tolist())]
+    for place in np.flatnonzero(~is_plain).tolist():
+        row, has = rows.item(place), held[place]
+        can_resize, is_fresh = resizes.item(place), fresh.item(place)
         if has and not can_resize:
             bound[row] = has
         if has and (not can_resize or row in refused_s or (is_fresh and not somebody_waits)):
-            counts.append((has,))
+            counts[place] = (has,)
         elif not has and not can_resize and row in bound and jobs.work_done(row) > 0.0:
-            counts.append((bound[row],))
+            counts[place] = (bound[row],)
         else:
-            counts.append(feasible_counts(table, row, has if has and is_fresh else None))
-    for row in [row for row in bound if jobs.phase[row] >= Phase.COMPLETED]:
-        del bound[row]
+            counts[place] = feasible_counts(table, row, has if has and is_fresh else None)
+    _forget_ended(snapshot, bound)
     taken = {device for row in others if row in grants for device in grants[row].devices}
     gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down | taken)
     again_s = math.inf
     if fresh.any():
-        has_choice = table.gpus_min[rows] < table.gpus_max[rows]
         again_s = float(until_s[fresh & has_choice].min(initial=math.inf))
     return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), silent_s), fresh)
+
+
+@lru_cache(maxsize=1024)
+def _alone(count: int) -> range:
+    return range(count, count + 1)
+
+
+def remember_nothing_new(snapshot: Snapshot, memory: Memory) -> None:
+    """What `sizes_now` remembers where nothing was refused and everybody bears to be resized."""
+    memory.setdefault("refused", {})
+    _forget_ended(snapshot, memory.setdefault("bound", {}))
+
+
+def _forget_ended(snapshot: Snapshot, bound: dict[int, int]) -> None:
+    if bound:
+        phase = snapshot.by_row.phase
+        for row in [row for row in bound if phase.item(row) >= Phase.COMPLETED]:
+            del bound[row]
 
 
 def live_rows(snapshot: Snapshot) -> tuple[Ints, Bools]:
