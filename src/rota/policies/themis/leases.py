@@ -42,12 +42,11 @@ class Leases:
         """Bring them up to now: who runs without one has just got one."""
         changed, kept = snapshot.changes(self._cursor), memory.get("leases", {})
         self.now, self._jobs = snapshot.now, snapshot.jobs
-        if changed is None or kept is not self.until or self._is_open:
+        is_kept = changed is not None and kept is self.until and not self._is_open
+        if not is_kept or snapshot.refused:  # who was to stop may run on, and who was to start may not
             self._begin(snapshot, kept)
         else:
-            for row in sorted(
-                {*changed, *snapshot.refused}
-            ):  # or who was not stopped after all, or not started
+            for row in sorted(changed or ()):
                 self._look(snapshot, row)
             if len(self.until) + len(self._bare) != len(snapshot.grants):
                 self._begin(snapshot, kept)
