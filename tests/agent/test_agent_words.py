@@ -18,7 +18,18 @@ from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.reconcile import Silence
 from rota.engine.silence import Contact
-from rota.wire.sync import Exit, Fetch, Part, PartStatus, Piece, ProgressReport, Report, SyncReply, Wanted
+from rota.wire.sync import (
+    DeviceInfo,
+    Exit,
+    Fetch,
+    Part,
+    PartStatus,
+    Piece,
+    ProgressReport,
+    Report,
+    SyncReply,
+    Wanted,
+)
 from strategies import seconds  # noqa: F401  (loads the profile)
 
 HANGS_S = 10.0
@@ -165,6 +176,26 @@ def test_what_did_not_arrive_is_told_again() -> None:
     again = told(board)
     assert [(one.row, one.status) for one in again.reports] == [(0, PartStatus.ENDED)], "1 is forgotten"
     assert [piece.id for piece in again.pieces] == ["a"]
+
+
+def test_a_new_controller_is_told_how_the_devices_are_though_the_old_one_was() -> None:
+    """That one may have been killed before it was on record: sick for ever, if nobody said it again."""
+    board = Board(Clock())
+    board.devices([DeviceInfo(index=0, type="cpu", healthy=False, why="its folder cannot be written")])
+    board.devices([DeviceInfo(index=0, type="cpu")])
+    assert told(board).devices == [DeviceInfo(index=0, type="cpu")]
+    assert board.all().devices == [DeviceInfo(index=0, type="cpu")]
+
+
+def test_how_the_devices_were_is_not_told_after_how_they_are() -> None:
+    """What did not arrive was overtaken by what a new controller was told."""
+    board = Board(Clock())
+    board.devices([DeviceInfo(index=0, type="cpu", healthy=False, why="its folder cannot be written")])
+    late = told(board)
+    board.devices([DeviceInfo(index=0, type="cpu")])
+    assert board.all().devices == [DeviceInfo(index=0, type="cpu")]
+    board.untold(late)
+    assert told(board).devices == [DeviceInfo(index=0, type="cpu")]
 
 
 def test_ends_are_repeated_soon_and_the_rest_now_and_then() -> None:

@@ -52,6 +52,8 @@ class Board:
         self._due: dict[Key, float] = {}
         """When each report has to be told (again)."""
         self._devices: list[DeviceInfo] | None = None
+        """As last posted."""
+        self._devices_due = False
         self._pieces: list[Piece] = []
         self._closed = False
 
@@ -77,7 +79,7 @@ class Board:
     def devices(self, devices: list[DeviceInfo]) -> None:
         """The health of a device has changed."""
         with self._changed:
-            self._devices = devices
+            self._devices, self._devices_due = devices, True
             self._changed.notify_all()
 
     def pieces(self, pieces: Sequence[Piece]) -> None:
@@ -87,8 +89,13 @@ class Board:
             self._changed.notify_all()
 
     def all(self) -> Parcel:
-        """Everything, for a controller that knows nothing; counts as told."""
+        """Everything, for a controller that knows nothing; counts as told.
+
+        That the devices are well is in it though it was told before: a controller that was killed may have
+        heard it and not put it on record.
+        """
         with self._changed:
+            self._devices_due = self._devices is not None
             return self._take(list(self._current))
 
     def wait(self) -> Parcel:
@@ -97,7 +104,7 @@ class Board:
             while not self._closed:
                 now = self._clock()
                 due = [key for key, at in self._due.items() if at <= now]
-                if due or self._pieces or self._devices is not None:
+                if due or self._pieces or self._devices_due:
                     soon = [key for key, at in self._due.items() if now < at <= now + LAZY_S]
                     return self._take((due + soon)[:MOST_REPORTS])  # the lazy ones ride along
                 first = min(self._due.values(), default=None)
@@ -112,8 +119,7 @@ class Board:
                 key = (report.row, report.attempt)
                 if key in self._current:
                     self._due[key] = now
-            if self._devices is None:
-                self._devices = parcel.devices
+            self._devices_due |= parcel.devices is not None
             self._pieces[:0] = parcel.pieces
 
     def close(self) -> None:
@@ -127,8 +133,8 @@ class Board:
         for key in keys:
             over = self._current[key].status in OVER
             self._due[key] = now + (REPEAT_END_S if over else REPEAT_S)
-        parcel = Parcel([self._current[key] for key in keys], self._devices)
-        self._devices, room = None, MOST_PIECES_BYTES
+        parcel = Parcel([self._current[key] for key in keys], self._devices if self._devices_due else None)
+        self._devices_due, room = False, MOST_PIECES_BYTES
         while self._pieces and (not parcel.pieces or len(self._pieces[0].text) <= room):
             room -= len(self._pieces[0].text)
             parcel.pieces.append(self._pieces.pop(0))
