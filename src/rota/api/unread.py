@@ -54,9 +54,9 @@ def unread_costs(
 ) -> Iterator[str]:
     """Of `costs` that no run can bear; `loses_nodes` says whether the cluster may shrink under the jobs."""
     named, none = _named(policies), Costs()
-    given = [one.name for one in fields(costs) if getattr(costs, one.name) != getattr(none, one.name)]
     if not named or isinstance(costs, MeasuredCosts):
         return
+    given = [one.name for one in fields(none) if getattr(costs, one.name) != getattr(none, one.name)]
     who, levers = ", ".join(name for name, _ in named), Reads.of(policy for _, policy in named).levers
     moves = bool({Lever.MIGRATE, Lever.RESIZE} & levers)
     again = Lever.PREEMPT in levers or moves or loses_nodes or bool(trace.truth.failures)

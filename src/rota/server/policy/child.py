@@ -22,8 +22,6 @@ _SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="policy-spawner")
 """Starts all children: the kernel kills them when the *thread* that started them ends."""
 READ_S = 10.0
 """Time for the rest of an answer once its first byte is there."""
-LOOK_S = 0.05
-"""The kernel is asked for a child's end no more often: each look lets go of the interpreter."""
 
 
 class PolicyProcess:
@@ -39,16 +37,11 @@ class PolicyProcess:
                 raise PipeError(f"its process cannot be started ({error.strerror})") from None
         self.pid = self._process.pid
         self._asked = 0
-        self._look_s, self._has_ended = 0.0, False
         self.is_broken = False
         """True if what was said may be half said; only killing helps."""
 
     def is_alive(self) -> bool:
-        """Whether it lived LOOK_S ago; who asks one that has died since is told by `PipeError`."""
-        now_s = time.monotonic()
-        if now_s >= self._look_s:
-            self._look_s, self._has_ended = now_s + LOOK_S, self._process.poll() is not None
-        return not self.is_broken and not self._has_ended
+        return not self.is_broken and self._process.poll() is None
 
     def ask(self, request: object, within_s: float) -> dict[str, Any]:
         """The answer to `request`; late answers to earlier ones are dropped.
