@@ -11,14 +11,20 @@ from dataclasses import dataclass
 
 import pytest
 from test_naive_gandiva import Home, Scene
-from test_naive_packing import DEVICE_GIB, NaiveIntrospection, Programs, Span, joined, scene_of
+from test_naive_packing import (
+    NaiveIntrospection,
+    Programs,
+    Span,
+    asked_of_rota,
+    joined,
+    scene_of,
+    stays_of,
+    used,
+)
 
-from play import play, trace_of
-from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Role
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.pace import At, Pace
-from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
 from tiers import first
@@ -89,29 +95,10 @@ def fading_of(seed: int, programs: Programs) -> Fading:
 
 def rota(scene: Scene, programs: Programs, fading: Fading) -> list[list[Span]]:
     """What the policy makes of it."""
-    text = " ".join(f"j{n} {gpus}x{run_s}@{submit_s}" for n, (submit_s, gpus, run_s) in enumerate(scene.jobs))
-    names = tuple(f"w{n}" for n in range(len(scene.jobs)))
-    trace = trace_of(
-        text,
-        gpus_max=programs.largest,
-        gpu_memory_gib=programs.memory_gib,
-        workload=list(range(len(names))),
-        workload_names=names,
-    )
-    cluster = Cluster.build([NodeShape(1, size, gpu_memory_gib=DEVICE_GIB) for size in scene.sizes])
-    use = {f"w{n}": use for n, use in enumerate(programs.use)}
-    speed = FadingSpeed(trace.jobs, cluster, Slowdowns(company=Interference(utilisation=use)))
+    trace, cluster = asked_of_rota(scene, programs)
+    speed = FadingSpeed(trace.jobs, cluster, Slowdowns(company=Interference(utilisation=used(programs))))
     speed.fading = fading
-    policy = f"gandiva:migration={'yes' if scene.migration else 'no'}"
-    record = play(policy, trace, cluster, Setting(speed=speed))
-    node_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
-    stays: list[list[Span]] = [[] for _ in scene.jobs]
-    for row in record.intervals.sort("start_s").iter_rows(named=True):
-        if row["end_s"] > row["start_s"]:
-            nodes = tuple(sorted({node_of[device] for device in row["devices"]}))
-            span = row["start_s"], row["end_s"], nodes, len(row["devices"]), row["role"] == "packed"
-            stays[int(row["job_id"][1:])].append(span)
-    return stays
+    return stays_of(scene, trace, cluster, speed)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from test_naive_gandiva import Home, NaiveGandiva, Scene
 
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
+from rota.model.trace import Trace
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.slowdowns import Slowdowns
@@ -292,6 +293,17 @@ def scene_of(seed: int, kind: str) -> tuple[Scene, Programs]:
 
 
 def rota(scene: Scene, programs: Programs) -> list[list[Span]]:
+    trace, cluster = asked_of_rota(scene, programs)
+    pairs = {
+        (f"w{one}", f"w{other}"): (rate, programs.beside[other, one])
+        for (one, other), rate in programs.beside.items()
+    }
+    company = Interference(pairs=pairs, utilisation=used(programs))
+    return stays_of(scene, trace, cluster, FixedDuration(trace.jobs, cluster, Slowdowns(company=company)))
+
+
+def asked_of_rota(scene: Scene, programs: Programs) -> tuple[Trace, Cluster]:
+    """The scene in the words of the house; each job has a workload of its own, w0 and so on."""
     text = " ".join(f"j{n} {gpus}x{run_s}@{submit_s}" for n, (submit_s, gpus, run_s) in enumerate(scene.jobs))
     names = tuple(f"w{n}" for n in range(len(scene.jobs)))
     trace = trace_of(
@@ -301,13 +313,16 @@ def rota(scene: Scene, programs: Programs) -> list[list[Span]]:
         workload=list(range(len(names))),
         workload_names=names,
     )
-    cluster = Cluster.build([NodeShape(1, size, gpu_memory_gib=DEVICE_GIB) for size in scene.sizes])
-    pairs = {
-        (f"w{one}", f"w{other}"): (rate, programs.beside[other, one])
-        for (one, other), rate in programs.beside.items()
-    }
-    use = {f"w{n}": use for n, use in enumerate(programs.use)}
-    speed = FixedDuration(trace.jobs, cluster, Slowdowns(company=Interference(pairs=pairs, utilisation=use)))
+    return trace, Cluster.build([NodeShape(1, size, gpu_memory_gib=DEVICE_GIB) for size in scene.sizes])
+
+
+def used(programs: Programs) -> dict[str, float]:
+    """Utilisation of each workload when it runs alone."""
+    return {f"w{n}": use for n, use in enumerate(programs.use)}
+
+
+def stays_of(scene: Scene, trace: Trace, cluster: Cluster, speed: FixedDuration) -> list[list[Span]]:
+    """What the policy makes of it, job by job."""
     policy = f"gandiva:migration={'yes' if scene.migration else 'no'}"
     record = play(policy, trace, cluster, Setting(speed=speed))
     node_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]

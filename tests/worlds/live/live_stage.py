@@ -319,3 +319,13 @@ def suspended_by_its_owner(stage: Stage) -> int:
     stage.ask("suspend", row)
     stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     return row
+
+
+def suspended_by_its_policy(stage: Stage) -> int:
+    """A job that ran on the first device, until the policy took it away and it was suspended."""
+    row = stage.submit()
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.decide(preempt=[row])
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    return row

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from live_stage import SETTINGS, SUSPENDS, Stage, suspended_by_its_owner
+from live_stage import SETTINGS, SUSPENDS, Stage, suspended_by_its_owner, suspended_by_its_policy
 
 from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Event as Cause
@@ -416,11 +416,7 @@ def test_devices_come_back_while_it_is_still_being_suspended() -> None:
 
 def test_preempted_twice_before_it_resumed() -> None:
     stage = two()
-    row = stage.submit()
-    stage.start(row, 0)
-    stage.run(row, capability=SUSPENDS)
-    stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    row = suspended_by_its_policy(stage)
     stage.grant(row, 1)
     stage.decide(preempt=[row])
     assert stage.wanted("n0", row, 1) is Wanted.SUSPEND
@@ -462,11 +458,7 @@ def test_a_job_that_finishes_while_it_is_told_to_go(waits: bool) -> None:
 
 def test_killed_while_suspended_it_begins_anew() -> None:
     stage = two()
-    row = stage.submit()
-    stage.start(row, 0)
-    stage.run(row, capability=SUSPENDS)
-    stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    row = suspended_by_its_policy(stage)
     stage.tell("n0", stage.report(row, PartStatus.LOST, why="its shim was killed"))
     assert (stage.state(row), stage.holds(row)) == ("PENDING", [])
     assert stage.start(row, 0).number == 2
@@ -564,11 +556,7 @@ def test_cancelled_before_anybody_heard_of_it() -> None:
 
 def test_cancelled_while_it_is_suspended() -> None:
     stage = two()
-    row = stage.submit()
-    stage.start(row, 0)
-    stage.run(row, capability=SUSPENDS)
-    stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    row = suspended_by_its_policy(stage)
     stage.ask("cancel", row)
     assert stage.wanted("n0", row, 1) is Wanted.STOP
     stage.end(row, None, signal=9)
@@ -682,11 +670,7 @@ def test_a_requeue_of_one_that_is_suspended_says_what_to_do(heard: bool) -> None
 def test_a_requeue_of_one_that_its_policy_suspended() -> None:
     """It has no devices that it could give up, and is not told to be what it is not."""
     stage = two()
-    row = stage.submit()
-    stage.start(row, 0)
-    stage.run(row, capability=SUSPENDS)
-    stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    row = suspended_by_its_policy(stage)
     assert "goes on by itself" in str(stage.ask("requeue", row)["error"])
 
 
