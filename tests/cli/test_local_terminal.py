@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -14,6 +15,8 @@ from rota.cli.live.shell import silent_node
 from rota.cli.live.terminal import LocalTerminal
 from rota.client import Client
 from rota.wire.terminal import unpacked
+
+PATIENCE_S = 60.0
 
 
 class MuteJob:
@@ -40,6 +43,14 @@ def pair() -> Iterator[tuple[int, int]]:
     os.close(theirs)
 
 
+def shown(screen: int, last: bytes) -> bytes:
+    """What stands on a terminal once it ends with `last`, which may come after what was echoed before."""
+    text = b""
+    while not text.endswith(last) and select.select([screen], [], [], PATIENCE_S)[0]:
+        text += os.read(screen, 4096)
+    return text
+
+
 def test_who_types_into_silence_is_told_once(pair: tuple[int, int]) -> None:
     """Why nothing comes is asked after something was typed, not before, and told on a line of its own."""
     mine, theirs = pair
@@ -55,7 +66,7 @@ def test_who_types_into_silence_is_told_once(pair: tuple[int, int]) -> None:
     os.write(mine, b"x")
     assert terminal.run()
     assert asked == [b"x"]
-    assert os.read(mine, 4096).endswith(b"\r\nrota: node n1 does not answer\r\n")
+    assert shown(mine, b"answer\r\n").endswith(b"\r\nrota: node n1 does not answer\r\n")
 
 
 @pytest.mark.parametrize(
