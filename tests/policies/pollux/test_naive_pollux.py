@@ -108,9 +108,15 @@ def followed(seed: int) -> PolluxFollower:
     return follower
 
 
-@pytest.mark.parametrize("seeds", first(1, [range(8), range(8, 300)]), ids=str)
+@pytest.mark.parametrize("seeds", first(1, [range(4), range(4, 300)]), ids=str)
 def test_searches_are_near_the_best(seeds: range) -> None:
     for seed in seeds:
         follower = followed(seed)
         assert follower.wrong == [], f"scene {seed}"
         assert min(follower.shares, default=1.0) > 0.95, f"scene {seed}"
+
+
+@pytest.mark.parametrize("seed", [75, 135])
+def test_a_full_cluster_makes_room_for_who_came(seed: int) -> None:
+    """Who holds two GPUs gives up one if somebody waits: no mutation does both, and one was left to wait."""
+    assert min(followed(seed).shares) > 0.99
