@@ -94,7 +94,7 @@ def test_promotion() -> None:
     [("A 1x20 B 1x20@1", [102, 108]), ("A 1x20 B 1x20@1 C 1x5@2", [102, 110, 118])],
 )
 def test_turns_that_are_shorter_than_a_restart_grow(jobs: str, expected: list[float]) -> None:
-    """Turns of 4 s, restarts of 5 s: all would start and stop for ever.  The third turn is of 8 s, and so on."""
+    """Turns of 4 s, restarts of 5 s: all would start and stop for ever.  The third turn is of 8 s."""
     record = play("tiresias:limits=4,promote=1", jobs, "1x1", Setting(costs=parse_costs("restore=5s")))
     assert list(finishes(record).values()) == expected
     assert starts_of(record, "A") == [0, 8, *range(16, 97, 16)]
