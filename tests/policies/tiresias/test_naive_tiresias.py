@@ -204,6 +204,14 @@ def test_every_stay_in_queues(order: str, knob: int, kind: str, seeds: range) ->
         assert joined(spans_of(policy, site)) == joined(naive.play()), seed
 
 
+@pytest.mark.parametrize(("kind", "seed"), [("nodes", 99), ("types", 259), ("types", 322)])
+def test_who_is_moved_falls_when_it_should(kind: str, seed: int) -> None:
+    """What it received where it was counts: the next look came too late, after as much again."""
+    site, limits = site_of(seed, kind), LIMITS[seed % 3]
+    naive = NaiveTiresias(site, limits, knob=Fraction(1))
+    assert joined(spans_of(policy_of(site, limits, promote=1), site)) == joined(naive.play())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_every_stay_by_time_alone(kind: str, seeds: range) -> None:

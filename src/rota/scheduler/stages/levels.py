@@ -99,7 +99,10 @@ class Levels:
                 self.resets[row][2] = now - jobs.table.submit_s.item(row) - by_row.run_of[row]
             rate = len(grant[1]) * grant[2] if self.by_gpus else 1.0
             if rate:
-                left = self._limit(row) - self._before(snapshot, row)
+                total: float = self._total(snapshot, row)
+                if by_row.phase_of[row] == _RUNNING:  # it is moved: what it received here counts there
+                    total = jobs.service_gpu_s(row) if self.by_gpus else jobs.ran_s(row)
+                left = self._limit(row) - (total - self._uncounted(row))
                 moment = min(moment, now + left / rate)
         for row in preempt if self.knob else ():
             moment = min(moment, self._starved(snapshot, row, jobs.ran_s(row)))
