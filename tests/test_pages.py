@@ -170,7 +170,9 @@ def test_tour(tmp_path: Path, changes: dict[str, str]) -> None:
 
 
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-SAID_OF_IT = re.compile(r" *(?:\$ )?(?:rota|pip|make|python3?|podman|systemctl|cp|source) (?!CLI ).*?\S {3,}(?!#)\S")
+SAID_OF_IT = re.compile(
+    r" *(?:\$ )?(?:rota|pip|make|python3?|podman|systemctl|cp|source) (?!CLI ).*?\S {3,}(?!#)\S"
+)
 """A line of a block with a command, and words behind it that a shell takes for arguments."""
 
 
@@ -178,7 +180,9 @@ SAID_OF_IT = re.compile(r" *(?:\$ )?(?:rota|pip|make|python3?|podman|systemctl|c
 def test_commands_can_be_copied(page: Path) -> None:
     """What is said of a command stands behind a #, and a block of commands is one for a shell."""
     text = page.read_text(encoding="utf-8")
-    assert [line for block in FENCE.findall(text) for line in block.splitlines() if SAID_OF_IT.match(line)] == []
+    assert [
+        line for block in FENCE.findall(text) for line in block.splitlines() if SAID_OF_IT.match(line)
+    ] == []
     for block in re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL):
         read = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
         assert (read.returncode, read.stderr) == (0, ""), block
