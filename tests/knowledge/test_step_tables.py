@@ -129,7 +129,7 @@ WRONG = [
     (
         TIMES.replace("0.14", "nan"),
         EPOCHS,
-        "row 4, column 'step_time': 'nan' cannot be; expected a number ab",
+        "row 4, column 'step_time': 'nan' cannot be; expected a number a",
     ),
     (TIMES.replace("0.14", "0"), EPOCHS, "row 4, column 'step_time': '0' cannot be; expected a number above"),
     (TIMES.replace(",64,0.02,0", ",64,0.02,-1"), EPOCHS, "row 9, column 'sync_time': '-1' cannot be; expect"),
@@ -138,7 +138,7 @@ WRONG = [
     (
         TIMES,
         EPOCHS.replace("128,1", "1e300,1"),
-        "row 5, column 'batch_size': '1e300' cannot be; expected a n",
+        "row 5, column 'batch_size': '1e300' cannot be; expected a",
     ),
     (
         TIMES,

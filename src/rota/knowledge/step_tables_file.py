@@ -89,7 +89,7 @@ def _frame(path: str | PathLike[str], columns: tuple[str, ...], words: tuple[str
                 f"{frame[name][wrong[0]]!r} is no number", file=path, row=wrong[0] + 2, field=name
             )
         least = _LEAST.get(name, 0.0)
-        beyond = (~cast[name].is_between(least, _MOST)).fill_null(False).arg_true()  # noqa: FBT003
+        beyond = (~cast[name].is_between(least, _MOST)).fill_null(False).arg_true()
         if len(beyond):
             expected = f"a number from {least:g} on" if least != TINY else "a number above 0"
             raise InputError.at(
