@@ -74,7 +74,8 @@ class GavelParameters:
     """Relative error of what bisection looks for: the makespan, the worst finish."""
     tie: TieRule = TieRule.MODE
     """Which of many optimal allocations: the largest sum of shares, a corner, the point inside, or the mode's
-    own (the largest sum; the authors' is the point inside)."""
+    own (the largest sum, but the point inside for `max_min` by types without pairs; the authors' is the point
+    inside)."""
     recompute_s: float = math.nan
     """Least time between two recomputations of the fractions, in seconds; the mode's own if not given (none;
     the authors' 1,920 s)."""
@@ -96,7 +97,8 @@ class GavelParameters:
     @property
     def best_tie(self) -> Tie:
         if self.tie is TieRule.MODE:
-            return Tie.SUM if self.mode is GavelMode.PAPER else Tie.INTERIOR
+            is_alike = self.objective is GavelObjective.MAX_MIN and self.aware and not self.pairs
+            return Tie.INTERIOR if is_alike or self.mode is not GavelMode.PAPER else Tie.SUM
         return Tie(self.tie.value)
 
 
