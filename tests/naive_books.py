@@ -351,7 +351,7 @@ class NaiveBooks:
         return not self.jobs.gpus.item(job) and not self.bears(job) & Can.CHECKPOINT  # nor where it was
 
     def stall_s(self, before: Stay | None, stay: Stay) -> float:
-        """For how long it stands still as it begins to hold this."""
+        """For how long it stands still as it begins to hold this: in full, whatever was cut short before."""
         costs, gpus = self.rules.costs, len(stay.devices)
         workload = self.jobs.name_of("workload", stay.job)
         back_s = price(costs.checkpoint, workload, gpus) + price(costs.restore, workload, gpus)
@@ -360,7 +360,7 @@ class NaiveBooks:
                 return price(costs.resize, workload, gpus)
             return back_s + price(costs.migrate, workload, gpus)
         switch_s = price(costs.switch, workload, gpus) if self.switched[id(stay)] else 0.0
-        if before is None:
+        if before is None or before.end == "failed":  # nothing came before, or nothing is left of it
             return price(costs.start, workload, gpus) + switch_s
         stayed = self.rules.in_memory and before.end == "preempted" and self.nodes(before) == self.nodes(stay)
         if stayed and not self.was_away(self.nodes(before), before.end_s, stay.start_s):
@@ -480,7 +480,7 @@ class NaiveBooks:
         row, stays, who = self.rows[job], self.of_job[job], self.name(job)
         state, last = row["state"], stays[-1] if stays else None
         word = {"COMPLETED": "finished", "FAILED": "failed", "CANCELLED": "cancelled"}.get(state)
-        if state == "REJECTED" and stays and not account.failed:
+        if state == "REJECTED" and stays:
             yield f"{who}: refused, and held something"
         if state == "RUNNING":
             yield f"{who}: runs when the run is over"
