@@ -30,18 +30,21 @@ class InputError(RotaError):
         file: object = None,
         row: int | None = None,
         field: str | None = None,
+        argument: str | None = None,
         expected: str | None = None,
     ) -> InputError:
         """Build the sentence `FILE, row N, column 'F': PROBLEM; expected E`.
 
         `row` counts as an editor does: the first line of the file is row 1.  A `field` that begins with a
-        dash is an option of the command line and stands for itself.
+        dash is an option of the command line and stands for itself; an `argument` is one of a function.
         """
         places = [shown(file)] if file is not None else []
         if row is not None:
             places.append(f"row {row}")
         if field is not None:
             places.append(field if field.startswith("-") else f"column '{field}'")
+        if argument is not None:
+            places.append(f"argument '{argument}'")
         where = ", ".join(places)
         sentence = f"{where}: {problem}" if where else problem
         return cls(f"{sentence}; expected {expected}" if expected else sentence)

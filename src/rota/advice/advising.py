@@ -21,10 +21,12 @@ from rota.advice.part import MOST_JOBS, part_of
 from rota.advice.power import parse_power
 from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watch
 from rota.advice.verdict import judge
+from rota.api.arguments import ARGUMENTS
 from rota.api.asked import trace_as_asked
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
 from rota.api.setting import parse_knowledge
 from rota.api.unread import unread_remarks
+from rota.arguments import TEXT, WHOLE, Argument, all_of, takes
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
@@ -81,6 +83,22 @@ class Advice(AdviceFacts):
         return target
 
 
+_OPTION = TEXT.or_none()
+_ARGUMENTS = {
+    **ARGUMENTS,
+    "goal": TEXT,
+    "policies": Argument("list of policies", all_of(str), "names such as ['tiresias', 'srtf']").or_none(),
+    "present": _OPTION,
+    "power": _OPTION,
+    "window": _OPTION,
+    "most_jobs": WHOLE,
+    "time": TEXT,
+    "deadlines": _OPTION,
+    "elastic": _OPTION,
+}
+
+
+@takes(**_ARGUMENTS)
 def advise(
     trace: str | PathLike[str] | Trace,
     *,
@@ -123,7 +141,7 @@ def advise(
     weights = parse_goals(goal)
     whole = trace_as_asked(trace, format, elastic=elastic, deadlines=deadlines)
     part = part_of(whole, window, most_jobs)
-    where = cluster if isinstance(cluster, Cluster) else cluster_from(str(fspath(cluster)), whole)
+    where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     want = wanted(weights, part.trace, None if power is None else parse_power(power, where))
     own = parse_policy(present or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     told = frozenset(kind for name, them in _TABLES.items() if world.get(name) is not None for kind in them)

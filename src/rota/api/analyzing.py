@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 
 from rota.analysis.studies import Analysis, study
 from rota.analysis.thresholds import Thresholds
+from rota.api.arguments import ARGUMENTS, CLUSTER
 from rota.api.gains import Measured, with_gains
 from rota.api.setting import parse_knowledge
+from rota.arguments import WHOLE, Argument, instance_of, takes
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.traces import read
 from rota.traces.capacity import cluster_from
 
+_THRESHOLDS = Argument("set of thresholds", instance_of(str, Thresholds), "such as 'idle_utilisation=0.1'")
 
+
+@takes(**{**ARGUMENTS, "cluster": CLUSTER.or_none(), "thresholds": _THRESHOLDS.or_none(), "replays": WHOLE})
 def analyze(
     trace: str | PathLike[str] | Trace,
     *,
@@ -37,11 +42,9 @@ def analyze(
     limits = Thresholds.parse(thresholds) if isinstance(thresholds, str) else thresholds or Thresholds()
     parse_knowledge(knowledge)  # also where no replay reads it: a mistake is told at once
     if replays < 0:
-        raise InputError.at(f"{replays} is no number of jobs", field="replays", expected="0 or more")
-    whole = trace if isinstance(trace, Trace) else read(fspath(trace), format)
-    where = (
-        cluster if isinstance(cluster, Cluster) or cluster is None else cluster_from(fspath(cluster), whole)
-    )
+        raise InputError.at(f"{replays} is no number of jobs", argument="replays", expected="0 or more")
+    whole = trace if isinstance(trace, Trace) else read(trace, format)
+    where = cluster if isinstance(cluster, Cluster) or cluster is None else cluster_from(cluster, whole)
     analysis = study(whole, where, limits)
     if not replays:
         return analysis

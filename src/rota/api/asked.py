@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 
-from rota.errors import InputError
 from rota.model.trace import Trace
 from rota.traces import read
 from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
@@ -20,22 +19,10 @@ def trace_as_asked(
     seed: int = 0,
 ) -> Trace:
     """The trace itself or in a file; missing deadlines are drawn from `seed`.  Raises InputError."""
-    whole = trace if isinstance(trace, Trace) else read(_path(trace), format)
+    whole = trace if isinstance(trace, Trace) else read(trace, format)
     if elastic is not None:
         whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
     if deadlines is not None:
         drawn = parse_deadlines(deadlines) if isinstance(deadlines, str) else deadlines
         whole = with_deadlines(whole, drawn, seed)
     return whole
-
-
-def _path(trace: object) -> str:
-    if not isinstance(trace, str | PathLike):
-        raise InputError.at(f"{shown(trace)} is no trace", field="trace", expected="a file, or a Trace")
-    return str(fspath(trace))
-
-
-def shown(value: object) -> str:
-    """`value` as a message can name it, however large it is."""
-    text = repr(value)
-    return text if len(text) <= 40 and "\n" not in text else f"an object of type {type(value).__name__}"

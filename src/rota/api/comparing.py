@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from difflib import get_close_matches
-from os import PathLike, fspath
+from os import PathLike
 from typing import cast
 
 import numpy as np
 
-from rota.api.asked import shown, trace_as_asked
+from rota.api.arguments import ARGUMENTS
+from rota.api.asked import trace_as_asked
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
@@ -28,6 +29,7 @@ from rota.api.unread import (
     unread_seeds,
     unread_site_policy,
 )
+from rota.arguments import shown, takes
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
@@ -64,6 +66,7 @@ SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
 """The same by format: batch schedulers backfill, on the limits that users state."""
 
 
+@takes(**ARGUMENTS)
 def simulate(
     trace: str | PathLike[str] | Trace,
     *,
@@ -257,23 +260,18 @@ def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
         ) from None
 
 
-def _cluster(given: object, trace: Trace) -> Cluster:
-    if isinstance(given, Cluster):
-        return given
-    if not isinstance(given, str | PathLike):
-        expected = "a text such as '8x8:V100' (nodes x GPUs) or 'auto', a YAML file, or a Cluster"
-        raise InputError.at(f"{shown(given)} is no cluster", field="cluster", expected=expected)
-    return cluster_from(str(fspath(given)), trace)
+def _cluster(given: str | PathLike[str] | Cluster, trace: Trace) -> Cluster:
+    return given if isinstance(given, Cluster) else cluster_from(given, trace)
 
 
 def _check_policy(policy: object) -> None:
     if isinstance(policy, type):
         raise InputError.at(
-            f"{policy.__name__} is a class", field="policies", expected=f"an instance, {policy.__name__}()"
+            f"{policy.__name__} is a class", argument="policies", expected=f"an instance, {policy.__name__}()"
         )
     if not isinstance(policy, str | PolicySpec) and not hasattr(policy, "decide"):
         expected = "names such as 'tiresias' (`rota systems` lists them), or instances of policies"
-        raise InputError.at(f"{shown(policy)} is no policy", field="policies", expected=expected)
+        raise InputError.at(f"{shown(policy)} is no policy", argument="policies", expected=expected)
 
 
 def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:

@@ -8,7 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rota.api.arguments import ARGUMENTS
 from rota.api.setting import make_setting
+from rota.arguments import FILE, takes
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant
@@ -42,13 +44,14 @@ class _Tap:
         return self.inner.decide(snapshot, memory)
 
 
+@takes(**ARGUMENTS)
 def snapshot(
     trace: str | PathLike[str] | Trace,
     path: str | PathLike[str],
     *,
     policy: str,
     at_s: float,
-    cluster: str | Cluster = "auto",
+    cluster: str | PathLike[str] | Cluster = "auto",
     format: str | None = None,
     knowledge: str | Mapping[str, str] | None = None,
     semantics: str = "exact",
@@ -140,6 +143,7 @@ class Replayed:
         ]
 
 
+@takes(path=FILE, policy=ARGUMENTS["policy"].or_none())
 def replay(path: str | PathLike[str], policy: str | None = None) -> Replayed:
     """What `policy`, or the one that was asked then, decides at the moment stored in `path`."""
     stored = load(Path(path))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
 
+from rota.arguments import Argument, instance_of, is_file, takes
 from rota.errors import InputError
 from rota.model.cluster import ANY_TYPE, Cluster, NodeShape, parse_cluster
 from rota.model.cluster_file import load_cluster
@@ -133,11 +135,16 @@ def _leading_number(said: object) -> int:
     return int(match[1]) if match else 0
 
 
-def cluster_from(text: str, trace: Trace | None = None) -> Cluster:
+@takes(
+    text=Argument("cluster", is_file, "a text such as '8x8:V100' (nodes x GPUs) or 'auto', or a file"),
+    trace=Argument("trace", instance_of(Trace), "a Trace").or_none(),
+)
+def cluster_from(text: str | PathLike[str], trace: Trace | None = None) -> Cluster:
     """The cluster that `text` names: `80x8:V100`, `auto` (as large as `trace` needs), or a file.
 
     Files are Rota's own YAML, and CSV lists of nodes that come with traces: openb's, Lucid's `vc_config`.
     """
+    text = fspath(text)
     if text == "auto":
         if trace is None:
             raise InputError("the cluster auto is sized by a trace; give a trace, or name the cluster")

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from os import PathLike
 
 import numpy as np
 from rich.table import Table
 
+from rota.arguments import Argument, either, instance_of, is_file, takes
 from rota.model.columns import Array, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
 from rota.model.units import format_duration
+from rota.traces.reading import read
 
 _FEW = 8
 """A fact with more parts than this is counted, not listed."""
@@ -136,8 +139,13 @@ class Description:
         return f"{self.first_submit_s:,.0f} s to {self.last_submit_s:,.0f} s ({format_duration(self.span_s)})"
 
 
-def describe(trace: Trace) -> Description:
-    """The figures of `trace`, in one pass over its columns."""
+@takes(trace=Argument("trace", either(is_file, instance_of(Trace)), "a file, or a Trace"))
+def describe(trace: str | PathLike[str] | Trace) -> Description:
+    """The figures of `trace`, or of that in a file, in one pass over its columns.  Raises InputError."""
+    return _described(trace if isinstance(trace, Trace) else read(trace))
+
+
+def _described(trace: Trace) -> Description:
     jobs, truth = trace.jobs, trace.truth
     submit_s = jobs.submit_s
     held_gpus = jobs.gpus * jobs.gpu_share

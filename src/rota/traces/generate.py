@@ -9,8 +9,11 @@ a generator of its own behind it.
 
 from __future__ import annotations
 
+from os import PathLike
+
 import numpy as np
 
+from rota.arguments import NUMBER, WHOLE, Argument, either, instance_of, is_file, is_number, takes
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
@@ -18,6 +21,7 @@ from rota.model.jobs import JobTable, Outcome, Truth
 from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.traces.arrivals import place_in_span
+from rota.traces.capacity import cluster_from
 from rota.traces.philly_figures import (
     ATTEMPTS_MEAN,
     BUCKET_LIMITS,
@@ -56,25 +60,33 @@ LIMIT_MENU_H = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 2160)
 """Time limits people type, in hours."""
 
 
+_CLUSTER = Argument(
+    "cluster",
+    either(is_file, is_number, instance_of(Cluster)),
+    "8 (GPUs), '2x4' (nodes x GPUs), or a Cluster",
+)
+
+
+@takes(jobs=WHOLE, seed=WHOLE, load=NUMBER.or_none(), cluster=_CLUSTER.or_none(), days=NUMBER.or_none())
 def generate(
     jobs: int,
     *,
     seed: int = 0,
     load: float | None = None,
-    cluster: Cluster | int | None = None,
+    cluster: str | PathLike[str] | Cluster | int | None = None,
     days: float | None = None,
 ) -> Trace:
     """A trace of `jobs` jobs with Philly's mix, runtimes, bursts and failures.
 
     The span between first and last submission is `days`, or the one that offers `load` to `cluster`
-    (a cluster or its number of GPUs): that part of it would be busy within the span if nothing waited.
+    (as for `simulate`, or its number of GPUs): that part of it would be busy if nothing waited.
     Work that lies after the last submission loads nobody, which matters where jobs are long beside the span.
     Without either it follows the paper's rate, 96,260 jobs in 75 days.  Given a cluster, no job
     asks for more than it has.
 
     Raises `InputError` for sizes that make no trace.
     """
-    gpus_in_all = cluster.gpus if isinstance(cluster, Cluster) else cluster
+    gpus_in_all = _gpus_of(cluster)
     _check(jobs, seed, load, gpus_in_all, days)
     rng = np.random.default_rng(seed)
     people = draw_population(rng, jobs, gpus_in_all)
@@ -114,6 +126,12 @@ def generate(
         facts |= {"load": load, "gpus": gpus_in_all}
     truth = _truth(attempts_s[order], outcome[order], np.random.default_rng([seed, _OF_SIGNATURES]))
     return Trace(table, truth, _source(jobs, seed), "rota", facts=facts)
+
+
+def _gpus_of(cluster: str | PathLike[str] | Cluster | int | None) -> int | None:
+    if isinstance(cluster, str | PathLike):
+        cluster = cluster_from(cluster)
+    return cluster.gpus if isinstance(cluster, Cluster) else cluster
 
 
 def _source(jobs: int, seed: int) -> str:

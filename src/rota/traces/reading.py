@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
+from rota.arguments import FILE, TEXT, takes
 from rota.model.trace import Trace
 from rota.traces.registry import find
 from rota.traces.source import load
 
 
+@takes(path=FILE, format=TEXT.or_none())
 def read(path: str | os.PathLike[str], format: str | None = None) -> Trace:
     """The trace in the file `path`.
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rota.arguments import FILE, Argument, instance_of, takes
 from rota.errors import InputError
 from rota.model.atomic import replacing
 from rota.model.columns import Array
@@ -28,6 +29,7 @@ from rota.traces.plain import beside, digest
 _ALWAYS = ("submit_s", "gpus")
 
 
+@takes(trace=Argument("trace", instance_of(Trace), "a Trace"), path=FILE)
 def write(trace: Trace, path: str | PathLike[str]) -> None:
     """Write `trace` to `path`, whose name ends in .csv or .parquet, with .gz behind it if compressed.
 
