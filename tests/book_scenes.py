@@ -23,7 +23,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault
-from rota.worlds.simulated.limits import Limits
+from rota.worlds.simulated.limits import TimeLimits
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting
 
@@ -55,7 +55,7 @@ class BookScene:
             Can.SUSPEND | Can.RESIZE,
         ]
         self.can = {name: draw.choice(few) for name in WORKLOADS} if draw.random() < 0.3 else {}
-        self.limits = Limits.ENFORCE if draw.random() < 0.25 else Limits.IGNORE
+        self.limits = TimeLimits.ENFORCE if draw.random() < 0.25 else TimeLimits.IGNORE
 
     def play(self, policy: str) -> Record:
         """What `policy` makes of it."""
@@ -68,7 +68,7 @@ class BookScene:
     def complaints(self, policy: str, record: Record) -> list[str]:
         """What is wrong with the record of a run under `policy`."""
         told = self.costs, self.faults, self.retries, self.can
-        rules = Rules(*told, limits=self.limits is Limits.ENFORCE, **of_policies(policy))
+        rules = Rules(*told, limits=self.limits is TimeLimits.ENFORCE, **of_policies(policy))
         return NaiveBooks(self.trace, self.cluster, record, rules).complaints()
 
     # -- where -------------------------------------------------------------------------------------

@@ -47,7 +47,6 @@ from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import autoscale_of
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
-from rota.worlds.simulated.limits import Limits
 from rota.worlds.simulated.many import Task, run_all
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.run import Setting
@@ -82,7 +81,7 @@ def simulate(
     accept: str | UserAnswers | None = None,
     failures: bool = True,
     retries: int | str | None = None,
-    limits: str | Limits = Limits.IGNORE,
+    limits: str = "ignore",
     throughput: str | PathLike[str] | None = None,
     scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,

@@ -25,7 +25,7 @@ from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.answers import UserAnswers, parse_answers
 from rota.worlds.simulated.autoscale import Autoscale
 from rota.worlds.simulated.costs import Costs, parse_costs
-from rota.worlds.simulated.limits import Limits, limits_of
+from rota.worlds.simulated.limits import TimeLimits, limits_of
 from rota.worlds.simulated.retries import Retries, parse_retries
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
@@ -51,7 +51,7 @@ def make_setting(
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
     accept: str | UserAnswers | None = None,
-    limits: str | Limits = Limits.IGNORE,
+    limits: str | TimeLimits = TimeLimits.IGNORE,
     autoscale: Autoscale | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""

@@ -13,7 +13,7 @@ from rota.model.trace import Trace
 from rota.scheduler.policy import Lever, Policy, PolicySpec
 from rota.scheduler.reads import Reads
 from rota.worlds.simulated.costs import Costs
-from rota.worlds.simulated.limits import Limits
+from rota.worlds.simulated.limits import TimeLimits
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 
 STOPS = frozenset({Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE, Lever.SHARE})
@@ -91,9 +91,9 @@ def unread_failures(trace: Trace, failures: bool, retries: object, faults: objec
         yield f"--retries {retries} has no effect: the trace records no failing attempts."
 
 
-def unread_limits(trace: Trace, limits: Limits) -> Iterator[str]:
+def unread_limits(trace: Trace, limits: TimeLimits) -> Iterator[str]:
     """Of limits that are to be enforced where nobody stated any."""
-    if limits is Limits.ENFORCE and np.isnan(trace.jobs.limit_s).all():
+    if limits is TimeLimits.ENFORCE and np.isnan(trace.jobs.limit_s).all():
         yield "--limits enforce has no effect: no job states how long it may run (limit_s)."
 
 

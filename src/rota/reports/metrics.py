@@ -53,10 +53,7 @@ def cancelled(sample: Sample) -> Value:
 
 @metric("rejected", "count", "lower")
 def rejected(sample: Sample) -> Value:
-    """Jobs refused before they ever ran, by admission control or because the cluster can never hold them.
-
-    A job that has run and is refused later counts as failed if its last attempt did, else as cancelled.
-    """
+    """Jobs refused before they ever ran, by admission control or because the cluster can never hold them."""
     return _in_state(sample, "REJECTED")
 
 

@@ -18,7 +18,7 @@ from rota.model.jobs import Truth
 from rota.reports.summary import summarise
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
-from rota.worlds.simulated.limits import Limits
+from rota.worlds.simulated.limits import TimeLimits
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
@@ -57,7 +57,7 @@ def test_who_has_run_for_as_long_as_stated_is_ended(
     jobs: str, limits: list[float], policy: str, costs: str, faults: Any, expected: Any, why: str
 ) -> None:
     trace = trace_of(jobs, limit_s=limits)
-    setting = Setting(costs=parse_costs(costs), faults=faults, limits=Limits.ENFORCE)
+    setting = Setting(costs=parse_costs(costs), faults=faults, limits=TimeLimits.ENFORCE)
     jobs_of = play(policy, trace, "1x1", setting).jobs
     assert jobs_of.select("state", "finish_s").row(0) == expected, why
     said = jobs_of["why"][0]
@@ -74,7 +74,7 @@ def test_one_that_reached_its_limit_has_failed_and_is_not_tried_again() -> None:
     """Two attempts fail after 20 s each; the third has 100 − 2 x 25 − 5 s, of 60 that it needs."""
     trace = trace_of("A 1x60 B 1x1", limit_s=[100.0, 10.0])
     trace = replace(trace, truth=Truth.build([60.0, 1.0], failures={0: (20.0, 20.0)}))
-    setting = Setting(costs=parse_costs("start=5s"), limits=Limits.ENFORCE)
+    setting = Setting(costs=parse_costs("start=5s"), limits=TimeLimits.ENFORCE)
     record = play("fifo", trace, "1x2", setting)
     row = record.jobs.row(0, named=True)
     assert (row["state"], row["finish_s"], row["starts"], row["failures"]) == ("FAILED", 100.0, 3, 3)
@@ -88,7 +88,7 @@ def test_one_that_is_slowed_down_reaches_it() -> None:
     trace, where = trace_of("A 2x100", limit_s=[120.0]), parse_cluster("2x2")
     speed = FixedDuration(trace.jobs, where, Slowdowns(spread={"*": 0.5}))
     policy = Scripted({"grants": [Grant(0, (0, 2))]})
-    record = play(policy, trace, where, Setting(speed=speed, limits=Limits.ENFORCE))
+    record = play(policy, trace, where, Setting(speed=speed, limits=TimeLimits.ENFORCE))
     assert record.jobs.select("state", "finish_s").row(0) == ("FAILED", 120.0)
 
 

@@ -21,20 +21,20 @@ from rota.table.state import Phase
 from rota.worlds.simulated.world import SAME_S, SimulatedWorld
 
 
-class Limits(StrEnum):
+class TimeLimits(StrEnum):
     """What a simulation does with the run times stated at submission, beside telling them to policies."""
 
     IGNORE = "ignore"
     ENFORCE = "enforce"
 
 
-def limits_of(text: str | Limits) -> Limits:
+def limits_of(text: str | TimeLimits) -> TimeLimits:
     """`ignore` or `enforce`."""
-    if text not in list(Limits):
+    if text not in list(TimeLimits):
         raise InputError.at(
-            f"{text!r} is not done with limits", field="--limits", expected=" or ".join(Limits)
+            f"{text!r} is not done with limits", field="--limits", expected=" or ".join(TimeLimits)
         )
-    return Limits(text)
+    return TimeLimits(text)
 
 
 class LimitedWorld(SimulatedWorld):
