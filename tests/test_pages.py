@@ -169,14 +169,54 @@ def test_tour(tmp_path: Path, changes: dict[str, str]) -> None:
     assert (tmp_path / "out/report.html").exists()
 
 
+FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+SAID_OF_IT = re.compile(
+    r" *(?:\$ )?(?:rota|pip|make|python3?|podman|systemctl|cp|source) (?!CLI ).*?\S {3,}(?!#)\S"
+)
+"""A line of a block with a command, and words behind it that a shell takes for arguments."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_can_be_copied(page: Path) -> None:
+    """What is said of a command stands behind a #, and a block of commands is one for a shell."""
+    text = page.read_text(encoding="utf-8")
+    assert [
+        line for block in FENCE.findall(text) for line in block.splitlines() if SAID_OF_IT.match(line)
+    ] == []
+    for block in re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL):
+        read = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert (read.returncode, read.stderr) == (0, ""), block
+
+
+def test_completion_and_man_page_of_a_user(tmp_path: Path) -> None:
+    """The commands of the page run in a home that is empty, and leave what shells and `man` read."""
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    shell = page.split("\n## The shell\n")[1].split("\nRoot, ")[0]
+    program = tmp_path / "bin" / "rota"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rota.cli.main "$@"\n')
+    program.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home), "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    for block in re.findall(r"```sh\n(.*?)```", shell, re.DOTALL):
+        subprocess.run(["bash", "-euc", block], env=environment, check=True)
+    left = {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file() and path.stat().st_size}
+    assert left >= {
+        ".bashrc",
+        ".zfunc/_rota",
+        ".config/fish/completions/rota.fish",
+        ".local/share/man/man1/rota.1",
+    }
+
+
 def printed_commands(text: str) -> Iterator[str]:
     """Every `rota ...` of a page, in its blocks (what stands far to the right is said of it) and its text."""
-    fence = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-    for block in fence.findall(text):
+    for block in FENCE.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             if (command := re.match(r" *(?:\$ )?(rota .*?)(?:   |$)", line)) is not None:
                 yield command[1]
-    yield from (" ".join(said.split()) for said in re.findall(r"`(rota [^`]+)`", fence.sub("", text)))
+    yield from (" ".join(said.split()) for said in re.findall(r"`(rota [^`]+)`", FENCE.sub("", text)))
 
 
 @cache

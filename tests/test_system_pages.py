@@ -54,13 +54,9 @@ def commands(text: str) -> list[str]:
     return [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
 
 
-NEED_MORE = {"chronus": "a public trace", "partition": "a cluster in parts"}
-"""Pages whose commands need what a reader has to fetch or write first."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", first(1, [6, None]), ids=["few jobs", "as it stands"])
-@pytest.mark.parametrize("name", sorted(IMPLEMENTED.keys() - NEED_MORE))
+@pytest.mark.parametrize("name", sorted(IMPLEMENTED))
 def test_commands(name: str, jobs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of each page runs as it is printed, from the root of the sources, on files of its own."""
     text = IMPLEMENTED[name].read_text("utf-8")
@@ -89,7 +85,7 @@ def test_tenants_of_an_example_have_jobs(page: Path) -> None:
     """Cells and quotas of tenants of whom the generated jobs are not would show nothing."""
     text = page.read_text("utf-8")
     body = re.findall(r"```yaml\n# cluster.yaml: .*?\n(.*?)```", text, re.DOTALL)[0]
-    owners = set(re.findall(r"- path: (\S+)", body))
+    owners = set(re.findall(r"(?:- path|\bvc): \"?(\w+)", body))
     submitted = generate(400, seed=2, days=1).jobs
     assert owners
     assert owners <= {path.partition("/")[0] for path in submitted.tenant_names}

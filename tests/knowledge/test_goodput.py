@@ -169,6 +169,8 @@ WRONG = [
     (("epochs", [{"examples": 0, "sqr": 1, "var": 1}]), "resnet18.epochs.0.examples is 0"),
     (("epochs", [{"examples": 9, "sqr": 0, "var": 0}]), "an epoch without a gradient"),
     (("times", 0), "resnet18.times is 0"),
+    (("tims", 30), "resnet18 has 'tims'; expected nothing but fit, batch, local_batch, accumulate, epochs"),
+    (("batch", [64, 10**20]), r"resnet18.batch is \[64, 100000000000000000000\]"),
 ]
 
 

@@ -45,6 +45,23 @@ def test_a_table_says_where_it_is_wrong(tmp_path: Path, text: str, expected: str
 
 
 @pytest.mark.parametrize(
+    ("read", "header", "named"),
+    [
+        (read_hosts, HOSTS.strip() + ",disk_mbs", "disk_mbs"),
+        (read_pairs, "workload,other,rate,other_rate,utilization", "utilization"),
+        (read_servers, "workload,servers,workers,steps_per_s,server_cpu", "server_cpu"),
+    ],
+)
+def test_a_column_that_nobody_knows_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], header: str, named: str
+) -> None:
+    """A typing mistake in the name of one that may be left out would count for nothing, unseen."""
+    (tmp_path / "file.csv").write_text(f"{header}\n")
+    with pytest.raises(InputError, match=f"row 1: there is no column '{named}'; expected columns among work"):
+        read(tmp_path / "file.csv")
+
+
+@pytest.mark.parametrize(
     ("data", "expected"),
     [
         (HOSTS.encode("utf-16"), "is UTF-16, not UTF-8"),

@@ -126,6 +126,25 @@ WRONG = [
     (TIMES.replace("0.14", ""), EPOCHS, "times.csv, row 4, column 'step_time': is empty"),
     (TIMES.replace("scalability,,8", "scaling,,8"), EPOCHS, "row 8, column 'file': 'scaling' is no kind"),
     (TIMES.replace("placements,12", "placements,1+2"), EPOCHS, "'1\\+2' is no placement"),
+    (
+        TIMES.replace("0.14", "nan"),
+        EPOCHS,
+        "row 4, column 'step_time': 'nan' cannot be; expected a number a",
+    ),
+    (TIMES.replace("0.14", "0"), EPOCHS, "row 4, column 'step_time': '0' cannot be; expected a number above"),
+    (TIMES.replace(",64,0.02,0", ",64,0.02,-1"), EPOCHS, "row 9, column 'sync_time': '-1' cannot be; expect"),
+    (TIMES.replace(",,,64", ",,,inf"), EPOCHS, "row 9, column 'local_bsz': 'inf' cannot be; expected a num"),
+    (TIMES.replace("placements,12", "placements,10"), EPOCHS, "'10' is no placement"),
+    (
+        TIMES,
+        EPOCHS.replace("128,1", "1e300,1"),
+        "row 5, column 'batch_size': '1e300' cannot be; expected a",
+    ),
+    (
+        TIMES,
+        EPOCHS.replace("0.4,60", "0,0"),
+        "row 5, column 'grad_sqr': and grad_var are 0: an epoch without",
+    ),
     (TIMES, EPOCHS.replace("a,", "c,"), "epochs.csv: has no workload that the other file knows"),
     (TIMES, EPOCHS.splitlines()[0] + "\n", "epochs.csv: holds no rows"),
 ]
@@ -145,3 +164,9 @@ def test_wrong_files_are_refused_in_one_sentence(
 def test_a_limit_of_a_workload_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'yolo' was not measured; expected one of a"):
         workload(tmp_path, yolo=8)
+
+
+def test_far_fewer_examples_than_a_gpu_could_take(tmp_path: Path) -> None:
+    """One pass with them, however much room there is."""
+    measured = workload(tmp_path, a=10**12)
+    assert measured.split(measured.times["*"], 2, 128) == BatchSplit(64, 0)

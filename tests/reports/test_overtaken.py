@@ -104,6 +104,13 @@ def test_without_promises_there_is_no_cost():
             [{**row, "promised_s": 30.0} for row in JOBS],
             "edf: 100.0% of 5 promised deadlines kept; no job without a promise finished.",
         ),
+        (
+            [{**row, "promised_s": 30.0} for row in JOBS[:-2]]
+            + [{**JOBS[-2], "promised_s": 30.0, "state": "FAILED"}, {**JOBS[-1], "promised_s": 1.0}],
+            "edf: 60.0% of 5 promised deadlines kept (not kept: 1 since the job failed or was cancelled, 1 "
+            "since it took longer than was known, or was planned wrongly); no job without a promise "
+            "finished.",
+        ),
         ([{**row, "promised_s": None} for row in JOBS], None),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rota.errors import InputError
 from rota.traces import read
 from shared_data import data, needs_shared, reference
 
@@ -24,6 +25,26 @@ def test_the_other_spelling_and_best_effort(read_text: Any) -> None:
     assert [(odd.what, odd.count) for odd in trace.odd] == [
         ("deadline nearer than the duration at the requested GPUs", 1)
     ]
+
+
+def test_a_best_effort_job_may_have_anything_for_a_deadline(read_text: Any) -> None:
+    """Nothing, or the -1 by which some lists say that there is none."""
+    trace = read_text(
+        "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n"
+        "0,10,100,vgg16,500,64,2,300,0\n"
+        "1,20,200,gpt2,-1,128,1,300,1\n"
+        "2,30,300,gpt2,,128,1,300,1\n"
+    )
+    assert trace.jobs.deadline_s.tolist() == pytest.approx([500, np.nan, np.nan], nan_ok=True)
+
+
+def test_a_wrong_deadline_of_a_job_that_has_one_is_named(read_text: Any) -> None:
+    with pytest.raises(InputError, match="row 3, column 'ddl': the cell is empty"):
+        read_text(
+            "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n"
+            "0,10,100,vgg16,,64,2,300,1\n"
+            "1,20,200,gpt2,,128,1,300,0\n"
+        )
 
 
 # file  jobs  GPU-hours

@@ -38,6 +38,17 @@ def test_a_list_without_profiles(read_text: Any) -> None:
     assert (job.workload, job.gpu_memory_gib) == ("", 0.0)
 
 
+def test_a_job_without_a_profile_has_no_workload(read_text: Any) -> None:
+    """Beside others that have one; what part of a profile is there is kept."""
+    trace = read_text(
+        HEAD + ",model,dataset,batchsize,amp\n"
+        "1,u1,vc2,a,2,12,COMPLETED,2020-09-01 00:00:10,600,ResNet18,CIFAR-10,64,1\n"
+        "2,u1,vc2,a,2,12,COMPLETED,2020-09-01 00:00:11,600,,,,\n"
+        "3,u1,vc2,a,2,12,COMPLETED,2020-09-01 00:00:12,600,BERT,,,\n"
+    )
+    assert [trace.jobs.job(row).workload for row in range(3)] == ["ResNet18/CIFAR-10/64/1", "", "BERT///"]
+
+
 def test_vcs_become_a_level_and_quotas(tmp_path: Path) -> None:
     file = tmp_path / "vc_config.csv"
     file.write_text(",num\nvcA,2\nvcB,1\n")

@@ -103,6 +103,18 @@ CASES = [
     ),
     (
         "philly-json",
+        '["gpu0", "gpu1"]',
+        '"gpu0"',
+        "column 'detail': job 1 (application_1): [{'ip': 'm1', 'gpus': 'gpu0'}] does not list GPUs",
+    ),
+    (
+        "philly-json",
+        ', "attempts": [{',
+        ', "attempts": 2, "tries": [{',
+        "column 'attempts': job 1 (application_1): 2 is not a list",
+    ),
+    (
+        "philly-json",
         '"attempts": [',
         '"attempts": [1, ',
         "column 'attempts': job 1 (application_1): 1 is not an attempt",
@@ -226,6 +238,24 @@ CASES = [
         "qtime=1709283600",
         "qtime=noon",
         "column 'qtime': job 11.srv: 'noon' is no moment; expected seconds",
+    ),
+    (
+        "pbs",
+        "qtime=1709283600",
+        "qtime=17092836001709283600",
+        "column 'qtime': job 11.srv: '17092836001709283600' is no moment; expected seconds",
+    ),
+    (
+        "pbs",
+        "ngpus=2)",
+        "ngpus=17092836001709283600)",
+        "row 1, column 'ngpus': job 11.srv has too many GPUs; expected at most",
+    ),
+    (
+        "pbs",
+        "mem=64gb",
+        "mem=" + "9" * 400 + "gb",
+        "gb' is no amount of memory; expected 64gb",
     ),
     (
         "pbs",

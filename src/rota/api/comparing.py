@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from rota.api.arguments import ARGUMENTS
-from rota.api.asked import trace_as_asked
+from rota.api.asked import check_seeds, trace_as_asked
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
@@ -356,9 +356,7 @@ def _check_workers(workers: int | None) -> int | None:
 def _seeds(first: int, count: int) -> range:
     if first < 0:
         raise InputError.at(f"{first} is no seed", field="--seed", expected="0 or above")
-    if count < 1:
-        raise InputError.at(f"{count} seeds", field="--seeds", expected="at least one")
-    return range(first, first + count)
+    return range(first, first + check_seeds(count))
 
 
 def _faults(faults: str | Sequence[Fault], trace: Trace, cluster: Cluster, seed: int) -> Sequence[Fault]:

@@ -26,10 +26,12 @@ def completion(
 
     \b
     Examples:
-      source <(rota completion bash)                                        # this shell; or in ~/.bashrc
-      rota completion bash > /etc/bash_completion.d/rota                    # everybody
-      rota completion zsh > ~/.zfunc/_rota                                  # with `fpath+=~/.zfunc; compinit`
+      source <(rota completion bash)                          # this shell; or in ~/.bashrc
+      rota completion bash > /etc/bash_completion.d/rota      # everybody
+      rota completion zsh > ~/.zfunc/_rota                    # with `fpath+=~/.zfunc; compinit`
       rota completion fish > ~/.config/fish/completions/rota.fish
+
+    Make the folder first where it is not there (mkdir -p).
     """
     typer.echo(script(shell))
 

@@ -53,7 +53,7 @@ def man() -> None:
     \b
     Examples:
       rota man | man -l -
-      rota man > /usr/local/share/man/man1/rota.1
+      rota man > ~/.local/share/man/man1/rota.1
     """
     typer.echo(man_page(), nl=False)
 

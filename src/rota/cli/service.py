@@ -95,8 +95,8 @@ def up(
 
     \b
     Examples:
-      rota up                       every GPU of this machine, or its CPU cores
-      rota up --devices cpu:4       four CPU slots that behave as devices
+      rota up                     # every GPU of this machine, or its CPU cores
+      rota up --devices cpu:4     # four CPU slots that behave as devices
       rota up --policy tiresias --min-run 30s
     """
     check_server()

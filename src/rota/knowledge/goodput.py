@@ -114,7 +114,7 @@ class BatchLimits:
         """The batch of about `wanted` examples on so many GPUs; its true size is `total`."""
         local, passes = wanted / gpus, 0
         if self.accumulates:
-            passes = math.ceil(local / self.local_most - CEILING) - 1
+            passes = max(math.ceil(local / self.local_most - CEILING) - 1, 0)
             if gpus == 1 and local > self.initial + CEILING:
                 passes = max(passes, 1)
         elif gpus == 1:

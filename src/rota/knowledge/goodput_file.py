@@ -27,6 +27,9 @@ from rota.errors import InputError
 from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.knowledge.side_file import json_of, read_text
 
+_FIELDS = ("fit", "batch", "local_batch", "accumulate", "epochs", "times", "pipeline")
+_MOST_SAMPLES = 2**53
+"""Largest size of a batch: up to here floats are exact."""
 _FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": ...}}'
 
 
@@ -53,6 +56,8 @@ class _Reader:
     def profile(self, stored: Any) -> GoodputProfile:
         if not isinstance(stored, dict):
             raise self.wrong("", "is no profile", _FORM)
+        if unknown := sorted(stored.keys() - set(_FIELDS)):
+            raise self.wrong("", f"has {unknown[0]!r}", "nothing but " + ", ".join(_FIELDS))
         fits = self.mapping(stored, "fit", "parameters by GPU type")
         phases, examples = self.phases(stored)
         profile = GoodputProfile(
@@ -150,7 +155,7 @@ class _Reader:
     def range(self, stored: Mapping[str, Any], name: str) -> tuple[int, int]:
         value: Any = stored.get(name)
         is_pair = isinstance(value, list) and len(value) == 2 and all(type(size) is int for size in value)
-        if not is_pair or not 1 <= value[0] <= value[1]:
+        if not is_pair or not 1 <= value[0] <= value[1] <= _MOST_SAMPLES:
             raise self.wrong(name, f"is {value!r}", "two whole numbers, the least and the most")
         return value[0], value[1]
 

@@ -119,7 +119,7 @@ class GoodputSizes:
         local = wanted / gpus
         passes = np.zeros(local.shape)
         if accumulates:
-            passes = np.ceil(local / local_most - CEILING) - 1.0
+            passes = np.maximum(np.ceil(local / local_most - CEILING) - 1.0, 0.0)
             passes = np.where((gpus == 1) & (local > initial + CEILING), np.maximum(passes, 1.0), passes)
         else:
             local = np.where(gpus == 1, initial, local)

@@ -45,6 +45,7 @@ def read_hosts(path: str | Path) -> HostTable:
     names = set(rows.columns)
     if not set(COLUMNS) <= names:
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
+    rows.check_known((*COLUMNS, DISK))
     measured: dict[tuple[str, float, float], float] = {}
     disk: dict[tuple[str, float, float], float] = {}
     for number, row in rows:

@@ -16,6 +16,7 @@ from rota.errors import InputError
 from rota.knowledge.side_file import CsvRows, read_text
 
 COLUMNS = ("workload", "other", "rate", "other_rate")
+OPTIONAL = ("utilisation", "other_utilisation")
 
 
 class MeasuredCompany(NamedTuple):
@@ -33,6 +34,7 @@ def read_pairs(path: str | Path) -> MeasuredCompany:
     missing = next((name for name in COLUMNS if name not in reader.columns), None)
     if missing is not None:
         raise InputError.at("is not there", file=path, field=missing, expected=", ".join(COLUMNS))
+    reader.check_known((*COLUMNS, *OPTIONAL))
     measured = MeasuredCompany({}, {})
     for number, row in reader:
         _enter(measured, path, number, {name: (value or "").strip() for name, value in row.items() if name})
@@ -45,7 +47,7 @@ def _enter(measured: MeasuredCompany, path: str | Path, number: int, row: dict[s
     names = row["workload"], row["other"]
     if not names[0]:
         raise InputError.at("is empty", file=path, row=number, field="workload", expected="a name")
-    for name, column in zip(names, ("utilisation", "other_utilisation"), strict=True):
+    for name, column in zip(names, OPTIONAL, strict=True):
         if row.get(column):
             measured.utilisation[name] = _number(path, number, column, row[column], most=1.0)
     if names[1]:

@@ -39,6 +39,7 @@ def read_servers(path: str | Path) -> ServedTable:
     rows = CsvRows(path, read_text(Path(path)))
     if not set(COLUMNS) <= set(rows.columns):
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
+    rows.check_known((*COLUMNS, "training", *OPTIONAL))
     own: dict[str, list[tuple[int, _Row]]] = {}
     for number, row in rows:
         own.setdefault(row["workload"], []).append((number, row))

@@ -6,7 +6,7 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,18 @@ class CsvRows:
         twice = next((name for at, name in enumerate(self.columns) if name in self.columns[:at]), None)
         if twice is not None:
             raise InputError.at(f"two columns are called {twice!r}", file=path, row=1)
+
+    def check_known(self, names: Iterable[str]) -> None:
+        """Refuse a column that is not among `names`, so that a typing mistake is not ignored."""
+        known = tuple(names)
+        unknown = next((name for name in self.columns if name not in known), None)
+        if unknown is not None:
+            raise InputError.at(
+                f"there is no column {unknown!r}",
+                file=self.path,
+                row=1,
+                expected="columns among " + ", ".join(known),
+            )
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, str]]]:
         for cells in self._records():

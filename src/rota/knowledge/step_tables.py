@@ -220,7 +220,7 @@ class MeasuredWorkload:
         One GPU takes two passes for more than M0, since the noise of a gradient shows only between batches.
         """
         local = math.ceil(wanted / gpus - _CEILING)
-        more = math.ceil(local / self.most_on(times) - _CEILING) - 1
+        more = max(math.ceil(local / self.most_on(times) - _CEILING) - 1, 0)
         if gpus == 1 and wanted > self.epochs.initial:
             more = max(more, 1)
         each = math.ceil(local / (more + 1) - _CEILING)

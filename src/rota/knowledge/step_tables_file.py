@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
+from re import fullmatch
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 _TIMES = ("app", "file", "placement", "num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
 _EPOCHS = ("app", "batch_size", "epoch", "progress", "iteration", "grad_sqr", "grad_var")
 _SHAPES, _SIZES = "placements", "scalability"
+_LEAST = {
+    **dict.fromkeys(("num_nodes", "num_replicas", "local_bsz", "batch_size"), 1.0),
+    **dict.fromkeys(("step_time", "progress", "iteration"), TINY := 1e-12),
+}
+"""Least of a column, if it is not 0."""
+_MOST = 2.0**53
+"""Most of any: up to here whole numbers are exact."""
 
 
 def read_step_tables(
@@ -80,6 +88,14 @@ def _frame(path: str | PathLike[str], columns: tuple[str, ...], words: tuple[str
             raise InputError.at(
                 f"{frame[name][wrong[0]]!r} is no number", file=path, row=wrong[0] + 2, field=name
             )
+        least = _LEAST.get(name, 0.0)
+        beyond = (~cast[name].is_between(least, _MOST)).fill_null(False).arg_true()
+        if len(beyond):
+            expected = f"a number from {least:g} on" if least != TINY else "a number above 0"
+            raise InputError.at(
+                f"{frame[name][beyond[0]]!r} cannot be", file=path, row=beyond[0] + 2, field=name,
+                expected=expected,
+            )  # fmt: skip
     return cast
 
 
@@ -95,6 +111,10 @@ def _whole(path: str | PathLike[str], frame: pl.DataFrame, columns: tuple[str, .
 def read_epochs(path: str | PathLike[str]) -> dict[str, EpochTable]:
     """Epochs by workload."""
     frame = _whole(path, _frame(path, _EPOCHS, ("app",)), _EPOCHS)
+    none = (frame["grad_sqr"] + frame["grad_var"] == 0.0).arg_true()
+    if len(none):
+        problem = "and grad_var are 0: an epoch without a gradient"
+        raise InputError.at(problem, file=path, row=none[0] + 2, field="grad_sqr", expected="one above 0")
     return {str(name): _epochs_of(group) for (name,), group in frame.group_by("app", maintain_order=True)}
 
 
@@ -146,7 +166,7 @@ def _table(path: str | PathLike[str], frame: pl.DataFrame) -> StepTable | None:
         return None
     by_shape = {}
     for (shape,), group in shapes.group_by("placement", maintain_order=True):
-        if not str(shape).isdecimal():
+        if not fullmatch("[1-9]+", str(shape)):
             raise InputError.at(
                 f"{shape!r} is no placement", file=path, field="placement", expected="digits such as 24"
             )

@@ -158,11 +158,21 @@ def _not_finished(line: ComparisonRow) -> Sequence[str]:
     return [f"{cell.text} {key}" for cell, key in counted if cell.value]
 
 
+BROKEN_BY = {
+    "promises_broken_by_jobs": "since the job failed or was cancelled",
+    "promises_broken_by_faults": "since a node was lost",
+    "promises_broken_otherwise": "since it took longer than was known, or was planned wrongly",
+}
+"""Metrics that share out the promises that were not kept, and whose doing each counts."""
+
+
 def _promises(cells: Mapping[str, MetricCell]) -> str:
     """What became of promised deadlines, and what they cost the others; empty if none was promised."""
     if not cells["promises"].value:
         return ""
     kept = f"{cells['promises_kept_share'].text} of {cells['promises'].text} promised deadlines kept"
+    if broken := [f"{cells[key].text} {why}" for key, why in BROKEN_BY.items() if cells[key].value]:
+        kept += f" (not kept: {', '.join(broken)})"
     waited, overtaken = cells["mean_unpromised_waiting_s"], cells["mean_overtaken_s"]
     if waited.value is None:
         return f"{kept}; no job without a promise finished."

@@ -65,8 +65,12 @@ def read(source: TraceSource) -> Trace:
 
 
 def _deadlines(table: TextTable) -> Floats:
-    """Absolute deadlines; NaN for best-effort jobs."""
-    deadline_s = table.floats(table.first_of("deadline", "ddl"))
-    if table.has("best_effort"):
-        deadline_s = np.where(table.whole("best_effort") == 1, np.nan, deadline_s)
+    """Absolute deadlines; NaN for best-effort jobs, whatever stands there."""
+    name = table.first_of("deadline", "ddl")
+    if not table.has("best_effort"):
+        return table.floats(name)
+    counts = table.whole("best_effort") != 1
+    deadline_s = np.full(len(table), np.nan)
+    if counts.any():
+        deadline_s[counts] = table.take(counts).floats(name)
     return deadline_s

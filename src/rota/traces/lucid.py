@@ -72,8 +72,9 @@ def _profile(table: TextTable) -> dict[str, Any]:
     """The `JobTable` arguments that the profile columns give; none without them."""
     if not all(table.has(name) for name in PROFILE):
         return {}
-    keys = table.frame.select(pl.concat_str(PROFILE, separator="/")).to_series()
-    workload, workload_names = encode(keys)
+    is_unknown = pl.all_horizontal(pl.col(PROFILE).str.strip_chars() == "")
+    key = pl.when(is_unknown).then(pl.lit("")).otherwise(pl.concat_str(PROFILE, separator="/"))
+    workload, workload_names = encode(table.frame.select(key.alias("workload")).to_series())
     columns = {
         "workload": workload,
         "workload_names": workload_names,

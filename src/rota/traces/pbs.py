@@ -24,6 +24,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from rota.traces.build import Oddities, finish
 from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import TextTable, encode
+from rota.traces.table import MOST, TextTable, encode
 
 NAN = float("nan")
 _LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;]+);(.*)")
@@ -249,7 +250,7 @@ def _moment(source: TraceSource, job: _Job, *names: str) -> float:
     text = next((job.said[name] for name in names if job.said.get(name)), "")
     if not text:
         return NAN
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    if re.fullmatch(r"\d{1,11}(\.\d+)?", text):  # more digits are no year that a calendar has
         return float(text)
     try:
         return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
@@ -326,7 +327,7 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
     """The columns that do not depend on time."""
     lists = [job.under("Resource_List") for job in jobs]
     memory = [memory_gib(asked.get("mem", "")) for asked in lists]
-    bad = next((job for job, gib in zip(jobs, memory, strict=True) if gib != gib), None)
+    bad = next((job for job, gib in zip(jobs, memory, strict=True) if not isfinite(gib)), None)
     if bad is not None:
         text = bad.under("Resource_List")["mem"]
         raise InputError.at(
@@ -336,6 +337,17 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
             field="mem",
             expected="64gb, 512mb",
         )
+    pairs = list(zip(jobs, lists, strict=True))
+    gpus = [gpus_of(a, j.said.get("exec_vnode", ""), j.said.get("exec_gpus", "")) for j, a in pairs]
+    huge = next((job for job, count in zip(jobs, gpus, strict=True) if count > MOST), None)
+    if huge is not None:
+        raise InputError.at(
+            f"job {huge.id} has too many GPUs",
+            file=source.file,
+            row=huge.row,
+            field="ngpus",
+            expected=f"at most {MOST}",
+        )
     names: dict[str, Any] = {}
     for column, texts in (
         ("tenant", [_tenant(job) for job in jobs]),
@@ -343,9 +355,8 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
         ("node_set", [job.said.get("queue", "") for job in jobs]),
     ):
         names[column], names[f"{column}_names"] = encode(pl.Series(column, texts, dtype=pl.String))
-    pairs = list(zip(jobs, lists, strict=True))
     return {
-        "gpus": [gpus_of(a, j.said.get("exec_vnode", ""), j.said.get("exec_gpus", "")) for j, a in pairs],
+        "gpus": gpus,
         "cpus": [cpus_of(asked) for asked in lists],
         "memory_gib": memory,
         "limit_s": [seconds(asked.get("walltime", "")) for asked in lists],

@@ -44,7 +44,7 @@ def memory_gib(text: str) -> float:
     if not match:
         return float("nan")
     words = _WORD_BYTES if (match[3] or "").lower() == "w" else 1
-    return int(match[1]) * _GIB[(match[2] or "").lower()] * words
+    return float(match[1]) * _GIB[(match[2] or "").lower()] * words
 
 
 def seconds(text: str) -> float:

@@ -166,7 +166,7 @@ def _job(place: _Place) -> _Job:
     submitted = place.seconds(place.entry, "submitted_time")
     if isnan(submitted):
         raise place.error("submitted_time", "is missing", "YYYY-MM-DD HH:MM:SS")
-    attempts = [_attempt(place, attempt) for attempt in place.entry.get("attempts") or ()]
+    attempts = [_attempt(place, attempt) for attempt in place.attempts()]
     started = tuple(attempt for attempt in attempts if not isnan(attempt.start))
     unstarted = len(attempts) - len(started)
     return _Job(id, place.text("vc"), place.text("user"), STATUSES[status], submitted, started, unstarted)
@@ -203,6 +203,13 @@ class _Place:
             raise self.error(field, f"{value!r} is not a text", "a text")
         return value
 
+    def attempts(self) -> list[Any]:
+        """What stands there of its attempts; none if there is nothing."""
+        listed = self.entry.get("attempts") or []
+        if not isinstance(listed, list):
+            raise self.error("attempts", f"{listed!r} is not a list", "[{start_time, end_time, detail}]")
+        return listed
+
     def seconds(self, holder: Mapping[str, Any], field: str) -> float:
         """A stamp in seconds since 1970, NaN if missing."""
         value = holder.get(field)
@@ -216,6 +223,9 @@ class _Place:
     def gpus(self, attempt: Mapping[str, Any]) -> int:
         detail = attempt.get("detail") or ()
         try:
-            return sum(len(machine["gpus"]) for machine in detail)
+            lists = [machine["gpus"] for machine in detail]
         except (TypeError, KeyError):
-            raise self.error("detail", f"{detail!r} does not list GPUs", "[{ip, gpus: [...]}]") from None
+            lists = [None]
+        if not all(isinstance(listed, list) for listed in lists):
+            raise self.error("detail", f"{detail!r} does not list GPUs", "[{ip, gpus: [...]}]")
+        return sum(map(len, lists))

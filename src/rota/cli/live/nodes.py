@@ -40,7 +40,7 @@ def nodes(
     Examples:
       rota nodes
       rota nodes --devices
-      rota nodes --forget gpu-3     it was lost and will not be back
+      rota nodes --forget gpu-3   # it was lost and will not be back
 
     A forgotten node is neither listed nor counted any more. Its agent is refused until it joins anew.
     """

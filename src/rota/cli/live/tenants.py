@@ -72,7 +72,7 @@ def apply(
 
     \b
     Examples:
-      rota tenants apply new.yaml --dry-run    who would be worse off
+      rota tenants apply new.yaml --dry-run  # who would be worse off
       rota tenants apply new.yaml
 
     All tenants are in the file, as in the configuration: who is not named has no quota and weight 1.  Cells

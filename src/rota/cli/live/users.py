@@ -55,7 +55,7 @@ def add(
     Examples:
       rota user add alice --tenant vision/alice
       rota user add bob --account bob --out bob.token
-      rota user add wall --viewer                     for a screen on the wall, or a manager
+      rota user add wall --viewer                   # for a screen on the wall, or a manager
 
     The user sets ROTA_TOKEN to it, or puts it into a file for --token-file.  Admins only.
     """
