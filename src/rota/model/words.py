@@ -7,6 +7,11 @@ from datetime import UTC, datetime
 from rota.model.units import format_duration
 
 NONE = "-"
+STATES = (
+    *("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED"),
+    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"),
+)
+"""Of live jobs, as Slurm spells them: first those that are not over."""
 
 BASES = {
     "given": "told by the job",
