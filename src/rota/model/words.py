@@ -51,7 +51,9 @@ def count(number: float) -> str:
 
 
 def hours(number: float) -> str:
-    """GPU-hours, to three digits below a hundred."""
+    """GPU-hours, to three digits below a hundred; a few seconds of one GPU are `under 0.001`."""
+    if 0.0 < number < 0.001:
+        return "under 0.001"
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
