@@ -51,6 +51,9 @@ class Want:
     model: str = ""
     each_cpus: int = 0
     """Cores for each of its GPUs."""
+    priority: int = 0
+    says_s: Fraction | None = None
+    """How long its user says that it runs."""
 
 
 @dataclass(frozen=True)
@@ -452,6 +455,8 @@ def spans_of(
         workload=[models.index(want.model) if want.model else -1 for want in wants],
         workload_names=models,
         cpus=[float(want.each_cpus * want.gpus) for want in wants],
+        priority=[want.priority for want in wants],
+        limit_s=[math.nan if want.says_s is None else float(want.says_s) for want in wants],
     )
     fails = {job: tuple(map(float, want.fails)) for job, want in enumerate(wants) if want.fails}
     truth = Truth.build([float(want.run_s) for want in wants], failures=fails)

@@ -58,7 +58,8 @@ def test_what_nobody_reads(hundred: Path, words: str, remarks: list[str]) -> Non
         ("--present tiresia", "rota: there is no policy 'tiresia'; did you mean 'tiresias'?"),
         ("--window soon", "rota: --window: 'soon'"),
         ("--out /", "rota: --out: / is a folder; expected the name of a file"),
-        ("--seeds 0", "rota: --seeds: 0 seeds; expected at least one"),
+        ("--seeds 0", "rota: --seeds: 0 seeds; expected from 1 to 10,000"),
+        (f"--seeds {10**20}", "rota: --seeds: 100,000,000,000,000,000,000 seeds; expected from 1 to 10,000"),
         ("--policy fifo:skip=yes", "rota: --policy: fifo:skip=yes is what is there; expected another policy"),
     ],
 )

@@ -297,3 +297,12 @@ def test_hundred_jobs_cost_little_more_than_their_start(hundred: Path, tmp_path:
     command = ("simulate", hundred, "--cluster", "4x8:V100", "--policy", "fifo,srtf", "--out", out)
     alone_s = min(cpu_seconds_of_libraries() for _ in range(2))
     assert any(cpu_seconds(*command) < 3 * alone_s for _ in range(2))
+
+
+def test_a_name_moves_no_cursor(folder: Path) -> None:
+    """Of a trace, and of a folder, that somebody named so."""
+    (folder / "jobs.csv").rename(folder / "j\x1b[2J.csv")
+    done = rota("simulate", "j\x1b[2J.csv", "--cluster", "1x8", "--out", "o\x1b[2J")
+    assert done.status == 0, done.err
+    assert "\x1b" not in done.out
+    assert "j\\x1b[2J.csv" in done.out

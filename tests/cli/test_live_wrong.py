@@ -38,6 +38,8 @@ WRONG = [
     ),
     ("ls --token-file folder.yaml", "folder.yaml: cannot be read (Is a directory); expected a token"),
     ("events --last x", "invalid value for '--last' / '-n': expected a valid integer; `rota events -h` says"),
+    ("history --csv /", "--csv: / is a folder; expected the name of a file"),
+    ("history --csv folder.yaml", "--csv: folder.yaml is a folder; expected the name of a file"),
     (
         "completion nosh",
         "invalid value for 'bash|zsh|fish': 'nosh' is not one of 'bash', 'zsh', 'fish'; `rota",

@@ -22,7 +22,7 @@ from rota.advice.power import parse_power
 from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watch
 from rota.advice.verdict import judge
 from rota.api.arguments import ARGUMENTS
-from rota.api.asked import trace_as_asked
+from rota.api.asked import check_seeds, trace_as_asked
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
 from rota.api.setting import parse_knowledge
 from rota.api.unread import unread_remarks
@@ -159,7 +159,7 @@ def advise(
         site_knowledge={**sources, DURATION: "user" if limits else sources[DURATION]},
         unread=tuple(unread_remarks([own, *chosen.specs], said, {**world, "elastic": elastic})),
         durations=[one for one in ("predicted", *["user"] * limits, "noisy") if one != sources[DURATION]],
-        seeds=_check_seeds(seeds),
+        seeds=check_seeds(seeds),
         world={**world, "costs": costs},
         time_s=parse_duration(time, field="--time"),
         workers=workers,
@@ -197,9 +197,3 @@ def _refuse_nothing(trials: TrialRuns, trace: Trace) -> None:
             f"{trace.source}: none of the jobs that count completes on this cluster, whoever schedules; "
             "expected a cluster that holds them (`rota simulate` names the jobs that it refuses)"
         )
-
-
-def _check_seeds(seeds: int) -> int:
-    if seeds < 1:
-        raise InputError.at(f"{seeds} seeds", field="--seeds", expected="at least one")
-    return seeds

@@ -21,6 +21,7 @@ from rota.advice.wording import (
     time_sentence,
     value_words,
 )
+from rota.errors import shown
 from rota.model.units import plural
 
 MOST_LINES = 14
@@ -37,7 +38,9 @@ def text(advice: AdviceFacts, width: int, *, slurm: bool) -> str:
 def show(advice: AdviceFacts, screen: Console, *, slurm: bool) -> None:
     """Headline, table, what it rests on, and the lines to adopt the best."""
     trace = advice.trace
-    head = f"{trace.source} ({trace.format}, {plural(len(trace), 'job')}) on {advice.cluster.describe()}"
+    head = (
+        f"{shown(trace.source)} ({trace.format}, {plural(len(trace), 'job')}) on {advice.cluster.describe()}"
+    )
     screen.print(head, style="bold", markup=False, highlight=False, soft_wrap=True)
     said = [f"{advice.part.said[0].upper()}{advice.part.said[1:]}."] if advice.part.said else []
     said += [f"Goal {goal.key}: {goal.means}." for goal in advice.wanted.goals]

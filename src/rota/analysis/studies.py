@@ -20,6 +20,7 @@ from rota.analysis.finding import Bars, Finding, Said, Unsaid
 from rota.analysis.history import JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.thresholds import Thresholds
+from rota.errors import shown
 from rota.model.cluster import Cluster
 from rota.model.trace import OddRows, Trace
 
@@ -138,7 +139,7 @@ def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds |
 
 def _facts(history: JobHistory, pools: Pools) -> tuple[tuple[str, str], ...]:
     low_s, high_s = history.span_s
-    facts = [("Trace", f"{history.trace.source} ({history.trace.format})")]
+    facts = [("Trace", f"{shown(history.trace.source)} ({history.trace.format})")]
     facts.append(("Jobs", f"{len(history.trace):,}"))
     if history.ran.any():
         facts.append(("GPU-hours", f"{history.gpu_hours.sum():,.0f}"))

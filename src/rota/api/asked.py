@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from os import PathLike
 
+from rota.errors import InputError
 from rota.model.trace import Trace
 from rota.traces import read
 from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
 from rota.traces.elastic import ElasticSizes, make_elastic, parse_sizes
+
+MOST_SEEDS = 10_000
+"""A replay for each of them, and each keeps its record."""
+
+
+def check_seeds(count: int) -> int:
+    """`count` itself, if it is a number of seeds.  Raises InputError."""
+    if not 1 <= count <= MOST_SEEDS:
+        raise InputError.at(f"{count:,} seeds", field="--seeds", expected=f"from 1 to {MOST_SEEDS:,}")
+    return count
 
 
 def trace_as_asked(

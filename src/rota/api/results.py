@@ -129,6 +129,7 @@ class Results:
             window=self.window,
             notes=notes,
             csv=csv,
+            summaries=self.summaries,
         )
 
     def report(self, folder: str | PathLike[str]) -> Path:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import JsonFlag, check_file, complete_format, complete_policy, console, print_json
+from rota.errors import shown
 from rota.model.one_thread import use_one_thread
 
 Text = str | None
@@ -175,7 +176,7 @@ def advise(
 
     show(advice, console(), slurm=advice.is_slurm if slurm is None else slurm)
     if out is not None:
-        console().print(f"Page: {out}", markup=False, soft_wrap=True)
+        console().print(f"Page: {shown(out)}", markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
-from rota.errors import InputError
+from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
         _say(screen, remark, "yellow")
     _say(screen, "")
     said = "Nothing was written; --out DIR keeps a page with figures, and JSON."
-    _say(screen, f"Page: {out / PAGE}" if out else said)
+    _say(screen, f"Page: {shown(out / PAGE)}" if out else said)
 
 
 def _finding(screen: Console, finding: Finding, mark: str, told: set[str]) -> None:

@@ -18,7 +18,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
-from rota.errors import InputError
+from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
@@ -168,6 +168,14 @@ def simulate(
             "did if not given.",
         ),
     ] = None,
+    limits: Annotated[
+        str,
+        typer.Option(
+            metavar="ignore|enforce",
+            help="End jobs that have run for as long as they stated at submission, if that is more than "
+            "their own record.",
+        ),
+    ] = "ignore",
     measure: Annotated[
         Text, typer.Option(metavar="START:END", help="Count jobs submitted in 10%:90% or 1d:5d only.")
     ] = None,
@@ -256,6 +264,7 @@ def simulate(
             accept=accept,
             failures=failures,
             retries=retries,
+            limits=limits,
             measure=measure,
             baseline=baseline,
             seed=seed,
@@ -279,7 +288,9 @@ def _show(results: Results, out: Path | None) -> None:
 
     screen = console()
     trace = results.trace
-    head = f"{trace.source} ({trace.format}, {plural(len(trace), 'job')}) on {results.cluster.describe()}"
+    head = (
+        f"{shown(trace.source)} ({trace.format}, {plural(len(trace), 'job')}) on {results.cluster.describe()}"
+    )
     screen.print(head, style="bold", markup=False, soft_wrap=True)
     screen.print()
     print_comparison(results.comparison, screen, results.calibration)
@@ -291,7 +302,7 @@ def _show(results: Results, out: Path | None) -> None:
             markup=False,
         )
     where = (
-        f"Report: {out / 'report.html'}"
+        f"Report: {shown(out / 'report.html')}"
         if out
         else "Nothing was written; --out DIR keeps tables and a report."
     )

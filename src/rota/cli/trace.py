@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import JsonFlag, check_folder, complete_format, console, print_json
+from rota.errors import shown
 from rota.model.units import plural
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at traces, convert and make them.")
@@ -169,4 +170,4 @@ def _wrote(jobs: int, target: Path, as_json: bool) -> None:
     if as_json:
         print_json({"jobs": jobs, "file": str(target)})
     else:
-        typer.echo(f"{plural(jobs, 'job')} written to {target}")
+        typer.echo(f"{plural(jobs, 'job')} written to {shown(target)}")

@@ -37,7 +37,7 @@ class Promises:
         done = sample.state == "COMPLETED"
         spare_s = np.where(done, due_s - sample.column("finish_s"), np.nan)
         ended = (sample.state == "FAILED") | (sample.state == "CANCELLED")
-        hit = _hit(sample.record, sample.column("submit_s"), due_s)
+        hit = sample.derived("hit", _hit)
         return cls(due_s[is_one], spare_s[is_one], ended[is_one], hit[is_one])
 
     def __len__(self) -> int:
@@ -73,8 +73,10 @@ def planned_share(sample: Sample) -> float | None:
     return float((planned & asked & (sample.state == "COMPLETED")).sum() / asked.sum())
 
 
-def _hit(record: Record, submit_s: Floats, due_s: Floats) -> Bools:
+def _hit(record: Record) -> Bools:
     """Whether any job lost a node between submission and promised deadline of each."""
+    submit_s = record.jobs["submit_s"].to_numpy()
+    due_s = record.jobs["promised_s"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     lost_s = np.sort(record.intervals.filter(pl.col("end") == "lost")["end_s"].to_numpy())
     first = np.searchsorted(lost_s, submit_s)
     due = np.where(np.isnan(due_s), -np.inf, due_s)

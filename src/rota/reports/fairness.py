@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.record import Record
 from rota.reports.sample import Sample
 
 FEWEST_OF_A_TENANT = 10
@@ -44,7 +45,7 @@ def rho_static(sample: Sample) -> Floats:
 
 def rho_present(sample: Sample) -> Floats:
     """ρ where those jobs share it that are there."""
-    return sample.once("rho_present", lambda: _rho_among(sample, present(sample)))
+    return sample.once("rho_present", lambda: _rho_among(sample, sample.derived("present", present)))
 
 
 def _rho_among(sample: Sample, jobs: Floats) -> Floats:
@@ -56,11 +57,11 @@ def _rho_among(sample: Sample, jobs: Floats) -> Floats:
     return ratio
 
 
-def present(sample: Sample) -> Floats:
-    """Mean number of jobs present, over all of the record, during the life of each job; NaN if it lives."""
-    jobs = sample.record.jobs
+def present(record: Record) -> Floats:
+    """Mean number of jobs present during the life of each job of `record`; NaN if it lives, or never ran."""
+    jobs = record.jobs
     submit_s = jobs["submit_s"].to_numpy()
-    finish_s = jobs["finish_s"].cast(pl.Float64).fill_null(np.inf).to_numpy()
+    finish_s = jobs["finish_s"].cast(pl.Float64).fill_nan(None).fill_null(np.inf).to_numpy()
     moments = np.concatenate((submit_s, finish_s[np.isfinite(finish_s)]))
     steps = np.concatenate((np.ones(len(submit_s)), -np.ones(len(moments) - len(submit_s))))
     order = np.argsort(moments, kind="stable")
@@ -72,9 +73,10 @@ def present(sample: Sample) -> Floats:
         upto: Floats = passed[place] + there[place] * (at - moments[place])
         return upto
 
-    begin, end = sample.column("submit_s"), sample.column("submit_s") + np.nan_to_num(sample.jct_s, nan=0.0)
-    life_s = sample.jct_s
+    has_run = jobs["start_s"].fill_nan(None).is_not_null().to_numpy()
+    life_s = np.where(has_run & np.isfinite(finish_s), finish_s - submit_s, np.nan)
+    end_s = submit_s + np.nan_to_num(life_s, nan=0.0)
     mean: Floats = np.divide(
-        integral(end) - integral(begin), life_s, out=np.full(len(sample), np.nan), where=life_s > 0.0
+        integral(end_s) - integral(submit_s), life_s, out=np.full(len(life_s), np.nan), where=life_s > 0.0
     )
     return mean

@@ -22,7 +22,7 @@ from rota.model.atomic import replacing
 from rota.model.grants import LIMITS
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.reports.html import Notes, write_report
-from rota.reports.summary import summarise
+from rota.reports.summary import Summary, summarise
 from rota.reports.window import Window
 
 FORMAT = 1
@@ -46,14 +46,19 @@ def write_results(
     window: Window | None = None,
     notes: Notes | None = None,
     csv: bool = False,
+    summaries: Sequence[Summary] | None = None,
 ) -> list[Path]:
-    """Write every record and the report into `folder`, all or nothing; gives the runs' folders, in order."""
+    """Write every record and the report into `folder`, all or nothing; gives the runs' folders, in order.
+
+    `summaries` are those of the records inside `window`, where they are known.
+    """
+    known = summaries if summaries is not None else [summarise(record, window) for record in records]
     written = [folder / name for name in _folder_names(records)]
     with _whole(folder, *written) as files:
-        for place, (record, of_run) in enumerate(zip(records, written, strict=True)):
-            _save(files, record, of_run, place=place, window=window, csv=csv)
+        for place, (record, summary, of_run) in enumerate(zip(records, known, written, strict=True)):
+            _save(files, record, summary, of_run, place=place, csv=csv)
         report = files.enter_context(replacing(folder / "report.html"))
-        write_report(records, report, baseline=baseline, window=window, notes=notes)
+        write_report(records, report, baseline=baseline, window=window, notes=notes, summaries=known)
     return written
 
 
@@ -91,14 +96,12 @@ def save(
 ) -> None:
     """Write one record into `folder`, all or nothing; `place` is its turn when a report lists several."""
     with _whole(folder) as files:
-        _save(files, record, folder, place=place, window=window, csv=csv)
+        _save(files, record, summarise(record, window), folder, place=place, csv=csv)
 
 
-def _save(
-    files: ExitStack, record: Record, folder: Path, *, place: int, window: Window | None, csv: bool
-) -> None:
-    summary = summarise(record, window).to_dict() | {"run": _facts(record, place)}
-    text = json.dumps(_finite(summary), indent=1, ensure_ascii=False, default=str)
+def _save(files: ExitStack, record: Record, summary: Summary, folder: Path, *, place: int, csv: bool) -> None:
+    whole = summary.to_dict() | {"run": _facts(record, place)}
+    text = json.dumps(_finite(whole), indent=1, ensure_ascii=False, default=str)
     path = files.enter_context(replacing(folder / "summary.json"))
     path.write_text(text + "\n", encoding="utf-8")
     for name, table in (("jobs", record.jobs), ("intervals", record.intervals)):

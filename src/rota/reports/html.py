@@ -43,7 +43,7 @@ from rota.reports.metrics import METRICS
 from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
-from rota.reports.summary import summarise
+from rota.reports.summary import Summary, summarise
 from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
 from rota.reports.window import Window
 from rota.reports.wording import NOTHING, change_words, words
@@ -88,9 +88,10 @@ def write_report(
     baseline: str | None = None,
     window: Window | None = None,
     notes: Notes | None = None,
+    summaries: Sequence[Summary] | None = None,
 ) -> None:
     """Write the report of `records` to `path`, whole or not at all."""
-    text = render(records, baseline=baseline, window=window, notes=notes)
+    text = render(records, baseline=baseline, window=window, notes=notes, summaries=summaries)
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -101,10 +102,12 @@ def render(
     baseline: str | None = None,
     window: Window | None = None,
     notes: Notes | None = None,
+    summaries: Sequence[Summary] | None = None,
 ) -> str:
-    """The report as text."""
+    """The report as text; `summaries` are those of the records inside `window`, where they are known."""
     notes = notes or Notes()
-    comparison = compare([summarise(record, window) for record in records], baseline, notes.site_policy)
+    known = summaries if summaries is not None else [summarise(record, window) for record in records]
+    comparison = compare(known, baseline, notes.site_policy)
     runs = one_per_policy(records)
     span, (time, shown) = common_span(runs), figure_axis(runs)
     duels = pairs(runs, window)

@@ -20,21 +20,28 @@ def unpromised(sample: Sample) -> Bools:
     """The jobs without a promised deadline that were taken, where any job of the record has one."""
     promised = sample.derived("promised", _is_promised) > 0
     taken: Bools = ~promised & (sample.state != "REJECTED")
-    return taken if _is_promised(sample.record).any() else np.zeros(len(sample), dtype=bool)
+    return taken & (sample.derived("somebody promised", _somebody_is_promised))
 
 
 def overtaken_s(sample: Sample) -> Floats:
     """Seconds each job waited while later promised jobs held as many GPUs as it asked for; 0 if promised."""
-    return sample.derived("overtaken", _overtaken)[:, 0]
+    seconds: Floats = sample.derived("overtaken", _overtaken)[:, 0]
+    return seconds
 
 
 def claimed_gpu_s(sample: Sample) -> Floats:
     """GPU-seconds of later promised jobs that each job claims, no GPU twice; 0 for jobs with a promise."""
-    return sample.derived("overtaken", _overtaken)[:, 1]
+    claimed: Floats = sample.derived("overtaken", _overtaken)[:, 1]
+    return claimed
 
 
 def _is_promised(record: Record) -> Floats:
     return record.jobs["promised_s"].fill_nan(None).is_not_null().to_numpy().astype(np.float64)
+
+
+def _somebody_is_promised(record: Record) -> Bools:
+    """For every job whether any has a promise."""
+    return np.full(len(record.jobs), _is_promised(record).any())
 
 
 def _asked(record: Record) -> Floats:

@@ -69,7 +69,7 @@ class Sample:
             self._columns[name] = whole.to_numpy()
         return self._columns[name][self.rows]
 
-    def derived(self, name: str, compute: Callable[[Record], Floats]) -> Floats:
+    def derived(self, name: str, compute: Callable[[Record], Array]) -> Array:
         """A column that `compute` gives for the whole record, once for this sample and its groups."""
         if name not in self._columns:
             self._columns[name] = compute(self.record)

@@ -125,8 +125,12 @@ def _of_large(program: InnerProgram) -> InnerSolution:
     return _solution(program, best.x / (best.tau * scaled.columns), slack, prices)
 
 
-def _not_solved(program: InnerProgram, miss: float) -> PolicyError:
-    return PolicyError(
+class NotInsideError(PolicyError):
+    """The method ends nowhere near an optimum."""
+
+
+def _not_solved(program: InnerProgram, miss: float) -> NotInsideError:
+    return NotInsideError(
         f"a linear program with {len(program.limits)} rows and {len(program.costs)} columns was not "
         f"solved from the inside: the nearest point misses an equation or the optimum by {miss:.1g}"
     )

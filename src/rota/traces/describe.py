@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from rota.arguments import Argument, either, instance_of, is_file, takes
+from rota.errors import shown
 from rota.model.columns import Array, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
@@ -92,7 +93,7 @@ class Description:
         return asdict(self)
 
     def __rich__(self) -> Table:
-        table = Table(title=f"{self.source} ({self.format})", show_header=False, title_justify="left")
+        table = Table(title=f"{shown(self.source)} ({self.format})", show_header=False, title_justify="left")
         table.add_column("figure", style="bold")
         table.add_column("value")
         for name, value in self.lines():

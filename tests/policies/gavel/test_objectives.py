@@ -18,6 +18,8 @@ from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParam
 from rota.policies.gavel.problem import GavelProblem, seen_rates
 from rota.policies.gavel.system import OBJECTIVES
 from rota.scheduler.stages.round_demand import PairRates, RoundDemand
+from rota.solvers import division as division_module
+from rota.solvers.interior import NotInsideError
 from tiers import examples
 
 TIES = [TieRule.SUM, TieRule.VERTEX, TieRule.INTERIOR]
@@ -90,6 +92,19 @@ def test_makespan(tie):
     shares = answer("makespan", TWO, work_left=[4000, 2000], tie=tie)
     assert shares.fractions == pytest.approx(np.array([[0.6, 0.4], [0.4, 0.6]]), abs=2e-3)
     assert (np.array([4000, 2000]) / obtained(shares, TWO)).max() == pytest.approx(1e4 / 7, rel=2e-4)
+
+
+def test_another_optimum_will_do_where_nobody_asked_for_the_point_inside(monkeypatch):
+    """Should the method end nowhere, who named no tie gets the largest sum; who named this one is told."""
+
+    def nowhere(*_):
+        raise NotInsideError("the nearest point misses the optimum by 1")
+
+    monkeypatch.setattr(division_module, "_inside", nowhere)
+    chosen, free = (answer("max_min", TWO, tie=tie).fractions for tie in (TieRule.SUM, TieRule.MODE))
+    assert free.tolist() == chosen.tolist()
+    with pytest.raises(NotInsideError):
+        answer("max_min", TWO, tie=TieRule.INTERIOR)
 
 
 def test_makespan_of_the_authors_stops_at_5_percent():

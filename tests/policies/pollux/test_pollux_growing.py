@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rota.policies.pollux.cells import cells_of
+from rota.policies.pollux.cells import cells_of, filled, yielded
 from rota.policies.pollux.growing import grown
 from rota.policies.pollux.search import Search, SharingProblem
 
@@ -41,14 +41,34 @@ def test_free_gpus_go_to_who_gains_most(
     nodes: tuple[int, ...], held: list[list[int]], restart: float, shares: list[int]
 ) -> None:
     asked = problem(CURVES, nodes, held, restart)
-    matrix = grown(asked)
+    matrix = grown(asked, filled(asked))
     assert matrix.sum(axis=0).tolist() == shares
     assert (matrix.sum(axis=1) <= np.array(nodes)).all()
 
 
 def test_who_is_pinned_keeps_what_it_has() -> None:
     asked = problem(CURVES, (4,), [[1, 1]])._replace(pinned=np.array([True, False]))
-    assert grown(asked).sum(axis=0).tolist() == [1, 3]
+    assert grown(asked, filled(asked)).sum(axis=0).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "held", "pinned", "expected"),
+    [
+        ((4,), [[2, 1, 1, 0]], "", [[1, 1, 1, 1]]),  # who has most gives way
+        ((4,), [[3, 1, 0, 0]], "", [[1, 1, 1, 1]]),  # once, for two
+        ((2, 2), [[2, 0, 0], [1, 1, 0]], "", [[1, 0, 1], [0, 1, 0]]),  # what stays is on one node
+        ((4,), [[2, 2, 0]], "0", [[2, 1, 1]]),
+        ((2,), [[1, 1, 0]], "", [[1, 1, 0]]),  # nobody has more than it needs
+        ((4,), [[1, 1, 1]], "", [[1, 1, 1]]),
+    ],
+)
+def test_who_has_most_makes_room(
+    nodes: tuple[int, ...], held: list[list[int]], pinned: str, expected: list[list[int]]
+) -> None:
+    jobs = len(held[0])
+    asked = problem((CURVES[0],) * jobs, nodes, held)
+    asked = asked._replace(pinned=np.array([str(job) in pinned for job in range(jobs)]))
+    assert yielded(asked, filled(asked)).tolist() == expected
 
 
 def test_many_jobs_that_may_all_grow_do() -> None:
@@ -56,7 +76,7 @@ def test_many_jobs_that_may_all_grow_do() -> None:
     curve = tuple(float(gpus) for gpus in range(1, 9))
     held = [[int(job // 8 == node) for job in range(20)] for node in range(5)]
     asked = problem((curve,) * 20, (8,) * 5, held, restart=0.7)
-    begins = grown(asked)[:, None, :]
+    begins = grown(asked, filled(asked))[:, None, :]
     assert begins.sum(axis=0).tolist() == [[2] * 20]
     search = Search(asked, np.random.default_rng(0))
     found = search.run(begins, 100, 100, 20)

@@ -1,8 +1,8 @@
 """Tiresias written once more from its card: queues, Gittins index, promotion, placement by skew.
 
 Where the card leaves it open the page is followed: running jobs ahead within a queue (`order=las`), a job
-that is to be stopped although it has waited long enough returns at once, a skewed model lies under one
-switch.
+that is to be stopped although it has waited long enough returns at once, one that has done nothing since its
+last promotion has limits twice as high, a skewed model lies under one switch.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class NaiveTiresias(NaiveRebuild):
         """Seconds run that a promotion has made forgotten."""
         self.waited: dict[int, Fraction] = {}
         self.returning: set[int] = set()
+        self.done_s: dict[int, Fraction] = {}
+        """Work done at the last promotion."""
+        self.times: dict[int, int] = {}
+        """How many times as high limits are."""
 
     # -- what counts -------------------------------------------------------------------------------
 
@@ -78,6 +82,9 @@ class NaiveTiresias(NaiveRebuild):
     def queue(self, one: Live) -> int:
         return self.level.get(one.job, 0)
 
+    def limit(self, one: Live) -> Fraction:
+        return self.limits[self.queue(one)] * self.times.get(one.job, 1)
+
     def is_due(self, one: Live) -> bool:
         waited, ran_s = self.waited.get(one.job, Fraction(0)), self.counted_s(one)
         return self.knob > 0 and self.queue(one) > 0 and ran_s > 0 and waited >= self.knob * ran_s
@@ -86,6 +93,10 @@ class NaiveTiresias(NaiveRebuild):
         self.level[one.job], self.waited[one.job] = 0, Fraction(0)
         self.before[one.job] = self.held_s(one)
         self.returning.add(one.job)
+        done_s = self.wants[one.job].run_s - self.work_left_s(one)
+        if done_s <= self.done_s.get(one.job, Fraction(0)):
+            self.times[one.job] = 2 * self.times.get(one.job, 1)
+        self.done_s[one.job] = done_s
 
     # -- the order ---------------------------------------------------------------------------------
 
@@ -108,7 +119,7 @@ class NaiveTiresias(NaiveRebuild):
         moments = [INF]
         for one in self.live.values():
             if one.devices:
-                moments.append(self.now + (self.limits[self.queue(one)] - self.service(one)) / self.rate(one))
+                moments.append(self.now + (self.limit(one) - self.service(one)) / self.rate(one))
             elif self.knob and self.queue(one) and self.counted_s(one) > 0:
                 waited = self.waited.get(one.job, Fraction(0))
                 moments.append(self.now + self.knob * self.counted_s(one) - waited)
@@ -116,7 +127,7 @@ class NaiveTiresias(NaiveRebuild):
 
     def look(self) -> None:
         for one in self.live.values():
-            while self.service(one) >= self.limits[self.queue(one)]:
+            while self.service(one) >= self.limit(one):
                 self.level[one.job] = self.queue(one) + 1
         for one in self.live.values():
             if not one.devices and self.is_due(one):
@@ -191,6 +202,14 @@ def test_every_stay_in_queues(order: str, knob: int, kind: str, seeds: range) ->
         naive = NaiveTiresias(site, limits, knob=Fraction(knob), order=order)
         policy = policy_of(site, limits, promote=knob, order=order)
         assert joined(spans_of(policy, site)) == joined(naive.play()), seed
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("nodes", 99), ("types", 259), ("types", 322)])
+def test_who_is_moved_falls_when_it_should(kind: str, seed: int) -> None:
+    """What it received where it was counts: the next look came too late, after as much again."""
+    site, limits = site_of(seed, kind), LIMITS[seed % 3]
+    naive = NaiveTiresias(site, limits, knob=Fraction(1))
+    assert joined(spans_of(policy_of(site, limits, promote=1), site)) == joined(naive.play())
 
 
 @pytest.mark.parametrize("kind", KINDS)

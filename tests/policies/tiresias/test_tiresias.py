@@ -21,6 +21,7 @@ from rota.model.record import Record
 from rota.scheduler.decision import Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.semantics import semantics
 from tiers import first
@@ -86,6 +87,17 @@ def test_promotion() -> None:
     record = play("tiresias:limits=4,promote=2", STREAM, "1x1")
     assert finishes(record)["A"] == 88
     assert starts_of(record, "A") == [0, 15, 27, 39, 51, 63, 75, 87]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [("A 1x20 B 1x20@1", [102, 108]), ("A 1x20 B 1x20@1 C 1x5@2", [102, 110, 118])],
+)
+def test_turns_that_are_shorter_than_a_restart_grow(jobs: str, expected: list[float]) -> None:
+    """Turns of 4 s, restarts of 5 s: all would start and stop for ever.  The third turn is of 8 s."""
+    record = play("tiresias:limits=4,promote=1", jobs, "1x1", Setting(costs=parse_costs("restore=5s")))
+    assert list(finishes(record).values()) == expected
+    assert starts_of(record, "A") == [0, 8, *range(16, 97, 16)]
 
 
 GITTINS = "tiresias:order=gittins"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from rota.cli.live.connect import live
 from rota.cli.live.listing import gpus
 from rota.cli.live.tables import ended_by, moment, table_text
-from rota.cli.shell import JsonFlag, print_json
+from rota.cli.shell import JsonFlag, check_file, print_json
 from rota.model.words import duration
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def history(
     """
     from rota.client.times import parse_since
 
+    if csv is not None and csv != "-":
+        check_file(Path(csv), "--csv")
     query: dict[str, Any] = {"since": parse_since(since, "--since")}
     query["until"] = None if until is None else parse_since(until, "--until")
     if csv is not None:
@@ -64,8 +67,6 @@ def _write(text: str, name: str) -> None:
     if name == "-":
         typer.echo(text, nl=False)
         return
-    from pathlib import Path
-
     from rota.model.atomic import replacing
 
     with replacing(Path(name)) as part:

@@ -12,6 +12,7 @@ from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.finish_time import alone_so_far_s, finish_time_ratio, rate_for
 from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best, sum_of
+from rota.solvers.interior import NotInsideError
 from rota.solvers.lp import SolveStatus
 from rota.solvers.ratio_division import least_ratio
 
@@ -22,7 +23,13 @@ def max_min(problem: GavelProblem) -> Shares:
     demands = DemandRows(
         scaled(division, share_scale(problem)), np.zeros(len(division.counts)), division.counts
     )
-    fractions = _solved(problem, Objective(np.zeros(division.size), 1.0), demands)
+    least = Objective(np.zeros(division.size), 1.0)
+    try:
+        fractions = _solved(problem, least, demands)
+    except NotInsideError:
+        if not problem.parameters.prefers_inside:
+            raise
+        fractions = _solved(problem, least, demands, Tie.SUM)
     if not problem.parameters.aware and problem.parameters.best_tie is Tie.SUM and not division.has_pairs:
         fractions = spread_evenly(fractions, division.able, problem.gpus, problem.capacity)
     return problem.entries.shares(fractions)
@@ -217,9 +224,11 @@ def _kept(problem: GavelProblem, demands: DemandRows) -> Floats | None:
 # -- what they have in common ----------------------------------------------------------------------
 
 
-def _solved(problem: GavelProblem, objective: Objective, demands: DemandRows | None = None) -> Floats:
+def _solved(
+    problem: GavelProblem, objective: Objective, demands: DemandRows | None = None, tie: Tie | None = None
+) -> Floats:
     """The fractions of a program that has an optimum: to give nobody any time is always possible."""
-    solution = best(problem.division, objective, demands, problem.parameters.best_tie)
+    solution = best(problem.division, objective, demands, tie or problem.parameters.best_tie)
     return problem.division.fractions(optimal(solution).columns)
 
 

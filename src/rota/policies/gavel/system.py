@@ -15,7 +15,8 @@ Departs   Jobs that come within a round run in the next one where GPUs are idle,
           jobs without letting them run, and recomputes at most every 1,920 s: `mode=artifact`.
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
           Many allocations are optimal: `tie` says which; the authors' is the one at which their
-          interior-point solver ends (`tie=interior`, `mode=artifact`).  Who does not know types (`aware=no`)
+          interior-point solver ends (`tie=interior`), as are ours under `max_min` by types without pairs, and
+          all in `mode=artifact`; else the largest sum.  Who does not know types (`aware=no`)
           has, with the largest sum, its time spread over the types in proportion to their GPUs.
           Bisection ends at a tolerance of 1e-4 (the authors': 5 % for the makespan).  The worst finish is
           found by linear programs too, by their cone program with `tie=interior` alone.  Water filling

@@ -87,20 +87,61 @@ def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array
 def filled(problem: SharingProblem) -> Array:
     """What is held, and the least size of everybody who holds nothing, where there is room."""
     filled = problem.base.copy()
-    room = problem.capacity - filled.sum(axis=1)
-    for row in np.flatnonzero(filled.sum(axis=0) == 0).tolist():
-        sizes = np.flatnonzero(problem.limit[row])
-        if not len(sizes):
-            continue
-        need = int(sizes[0])
-        usable = np.where(problem.allowed[:, row], room, 0)
-        for node in np.argsort(-usable, kind="stable").tolist():
-            if not need or usable[node] <= 0:
-                break
-            taken = min(need, int(usable[node]))
-            filled[node, row] = taken
-            need -= taken
-        if need:
-            filled[:, row] = 0
-        room -= filled[:, row]
+    room, least = problem.capacity - filled.sum(axis=1), _least_sizes(problem)
+    for row in np.flatnonzero((filled.sum(axis=0) == 0) & (least > 0)).tolist():
+        taken = _on_emptiest(int(least[row]), np.where(problem.allowed[:, row], room, 0))
+        if taken is not None:
+            filled[:, row] = taken
+            room -= taken
     return filled
+
+
+def yielded(problem: SharingProblem, filled: Array) -> Array:
+    """`filled`, in which those who hold most are cut to their least size for those who hold nothing.
+
+    No mutation takes from one job and gives to another, and where nothing is free neither half of that is
+    fitter by itself.
+    """
+    matrix, least = filled.copy(), _least_sizes(problem)
+    room, held = problem.capacity - matrix.sum(axis=1), matrix.sum(axis=0, dtype=np.int64)
+    spare = np.where(problem.pinned | (least == 0), 0, np.maximum(held - least, 0))
+    for row in np.flatnonzero((held == 0) & (least > 0)).tolist():
+        if not spare.any() and not room.any():
+            break
+        here, need = problem.allowed[:, row], int(least[row])
+        while room[here].sum() < need and (able := spare * matrix[here].any(axis=0)).any():
+            giver = int(able.argmax())
+            before = matrix[:, giver].copy()
+            _cut(matrix[:, giver], int(least[giver]))
+            room += before - matrix[:, giver]
+            spare[giver] = 0
+        taken = _on_emptiest(need, np.where(here, room, 0))
+        if taken is not None:
+            matrix[:, row] = taken
+            room -= taken
+    return matrix
+
+
+def _least_sizes(problem: SharingProblem) -> Ints:
+    """The least size of each job; 0 of those that can use none."""
+    least = problem.limit[np.arange(len(problem.limit)), (problem.limit > 0).argmax(axis=1)]
+    sizes: Ints = least.astype(np.int64)
+    return sizes
+
+
+def _on_emptiest(need: int, room: Array) -> Array | None:
+    """So many GPUs by node, of the nodes with most room; None if there are too few."""
+    taken = np.zeros_like(room)
+    for node in np.argsort(-room, kind="stable").tolist():
+        if not need or room[node] <= 0:
+            break
+        taken[node] = min(need, int(room[node]))
+        need -= int(taken[node])
+    return None if need else taken
+
+
+def _cut(column: Array, most: int) -> None:
+    """No more than `most` GPUs of a job stay, on the nodes where it has most."""
+    for node in np.argsort(-column, kind="stable").tolist():
+        column[node] = min(most, int(column[node]))
+        most -= int(column[node])

@@ -11,13 +11,12 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from rota.model.columns import Array, Floats
-from rota.policies.pollux.cells import filled
 from rota.policies.pollux.search import SharingProblem
 
 
-def grown(problem: SharingProblem) -> Array:
-    """`filled`, and what is left shared out by gains for each GPU, [node, job]."""
-    matrix = filled(problem)
+def grown(problem: SharingProblem, begun: Array) -> Array:
+    """`begun`, and what it leaves free shared out by gains for each GPU, [node, job]."""
+    matrix = begun.copy()
     free = int(problem.capacity.sum()) - int(matrix.sum())
     sizes = _sizes(problem, matrix, free)
     for job in np.argsort(-sizes, kind="stable").tolist():

@@ -28,7 +28,7 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.grants import Can, Constraint, Grant
-from rota.policies.pollux.cells import carried, cells_of, filled
+from rota.policies.pollux.cells import carried, cells_of, filled, yielded
 from rota.policies.pollux.growing import grown
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.placing import Carrier, is_whole
@@ -217,8 +217,10 @@ class _Plan:
             return published.run(
                 begins, parameters.population, parameters.generations, parameters.generations
             )
-        ours = np.stack((filled(problem), grown(problem)), axis=1)
-        begins = np.concatenate((ours, begins), axis=1)
+        ours = [begun := filled(problem), grown(problem, begun)]
+        if ((room_made := yielded(problem, begun)) != begun).any():
+            ours.append(grown(problem, room_made))
+        begins = np.concatenate((np.stack(ours, axis=1), begins), axis=1)
         search = Search(problem, random)
         return search.run(begins, parameters.population, parameters.generations, parameters.patience)
 

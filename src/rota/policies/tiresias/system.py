@@ -14,6 +14,7 @@ Idea      1. Service received is GPUs times seconds run; a few queues by service
 Departs   Queue limits default to the authors' simulator, not to the paper's testbed.  The paper orders a
           queue by start time and leaves open whether a running job gives way to a waiting one of its queue:
           by default it does not, as in the authors' simulator (`order=first-start` is the literal reading).
+          Who has no more work to show than at its last promotion has twice the limits from then on (ours).
           `pack_limit` is a constant, not re-learned; skew comes from the model's name, not from a profiled
           first run; the switch is the lowest level above the nodes, and a job larger than any goes to the
           fewest nodes of all.  `mode=artifact` follows the simulator in what differs from the paper: see

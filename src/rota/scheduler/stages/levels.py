@@ -5,9 +5,13 @@ limits it has reached.  A job below the top level that waits, or is to be stoppe
 as long as it has run is promoted.  Both runs and waits count from the last promotion, and waits only from the
 first run after it.
 
+A job that has done no work from one promotion to the next has limits twice as high from then on: where starts
+last longer than the first limit, jobs would take turns in starting, and none would ever work.
+
 Memory    `levels`  level of each job that is not in the top one
           `resets`  per promoted job: GPU-seconds and seconds run at its promotion, and seconds waited when
                     it first ran after it (-1 until then)
+          `turns`   per promoted job: work done at its promotion, and how many times as high its limits are
 """
 
 from __future__ import annotations
@@ -51,6 +55,7 @@ class Levels:
         self.alarms = Alarms()
         self.levels: dict[Row, int] = {}
         self.resets: dict[Row, list[float]] = {}
+        self.turns: dict[Row, list[float]] = {}
 
     def of(self, row: Row) -> int:
         """Level of `row`; 0 is the top."""
@@ -60,6 +65,7 @@ class Levels:
         """Bring the levels up to now; returns the rows whose level or reset changed."""
         self.levels = memory.setdefault("levels", {})
         self.resets = memory.setdefault("resets", {})
+        self.turns = memory.setdefault("turns", {})
         alarms, held = self.alarms, snapshot.grants
         moved = [row for row in alarms.changed(snapshot) if self._enter(snapshot, row)]
         for row in alarms.pop(snapshot.now):
@@ -93,7 +99,10 @@ class Levels:
                 self.resets[row][2] = now - jobs.table.submit_s.item(row) - by_row.run_of[row]
             rate = len(grant[1]) * grant[2] if self.by_gpus else 1.0
             if rate:
-                left = self.limits[self.of(row)] - self._before(snapshot, row)
+                total: float = self._total(snapshot, row)
+                if by_row.phase_of[row] == _RUNNING:  # it is moved: what it received here counts there
+                    total = jobs.service_gpu_s(row) if self.by_gpus else jobs.ran_s(row)
+                left = self._limit(row) - (total - self._uncounted(row))
                 moment = min(moment, now + left / rate)
         for row in preempt if self.knob else ():
             moment = min(moment, self._starved(snapshot, row, jobs.ran_s(row)))
@@ -125,6 +134,7 @@ class Levels:
         self.alarms.set(row, math.inf)
         self.levels.pop(row, None)
         self.resets.pop(row, None)
+        self.turns.pop(row, None)
         return False
 
     def _wait(self, snapshot: Snapshot, row: Row) -> bool:
@@ -147,8 +157,9 @@ class Levels:
     def _fall(self, row: Row, total: float) -> bool:
         """Down to the level of the service that counts of `total`; False if `row` is there already."""
         near = total * (1.0 + _ROUNDING) - self._uncounted(row)
-        if near < self.limits[self.of(row)]:
+        if near < self._limit(row):
             return False
+        near /= self._times(row)
         self.levels[row] = next(i for i, limit in enumerate(self.limits) if near < limit)
         return True
 
@@ -163,12 +174,14 @@ class Levels:
         runs = snapshot.by_row.phase_of[row] == _RUNNING
         waited_s = snapshot.now - jobs.table.submit_s.item(row) - ran_s if runs else -1.0
         self.resets[row] = [jobs.service_gpu_s(row), ran_s, waited_s]
+        work, before = jobs.work_done(row), self.turns[row][0] if row in self.turns else 0.0
+        self.turns[row] = [work, self._times(row) * (1.0 if work > before else 2.0)]
 
     # -- moments, from what was so when the present phase began -------------------------------------
 
     def _full(self, snapshot: Snapshot, row: Row) -> float:
         """The moment at which `row`, which runs, reaches the limit of its level."""
-        limit = self.limits[self.of(row)]
+        limit = self._limit(row)
         rate: float = snapshot.by_row.rate_of[row] if self.by_gpus else 1.0
         if limit == math.inf or not rate:
             return math.inf
@@ -182,6 +195,14 @@ class Levels:
         submit = snapshot.jobs.table.submit_s.item(row)
         _, before, waited = self.resets.get(row, (0.0, 0.0, snapshot.by_row.first_of[row] - submit))
         return submit + ran_s + waited + self.knob * (ran_s - before)
+
+    def _limit(self, row: Row) -> float:
+        """Counted service at which `row` leaves its level."""
+        return self.limits[self.of(row)] * self._times(row)
+
+    def _times(self, row: Row) -> float:
+        """How many times as high its limits are."""
+        return self.turns[row][1] if row in self.turns else 1.0
 
     def _before(self, snapshot: Snapshot, row: Row) -> float:
         """Counted service received before the present stretch."""

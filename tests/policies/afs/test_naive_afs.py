@@ -1,0 +1,273 @@
+"""Whole runs of AFS once more, from its card: GPUs one by one, each by a tournament of all pairs.
+
+From the card: the pair rule, who is taken to end first (AFS-L by the work that is left, AFS-P by the
+queue to which so many GPU-seconds have led), that all is worked out at each arrival and end, and that
+nothing changes where the numbers do not.  From the page, where the card is silent: who may reach a limit
+within a second has reached it; who was resized of late does not grow, and shrinks only if somebody has to
+wait otherwise; and a job that must jump between sizes is compared by its gain for each GPU once all have
+their least.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+
+from play import play, trace_of
+from rota.knowledge.scaling import ScalingCurves
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.jobs import Truth
+from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.speed_table import ScalingSpeed
+from tiers import first
+
+NEAR = 1e-5
+"""Seconds by which sums of many stretches may differ."""
+Stay = tuple[float, float, int]
+"""From when to when, with how many GPUs."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A job: submitted, most GPUs, steps a second by GPUs, and steps to do."""
+
+    submit_s: float
+    most: int
+    speed: list[float]
+    steps: float
+    kind: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A scene; no `limits` is AFS-L."""
+
+    jobs: list[Program]
+    sizes: list[int]
+    back_s: float
+    limits: tuple[float, ...]
+    calm_s: float
+    """How long a job that was resized is left alone."""
+
+
+class NaiveAfs:
+    """Sections A to D of the card."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.jobs, self.now = plan, plan.jobs, 0.0
+        self.left = [job.steps for job in plan.jobs]
+        self.received = [0.0 for _ in plan.jobs]
+        self.live: list[int] = []
+        self.held: dict[int, tuple[float, float, int]] = {}
+        """Since when, from when on it works, and how many GPUs."""
+        self.first_s: dict[int, float] = {}
+        self.again_s = math.inf
+        self.stays: list[list[Stay]] = [[] for _ in plan.jobs]
+
+    def count(self, job: int) -> int:
+        return self.held[job][2] if job in self.held else 0
+
+    def queue(self, job: int) -> int:
+        soon = self.received[job] + self.jobs[job].most
+        return sum(soon >= limit for limit in self.plan.limits)
+
+    def end(self, job: int, gpus: int) -> Any:
+        """By what jobs with GPUs are compared: the least ends first."""
+        if self.plan.limits:
+            return self.queue(job), job
+        return self.left[job] / self.jobs[job].speed[gpus], job
+
+    def winner(self, one: int, other: int, share: dict[int, int], following: dict[int, int]) -> int:
+        """Who of two that have something is given what leads to its following number."""
+        a, b = sorted((one, other), key=lambda job: self.end(job, share[job]))
+        gain_a, gain_b = (
+            (self.jobs[job].speed[following[job]] - self.jobs[job].speed[share[job]])
+            / (following[job] - share[job])
+            for job in (a, b)
+        )
+        gain_a /= self.jobs[a].speed[share[a]]
+        gain_b /= self.jobs[b].speed[following[b]]
+        return a if gain_a > gain_b else b
+
+    def shares(self, may_have: dict[int, list[int]]) -> dict[int, int]:
+        """Of the numbers that each may have, ascending; curves are concave, so that leasts come first."""
+        share, free = dict.fromkeys(may_have, 0), sum(self.plan.sizes)
+        for job in sorted(may_have, key=lambda job: self.end(job, may_have[job][0])):
+            if may_have[job][0] <= free:
+                share[job] = may_have[job][0]
+                free -= share[job]
+        while True:
+            following = {}
+            for job, numbers in may_have.items():
+                speed, more = self.jobs[job].speed, [number for number in numbers if number > share[job] > 0]
+                if more and more[0] - share[job] <= free and speed[more[0]] > speed[share[job]]:
+                    following[job] = more[0]
+            if not following:
+                return share
+            best, *others = following
+            for other in others:
+                best = self.winner(best, other, share, following)
+            free -= following[best] - share[best]
+            share[best] = following[best]
+
+    def left_alone(self) -> dict[int, float]:
+        """Whose number changed of late, and until when that counts; a first start is no change."""
+        until_s = {job: since_s + self.plan.calm_s for job, (since_s, _, _) in self.held.items()}
+        return {
+            job: end_s
+            for job, end_s in until_s.items()
+            if self.held[job][0] > self.first_s[job] and self.now < end_s
+        }
+
+    def wanted(self) -> dict[int, int]:
+        alone, total = self.left_alone(), sum(self.plan.sizes)
+        waits = [job for job in self.live if job not in self.held]
+        free = {job: list(range(1, self.jobs[job].most + 1)) for job in self.live}
+        calm = free | {job: [self.count(job)] for job in alone}
+        if alone and sum(numbers[0] for numbers in calm.values()) <= total:
+            shares = self.shares(calm)
+            if all(shares[job] for job in waits):
+                return shares
+        if not waits:
+            return self.shares(calm)
+        return self.shares(free | {job: list(range(1, self.count(job) + 1)) for job in alone})
+
+    def decide(self) -> None:
+        alone = self.left_alone()
+        self.again_s = min(
+            (end_s for job, end_s in alone.items() if self.jobs[job].most > 1), default=math.inf
+        )
+        for job, gpus in self.wanted().items():
+            if gpus == self.count(job):
+                continue
+            self.halt(job)
+            if gpus:
+                stall_s = self.plan.back_s if job in self.first_s else 0.0
+                self.first_s.setdefault(job, self.now)
+                self.held[job] = self.now, self.now + stall_s, gpus
+
+    def halt(self, job: int) -> None:
+        if job in self.held:
+            since_s, _, gpus = self.held.pop(job)
+            self.stays[job].append((since_s, self.now, gpus))
+
+    def pass_time(self, moment: float) -> None:
+        for job, (_, works_s, gpus) in self.held.items():
+            self.left[job] -= self.jobs[job].speed[gpus] * max(moment - max(self.now, works_s), 0.0)
+            self.received[job] += gpus * (moment - self.now)
+        self.now = moment
+
+    def alarm_s(self) -> float:
+        """When a job falls to its next queue, or one that was left alone no longer is."""
+        moments = [
+            self.now + (limit - self.received[job]) / gpus
+            for job, (_, _, gpus) in self.held.items()
+            for limit in self.plan.limits
+            if limit > self.received[job] + self.jobs[job].most
+        ]
+        return min([*moments, self.again_s])
+
+    def play(self) -> list[list[Stay]]:
+        coming = list(range(len(self.jobs)))
+        while coming or self.live:
+            ends = {
+                job: max(self.now, works_s) + self.left[job] / self.jobs[job].speed[gpus]
+                for job, (_, works_s, gpus) in self.held.items()
+            }
+            moment = min([*ends.values(), *(self.jobs[job].submit_s for job in coming[:1]), self.alarm_s()])
+            over = [job for job, end in ends.items() if end <= moment + 1e-9]
+            self.pass_time(moment)
+            for job in over:
+                self.halt(job)
+                self.live.remove(job)
+            while coming and self.jobs[coming[0]].submit_s <= self.now:
+                self.live.append(coming.pop(0))
+            self.decide()
+        return self.stays
+
+
+def plan_of(seed: int, *, by_queues: bool) -> Plan:
+    """Up to four nodes, up to twelve jobs of four programs: three of any concave curve, and a linear one."""
+    draw = random.Random(f"{seed} {by_queues}")
+    back_s, calm_s = draw.choice([0.0, 0.0, 7.0]), draw.choice([0.0, 0.0, 20.0, 60.0])
+    is_one = back_s or calm_s  # who is moved to stand on fewer nodes would pay, or be left alone
+    sizes = [draw.choice([1, 2, 3, 4, 8]) for _ in range(1 if is_one else draw.randint(1, 4))]
+    total = sum(sizes)
+    speeds = [[float(gpus) for gpus in range(total + 1)]]
+    for _ in range(3):
+        alone = draw.uniform(0.3, 3.0)
+        useful = draw.choice([total, total, max(total // 2, 1)])
+        gains = sorted((draw.uniform(0.01, alone) for _ in range(useful - 1)), reverse=True)
+        gains += [0.0] * (total - useful)
+        speeds.append([0.0, *np.cumsum([alone, *gains]).tolist()])
+    jobs = []
+    for _ in range(draw.randint(1, 12)):
+        kind, most = draw.randrange(4), draw.randint(1, total)
+        at = draw.choice([0.0, draw.uniform(0, 300)])
+        jobs.append(Program(at, most, speeds[kind], draw.uniform(10, 2000), kind))
+    jobs.sort(key=lambda job: job.submit_s)
+    limits = tuple(sorted(draw.sample([50.0, 200.0, 700.0, 3000.0], draw.randint(1, 3)))) if by_queues else ()
+    return Plan(jobs, sizes, back_s, limits, calm_s)
+
+
+def rota(plan: Plan) -> list[list[Stay]]:
+    """What the policy makes of it."""
+    jobs, names = plan.jobs, ("a", "b", "c", "d")
+    speeds = {names[job.kind]: dict(enumerate(job.speed[1:], 1)) for job in jobs}
+    trace = trace_of(
+        " ".join(f"J{n} 1x1@{n}" for n in range(len(jobs))),
+        gpus_min=1,
+        gpus_max=[job.most for job in jobs],
+        workload=[job.kind for job in jobs],
+        workload_names=names,
+    )
+    table = replace(trace.jobs, submit_s=np.array([job.submit_s for job in jobs]))
+    truth = Truth.build(np.full(len(jobs), np.nan), iterations=[job.steps for job in jobs])
+    trace = replace(trace, jobs=table, truth=truth)
+    cluster = Cluster.build([NodeShape(1, size) for size in plan.sizes])
+    speed = ScalingSpeed(trace, cluster, ScalingCurves.build(speeds))
+    costs = Costs(restore=CostModel(plan.back_s))
+    how = f"lengths=no,queues={'/'.join(map(str, plan.limits))}" if plan.limits else "lengths=yes"
+    record = play(f"afs:min_resize_s={plan.calm_s},{how}", trace, cluster, Setting(speed=speed, costs=costs))
+    stays: list[list[Stay]] = [[] for _ in jobs]
+    for row in record.intervals.sort("start_s").iter_rows(named=True):
+        stays[row["job"]].append((row["start_s"], row["end_s"], row["gpus"]))
+    return stays
+
+
+def merged(stays: list[list[Stay]]) -> list[list[Stay]]:
+    """Who goes on at once with as many has not stopped; nobody has held anything for no time."""
+    whole: list[list[Stay]] = []
+    for of_job in stays:
+        whole.append([])
+        for start_s, end_s, gpus in of_job:
+            last = whole[-1][-1] if whole[-1] else None
+            if last is not None and last[2] == gpus and abs(last[1] - start_s) < NEAR:
+                whole[-1][-1] = (last[0], end_s, gpus)
+            elif end_s - start_s > NEAR:
+                whole[-1].append((start_s, end_s, gpus))
+    return whole
+
+
+def are_alike(one: list[list[Stay]], other: list[list[Stay]]) -> bool:
+    """The same numbers, and the same moments but for rounding."""
+    if [[stay[2] for stay in stays] for stays in one] != [[stay[2] for stay in stays] for stays in other]:
+        return False
+    pairs = zip(chain(*one), chain(*other), strict=True)
+    return all(abs(a[0] - b[0]) < NEAR and abs(a[1] - b[1]) < NEAR for a, b in pairs)
+
+
+@pytest.mark.parametrize("by_queues", [False, True], ids=["lengths", "queues"])
+@pytest.mark.parametrize("seeds", first(1, [range(20), range(20, 1000)]), ids=str)
+def test_every_stay(by_queues: bool, seeds: range) -> None:
+    for seed in seeds:
+        plan = plan_of(seed, by_queues=by_queues)
+        ours, expected = merged(rota(plan)), merged(NaiveAfs(plan).play())
+        assert are_alike(ours, expected), f"scene {seed}: {ours} in place of {expected}"
