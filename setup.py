@@ -17,9 +17,11 @@ import os
 from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import LinkError
 
@@ -223,4 +225,17 @@ class BuildAll(build_ext):
             self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
 
 
-setup(ext_modules=IN_C, cmdclass={"build_ext": BuildAll})
+class BuildAnew(build):
+    """What an earlier build in these sources left is no part of this one.
+
+    A module compiled of sources that have changed since would be installed, and imported in place of them,
+    where this build has no compiler or is told to leave it; so would one that has been taken out.
+    """
+
+    def run(self) -> None:
+        if Path(self.build_lib).exists():
+            rmtree(self.build_lib)
+        super().run()
+
+
+setup(ext_modules=IN_C, cmdclass={"build": BuildAnew, "build_ext": BuildAll})

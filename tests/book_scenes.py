@@ -23,6 +23,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.limits import TimeLimits
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting
 
@@ -54,16 +55,20 @@ class BookScene:
             Can.SUSPEND | Can.RESIZE,
         ]
         self.can = {name: draw.choice(few) for name in WORKLOADS} if draw.random() < 0.3 else {}
+        self.limits = TimeLimits.ENFORCE if draw.random() < 0.25 else TimeLimits.IGNORE
 
     def play(self, policy: str) -> Record:
         """What `policy` makes of it."""
         retries = parse_retries(self.retries) if self.retries else None
-        setting = Setting(costs=self.costs, faults=self.faults, retries=retries, can=self.can)
+        setting = Setting(
+            costs=self.costs, faults=self.faults, retries=retries, can=self.can, limits=self.limits
+        )
         return play(policy, self.trace, self.cluster, setting)
 
     def complaints(self, policy: str, record: Record) -> list[str]:
         """What is wrong with the record of a run under `policy`."""
-        rules = Rules(self.costs, self.faults, self.retries, self.can, **of_policies(policy))
+        told = self.costs, self.faults, self.retries, self.can
+        rules = Rules(*told, limits=self.limits is TimeLimits.ENFORCE, **of_policies(policy))
         return NaiveBooks(self.trace, self.cluster, record, rules).complaints()
 
     # -- where -------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ class Rules:
     """What jobs bear without losing their work, by workload; everything where nobody says."""
     in_memory: bool = False
     """Whoever is preempted stays in the memory of its hosts."""
+    limits: bool = False
+    """Whoever has run for as long as it stated, and as it ran on record, is ended."""
     measures: bool = False
     """Jobs may be tried on fewer GPUs than they ask for."""
 
@@ -74,6 +76,8 @@ class Account:
     """What a job has got, as far as it has been followed."""
 
     failed: int = 0
+    held_s: float = 0.0
+    """Seconds for which it has held something."""
     done: float = 0.0
     """Work of the present attempt, in seconds at the request."""
     ready_s: float = -math.inf
@@ -326,6 +330,7 @@ class NaiveBooks:
             rate *= min(1.0, stay.share / self.jobs.gpu_share.item(stay.job))
         works_from = min(max(stay.start_s, account.ready_s), stay.end_s)
         account.overhead_s += works_from - stay.start_s
+        account.held_s += stay.end_s - stay.start_s
         begun_with = account.done
         account.forgone = self.forgone(account, before, stay)
         account.done += -account.forgone + rate * (stay.end_s - works_from)
@@ -351,7 +356,7 @@ class NaiveBooks:
         return not self.jobs.gpus.item(job) and not self.bears(job) & Can.CHECKPOINT  # nor where it was
 
     def stall_s(self, before: Stay | None, stay: Stay) -> float:
-        """For how long it stands still as it begins to hold this."""
+        """For how long it stands still as it begins to hold this: in full, whatever was cut short before."""
         costs, gpus = self.rules.costs, len(stay.devices)
         workload = self.jobs.name_of("workload", stay.job)
         back_s = price(costs.checkpoint, workload, gpus) + price(costs.restore, workload, gpus)
@@ -360,7 +365,7 @@ class NaiveBooks:
                 return price(costs.resize, workload, gpus)
             return back_s + price(costs.migrate, workload, gpus)
         switch_s = price(costs.switch, workload, gpus) if self.switched[id(stay)] else 0.0
-        if before is None:
+        if before is None or before.end == "failed":  # nothing came before, or nothing is left of it
             return price(costs.start, workload, gpus) + switch_s
         stayed = self.rules.in_memory and before.end == "preempted" and self.nodes(before) == self.nodes(stay)
         if stayed and not self.was_away(self.nodes(before), before.end_s, stay.start_s):
@@ -381,6 +386,10 @@ class NaiveBooks:
         runs = self.trace.truth.failures.get(stay.job, ())
         target, who = self.target(stay.job, account.failed), f"{self.name(stay.job)} at {stay.end_s:g} s"
         fails = account.failed < len(runs)
+        if account.held_s > self.most_s(stay.job) + NEAR:
+            yield f"{who}: has run {account.held_s:g} of the {self.most_s(stay.job):g} s of its limit"
+        if self.is_timed_out(stay) and abs(account.held_s - self.most_s(stay.job)) <= NEAR:
+            return
         if account.done > target + NEAR:
             yield f"{who}: has done {account.done:g} of the {target:g} s of its attempt"
         over = {
@@ -394,6 +403,18 @@ class NaiveBooks:
                 yield f"{who}: {stay.end} with {account.done:g} of {target:g} s done"
             if stay.end != ("failed" if fails else over):
                 yield f"{who}: {stay.end} after {account.failed} of {len(runs)} failures"
+
+    def most_s(self, job: int) -> float:
+        """Seconds that it may run: what it stated, or those on record if they are more."""
+        limit_s, truth = self.jobs.limit_s.item(job), self.trace.truth
+        on_record = math.fsum([*truth.failures.get(job, ()), truth.duration_s.item(job)])
+        return max(limit_s, on_record) if self.rules.limits and not math.isnan(limit_s) else math.inf
+
+    def is_timed_out(self, stay: Stay) -> bool:
+        """True if it is said to have ended by its limit."""
+        row = self.rows[stay.job]
+        is_last = stay is self.of_job[stay.job][-1]
+        return is_last and stay.end == "failed" and row["why"].startswith("reached its time limit")
 
     def _is_stopped(self, stay: Stay) -> bool:
         """True if somebody else ended it: its policy, or another job of its group."""
@@ -480,7 +501,7 @@ class NaiveBooks:
         row, stays, who = self.rows[job], self.of_job[job], self.name(job)
         state, last = row["state"], stays[-1] if stays else None
         word = {"COMPLETED": "finished", "FAILED": "failed", "CANCELLED": "cancelled"}.get(state)
-        if state == "REJECTED" and stays and not account.failed:
+        if state == "REJECTED" and stays:
             yield f"{who}: refused, and held something"
         if state == "RUNNING":
             yield f"{who}: runs when the run is over"
@@ -507,6 +528,8 @@ class NaiveBooks:
         )
         for moment, job, place in moments:
             stay, runs = self.of_job[job][place], self.trace.truth.failures.get(job, ())
+            if self.is_timed_out(stay):
+                continue
             if stay.end != "failed" or expected.failed[job] >= len(runs):
                 if not (stay.end == "cancelled" and self._is_stopped(stay)):
                     expected.end(job, stay.end == "failed")

@@ -87,6 +87,8 @@ class Live:
     since_s: Fraction = Fraction(0)
     ready_s: Fraction = Fraction(0)
     starts: int = 0
+    begins_anew: bool = True
+    """It has not been started, or failed after that: it has nothing to go on with."""
 
 
 class NaiveRebuild:
@@ -244,8 +246,8 @@ class NaiveRebuild:
 
     def begin(self, one: Live, devices: tuple[Device, ...], *, moves: bool) -> None:
         one.devices, one.since_s = devices, self.now
-        stall_s = self.site.back_s if moves or one.starts else self.site.start_s
-        one.ready_s = self.now + stall_s
+        one.ready_s = self.now + (self.site.start_s if one.begins_anew else self.site.back_s)
+        one.begins_anew = False
         one.starts += not moves
         if one.first_s is None:
             one.first_s = self.now
@@ -267,6 +269,7 @@ class NaiveRebuild:
                 self.halt(one)
                 if fails:
                     one.failed, one.left_s = one.failed + 1, self.wants[one.job].run_s
+                    one.begins_anew = True
                 else:
                     del self.live[one.job]
                     self.ended(one)

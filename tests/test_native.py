@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rota.solvers import breeding, inner_walk
 from rota.table import turnover
 from rota.worlds.simulated import ends
 
+ROOT = Path(__file__).parents[1]
 OF_PYTHON = [turnover.SOURCE, ends.SOURCE, swaps.SOURCE]
 SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, *OF_PYTHON]
 
@@ -68,3 +70,18 @@ def test_what_is_no_library_is_left_alone(tmp_path: Path, text: str) -> None:
     (tmp_path / "libwalk.so").write_text(text)
     native.library.cache_clear()
     assert native.library(source) is None
+
+
+def test_what_an_earlier_build_left_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where sources have changed and nothing is compiled this time, it would be imported in their place."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", lambda **given: None)
+    command = runpy.run_path("setup.py")["BuildAnew"](pytest.importorskip("setuptools").Distribution())
+    command.build_lib = str(tmp_path / "lib")
+    stale = tmp_path / "lib" / "rota" / "loop.cpython-311-x86_64-linux-gnu.so"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"")
+    ran = []
+    monkeypatch.setattr("setuptools.command.build.build.run", lambda self: ran.append(stale.exists()))
+    command.run()
+    assert ran == [False]

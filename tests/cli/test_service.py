@@ -23,6 +23,7 @@ import yaml
 
 from new_store import put_new_store
 from rota.cli import service
+from rota.cli.background import last_error
 from rota.client import Client, Refused
 from rota.server.store.store import Store
 
@@ -294,6 +295,15 @@ def test_another_database_does_not_know_the_agent(shell: Shell) -> None:
     assert shell.processes() == job
     assert "rota is up" in shell.up()
     assert wait_for(shell, "1", "RUNNING")["attempt"] == 1
+
+
+def test_which_line_says_why_a_process_ended() -> None:
+    error, end = (
+        json.dumps({"level": level, "message": said}) for level, said in (("error", "no"), ("info", "gone"))
+    )
+    assert last_error([error, error.replace("no", "why"), end]) == error.replace("no", "why")
+    assert last_error([error, "cannot listen"]) == "cannot listen"
+    assert last_error([end]) == end
 
 
 def test_a_policy_that_does_not_exist(shell: Shell) -> None:

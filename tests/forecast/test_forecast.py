@@ -22,7 +22,7 @@ from rota.forecast.held import Wait
 from rota.forecast.remaining import LONGEST, Durations, Past, RemainingSource
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import parse_cluster
-from rota.model.job_columns import JobKind
+from rota.model.job_columns import GroupRule, JobKind
 from rota.model.jobs import JobTable, PlainJob, Truth
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
@@ -280,6 +280,14 @@ def test_when_a_job_would_start() -> None:
     assert found.basis == "simulated under fifo with the durations of 3 jobs: 3 from time limits"
     running = estimate_start(moment, 0)
     assert (running.start, running.position, running.basis) == (Range(0.0), None, "it runs")
+
+
+def test_one_of_a_group_of_which_another_completes_first() -> None:
+    """No policy cancels it: the rule of its group does."""
+    both = {"group": 0, "group_names": ("sweep",), "group_rule": int(GroupRule.FIRST)}
+    found = estimate_start(moment_of("A 2x100 B 2x50", limit_s=[100.0, 50.0], **both), 1)
+    assert found.start.at_s is None
+    assert found.basis == "it would be cancelled, since another of its group completes before it"
 
 
 def test_a_dry_run_appends_the_job_and_leaves_the_moment_alone() -> None:

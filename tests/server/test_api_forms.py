@@ -32,6 +32,7 @@ CASES = [
     ({"spec": {"command": "x"}},                          422, 'spec.command is "x"; expected a valid list'),
     ({"spec": {"command": ["x", 1]}},                  422, "spec.command.1 is 1; expected a valid string"),
     ({"spec": OK | {"gpus": 5, "gpus_max": 2}},           422, "spec: gpus=5 is outside the range 5:2"),
+    ({"spec": OK | {"gpus": 1e30}}, 422, "spec.gpus is 1e+30; expected a whole number that is not so large"),
     ({"spec": OK | {"gpus": "many"}},               422, 'spec.gpus is "many"; expected a valid integer'),
     ({"spec": OK | {"kind": "big"}},                      422, f'spec.kind is "big"; {KINDS}'),
     ({"spec": OK | {"name": "a" * 200}},                  422, f'spec.name is "{"a" * 78}…; {SHORT}'),
@@ -94,6 +95,12 @@ def test_body_of_a_form(stage: Stage) -> None:
         ("/v1/jobs?limit=0", 422, 'parameter limit is "0"; expected a number greater than or equal to 1'),
         ("/v1/jobs?since=nan", 422, 'parameter since is "nan"; expected a finite number'),
         ("/v1/history?format=xml", 422, "parameter format is \"xml\"; expected 'json' or 'csv'"),
+        (
+            "/v1/jobs?state=RUNING",
+            400,
+            "parameter state: 'RUNING' is no state; expected PENDING, OFFERED, RUNNING, SUSPENDED, "
+            "COMPLETING, REQUEUED, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY",
+        ),
         ("/v1/jobs?stat=x", 400, "'stat' is no parameter of this call; did you mean state?"),
         ("/v1/nodes?x=1", 400, "'x' is no parameter of this call; it has none"),
         ("/v1/nix", 404, "there is no GET /v1/nix; GET /openapi.json lists what there is"),

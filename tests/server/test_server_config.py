@@ -180,6 +180,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("log_level", "loud", "'loud' is no level"),
     ("knowledge", "duration", "names no source"),
     ("knowledge", "duration=oracle", "'oracle' is no source of it"),
+    ("knowledge", "hosts=user:no.csv", "no.csv: cannot be read (No such file or directory)"),
     ("knowledge", "weather=user", "nobody provides 'weather' in a live world"),
 ]
 

@@ -16,7 +16,7 @@ import pytest
 
 import rota.training as training
 from rota.training import protocol, torch_state
-from training_kit import EXAMPLES, ROOT, Gang, until
+from training_kit import EXAMPLES, ROOT, Gang, needs_torch, until
 
 HERE = ROOT / "tests" / "training"
 STEPPER = HERE / "stepper.py"
@@ -54,6 +54,23 @@ def test_inside_rota_a_step_costs_little(tmp_path: Path, monkeypatch: pytest.Mon
         job.step(samples=1)
     assert (time.thread_time() - began) / 20_000 < 20e-6
     assert protocol.ranks(tmp_path)[0].state == "running"
+
+
+@needs_torch
+@pytest.mark.filterwarnings("error")
+def test_a_loss_that_has_a_gradient_is_told_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the example of the page gives it, after `backward`."""
+    import torch
+
+    protocol.prepare(tmp_path)
+    monkeypatch.setenv("ROTA_TRAINING_DIR", str(tmp_path))
+    job = training.attach(state={})
+    loss = (torch.ones(2, requires_grad=True) * 3.0).sum()
+    job.step(loss=loss, samples=1)
+    assert protocol.ranks(tmp_path)[0].loss == 6.0
+    assert loss.requires_grad
 
 
 @pytest.mark.parametrize(

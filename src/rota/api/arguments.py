@@ -55,6 +55,7 @@ ARGUMENTS = {
     "accept": Argument("answer to offers", a(str, UserAnswers), "such as '1.5' or '1.5:10m'").or_none(),
     "failures": FLAG,
     "retries": Argument("number of retries", either(a(str), is_whole), "a number, or 'adaptive'").or_none(),
+    "limits": Argument("word about time limits", a(str), "'ignore' or 'enforce'"),
     "throughput": FILE.or_none(),
     "scaling": FILE.or_none(),
     "goodput": FILE.or_none(),

@@ -21,7 +21,14 @@ from rota.api.asked import check_seeds, trace_as_asked
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
-from rota.api.unread import unread_costs, unread_failures, unread_remarks, unread_seeds, unread_site_policy
+from rota.api.unread import (
+    unread_costs,
+    unread_failures,
+    unread_limits,
+    unread_remarks,
+    unread_seeds,
+    unread_site_policy,
+)
 from rota.arguments import shown, takes
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
@@ -74,6 +81,7 @@ def simulate(
     accept: str | UserAnswers | None = None,
     failures: bool = True,
     retries: int | str | None = None,
+    limits: str = "ignore",
     throughput: str | PathLike[str] | None = None,
     scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
@@ -112,6 +120,8 @@ def simulate(
                  submission as they had asked for, `1.5:10m` after ten minutes; none if None
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up, or "adaptive"; None: as in the trace
+    limits       `enforce`: who has run for as long as was stated at submission, and as its own record did,
+                 is ended; `ignore`: nobody is (`worlds.simulated.limits`)
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
     scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`, interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
@@ -167,6 +177,7 @@ def simulate(
         can=can,
         observation_noise=observation_noise,
         accept=accept,
+        limits=limits,
         autoscale=None if autoscale is None else autoscale_of(autoscale, where, specs),
     )
     shows_observed = observed and has_observed(whole)
@@ -203,6 +214,7 @@ def simulate(
             *unread,
             *unread_costs(ran, setting.costs, history, loses_nodes=bool(faults or autoscale)),
             *unread_failures(whole, failures, retries, faults),
+            *unread_limits(history, setting.limits),
             *unread_seeds(records),
             *unread_site_policy(None if shows_observed else site_policy),
             *speed_remarks(speed),

@@ -25,6 +25,7 @@ from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.answers import UserAnswers, parse_answers
 from rota.worlds.simulated.autoscale import Autoscale
 from rota.worlds.simulated.costs import Costs, parse_costs
+from rota.worlds.simulated.limits import TimeLimits, limits_of
 from rota.worlds.simulated.retries import Retries, parse_retries
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
@@ -50,6 +51,7 @@ def make_setting(
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
     accept: str | UserAnswers | None = None,
+    limits: str | TimeLimits = TimeLimits.IGNORE,
     autoscale: Autoscale | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
@@ -68,6 +70,7 @@ def make_setting(
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},
         answers=parse_answers(accept) if isinstance(accept, str) else accept or UserAnswers(),
+        limits=limits_of(limits),
         autoscale=autoscale,
         seed=seed,
     )

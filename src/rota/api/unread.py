@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
+import numpy as np
+
 from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import Lever, Policy, PolicySpec
 from rota.scheduler.reads import Reads
 from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.limits import TimeLimits
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 
 STOPS = frozenset({Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE, Lever.SHARE})
@@ -86,6 +89,12 @@ def unread_failures(trace: Trace, failures: bool, retries: object, faults: objec
         yield "--no-failures has no effect: the trace records no failing attempts."
     elif retries is not None and not faults:
         yield f"--retries {retries} has no effect: the trace records no failing attempts."
+
+
+def unread_limits(trace: Trace, limits: TimeLimits) -> Iterator[str]:
+    """Of limits that are to be enforced where nobody stated any."""
+    if limits is TimeLimits.ENFORCE and np.isnan(trace.jobs.limit_s).all():
+        yield "--limits enforce has no effect: no job states how long it may run (limit_s)."
 
 
 def unread_seeds(records: Sequence[Record]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,7 +92,7 @@ class Started:
         ended = (
             f"it ended with code {code}" if code is not None else f"it does not answer within {START_S:g} s"
         )
-        why = _sentence(lines[-1]) if lines else f"{ended} and said nothing"
+        why = _sentence(last_error(lines)) if lines else f"{ended} and said nothing"
         kind = InputError if code == InputError.exit_code else WorldError
         raise kind(f"{self.what} does not start: {why} (see {self.log})")
 
@@ -103,6 +103,17 @@ class Started:
         if sentence:
             print(f"rota: {self.what} {sentence[sentence.index(WAITS) :]}", file=sys.stderr, flush=True)
         return bool(sentence)
+
+
+def last_error(lines: Sequence[str]) -> str:
+    """Of the lines that a process wrote before it ended the one that says why.
+
+    The last one, if it is no line of the log; else the last error there, since behind it comes how a server
+    is shut down.
+    """
+    if not lines[-1].startswith("{"):
+        return lines[-1]
+    return next((line for line in reversed(lines) if '"level": "error"' in line), lines[-1])
 
 
 def _sentence(line: str) -> str:

@@ -168,6 +168,14 @@ def simulate(
             "did if not given.",
         ),
     ] = None,
+    limits: Annotated[
+        str,
+        typer.Option(
+            metavar="ignore|enforce",
+            help="End jobs that have run for as long as they stated at submission, if that is more than "
+            "their own record.",
+        ),
+    ] = "ignore",
     measure: Annotated[
         Text, typer.Option(metavar="START:END", help="Count jobs submitted in 10%:90% or 1d:5d only.")
     ] = None,
@@ -256,6 +264,7 @@ def simulate(
             accept=accept,
             failures=failures,
             retries=retries,
+            limits=limits,
             measure=measure,
             baseline=baseline,
             seed=seed,

@@ -17,6 +17,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.forecast.futures import MOST_EVENTS, ForecastCase, ForecastRequest, Run, make_case, play_all
 from rota.model.columns import Floats
+from rota.model.job_columns import GroupRule
 from rota.model.units import format_duration
 from rota.scheduler.decision import Memory
 from rota.scheduler.moments.frozen import Frozen
@@ -217,6 +218,8 @@ def why_endless(case: ForecastCase, runs: Sequence[Run], row: int, seen: frozens
     run = next(run for run in reversed(runs) if math.isinf(run.finish_s[place]))
     if row in run.ended:
         if run.ended[row] is Phase.CANCELLED:
+            if case.state.jobs.group_rule[row] == GroupRule.FIRST:
+                return "would be cancelled, since another of its group completes before it"
             return "would be cancelled by the policy"
         return "could never run on this cluster, or would be refused by the policy"
     if row in case.origin.waits and math.isinf(run.start_s[place]):

@@ -7,6 +7,11 @@ from datetime import UTC, datetime
 from rota.model.units import format_duration
 
 NONE = "-"
+STATES = (
+    *("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED"),
+    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"),
+)
+"""Of live jobs, as Slurm spells them: first those that are not over."""
 
 BASES = {
     "given": "told by the job",
@@ -46,7 +51,9 @@ def count(number: float) -> str:
 
 
 def hours(number: float) -> str:
-    """GPU-hours, to three digits below a hundred."""
+    """GPU-hours, to three digits below a hundred; a few seconds of one GPU are `under 0.001`."""
+    if 0.0 < number < 0.001:
+        return "under 0.001"
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 

@@ -41,19 +41,19 @@ def finished(sample: Sample) -> Value:
 
 @metric("failed", "count", "lower")
 def failed(sample: Sample) -> Value:
-    """Jobs whose last attempt failed."""
+    """Jobs whose last attempt failed, with no further one: given up, or refused by the policy."""
     return _in_state(sample, "FAILED")
 
 
 @metric("cancelled", "count")
 def cancelled(sample: Sample) -> Value:
-    """Jobs that their owner cancelled, running or waiting."""
+    """Jobs that their owner or the policy ended, running or waiting."""
     return _in_state(sample, "CANCELLED")
 
 
 @metric("rejected", "count", "lower")
 def rejected(sample: Sample) -> Value:
-    """Jobs refused at submission, by admission control or because the cluster can never hold them."""
+    """Jobs refused before they ever ran, by admission control or because the cluster can never hold them."""
     return _in_state(sample, "REJECTED")
 
 

@@ -22,6 +22,7 @@ from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
+from rota.table.attempt_ends import note_failure, phase_of_refused
 from rota.table.state import Phase, State
 
 # Looking a member up on its class costs more than the comparison it is for.
@@ -233,7 +234,7 @@ class Loop:
     def _end(self, ended: Ended) -> None:
         row, state = ended.row, self.state
         if ended.how is _FAILED:
-            state.failures[row] += 1
+            note_failure(state, row)
         self._stop(row, ended.how, ended.phase, ended.at_s)
         if self._learning and ended.phase is _COMPLETED:
             for provider in self.providers.values():
@@ -439,10 +440,9 @@ class Loop:
             grant = self._stop(row, _PREEMPTED, _PENDING, frees=not exchanges)
             changes.append(Change(row, grant, None, decision.leave, row not in out))
         if decision.reject or decision.cancel:
-            for row in (*decision.reject, *decision.cancel):
-                is_refused = row in decision.reject
-                why = decision.reject[row] if is_refused else decision.cancel[row]
-                self._remove(row, Phase.REJECTED if is_refused else Phase.CANCELLED, why, changes)
+            for row, why in (*decision.reject.items(), *decision.cancel.items()):
+                phase = phase_of_refused(state, row) if row in decision.reject else Phase.CANCELLED
+                self._remove(row, phase, why, changes)
         if decision.offers:
             self._offer(decision.offers)
         if exchanges:

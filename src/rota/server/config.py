@@ -17,6 +17,8 @@ import yaml
 
 from rota.errors import InputError
 from rota.knowledge.registry import Where, parse_sources
+from rota.model.cluster import parse_cluster
+from rota.model.jobs import JobTable
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
@@ -27,6 +29,7 @@ from rota.server.tenants.layout import check_levels, layout_of
 from rota.server.tenants.settings import parse_tenants, yes_or_no
 from rota.usage.prices import prices_of
 from rota.worlds.live.endings import BackOff
+from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.own_rules import rules_of
 
 DAY_S = 86400.0
@@ -290,7 +293,7 @@ def _check(config: Config, file: Path) -> None:
     autoscale_of(config.autoscale)
     prices_of(config.prices)
     rules_of(config.failures)
-    knowledge_of(config)
+    _check_files_of(knowledge_of(config))
 
 
 def without_password(value: Any) -> Any:
@@ -334,6 +337,12 @@ def _flow(value: Any) -> str:
 def tenants_of(config: Config, where: str = "tenants") -> Tenants:
     """The tenants that are configured."""
     return parse_tenants(config.tenants, where)
+
+
+def _check_files_of(chosen: Mapping[str, str]) -> None:
+    """Read the files that sources name: a controller would find out when it decides for the first time."""
+    if any(":" in source for source in chosen.values()):
+        live_providers(chosen, JobTable.build((), submit_s=(), gpus=()), parse_cluster("1x1"), ())
 
 
 def knowledge_of(config: Config) -> dict[str, str]:

@@ -339,6 +339,11 @@ def _kept(
             job.attempt.grant for job in live if phase[job.row] == Phase.RUNNING and job.attempt is not None
         ],
         held={job.row: note_of(job.holds) for job in live if phase[job.row] == Phase.HELD},
+        failed_start={
+            job.row: numbers["starts"].item(job.row)
+            for job in live
+            if job.attempt is not None and job.attempt.how == How.FAILED and phase[job.row] < Phase.RUNNING
+        },
         reservations=_reservations(reservations, everything.problems),
         closed_nodes=[node.position for node in nodes if node.state != "up"],
         closed_devices=[int(first[node.position]) + index for node in nodes for index in node.sick],

@@ -80,7 +80,11 @@ class StepRecorder:
         assert live is not None
         job = live.get(row)
         if job is not None and not job.is_over:
-            words = {Phase.REJECTED: "the policy refused it", Phase.CANCELLED: "ended by the policy"}
+            words = {
+                Phase.REJECTED: "the policy refused it",
+                Phase.FAILED: "its last attempt failed, and the policy refused to try it again",
+                Phase.CANCELLED: "ended by the policy",
+            }
             told = words.get(phase, "ended")
             lifecycle.end(live, job, _WORD[phase], f"{told}: {why}" if why else told)
             lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled")

@@ -129,6 +129,8 @@ class State:
         """How often it came to other devices after its first start: by a start, a move or a resize."""
         self.preemptions = np.zeros(rows, dtype=np.int64)
         self.failures = np.zeros(rows, dtype=np.int64)
+        self.failed_start: dict[int, int] = {}
+        """Which of the starts of a row failed last, of those that have failed."""
         self.bind()
 
     def bind(self) -> None:

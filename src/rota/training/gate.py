@@ -133,7 +133,7 @@ class StepGate:
             status.at_step = self.step_count
         status.state, status.step, status.samples = state, self.step_count, self.samples
         if loss is not None:
-            status.loss = float(loss)
+            status.loss = float(loss.detach() if hasattr(loss, "detach") else loss)  # torch warns otherwise
         if sequence is not None:
             status.sequence = sequence
         self._keeper.tell(status)

@@ -22,6 +22,7 @@ from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.answers import parse_answers
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare
 from tiers import examples
 
@@ -382,3 +383,17 @@ def test_who_runs_on_a_node_that_is_drained_goes_on_beside_the_plan():
     assert not decision.promises
     loop.run(30 * MINUTE_S)
     assert {row: promise.is_at_risk for row, promise in recorder.promises.items()} == {0: False, 1: False}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["a pause", "a lost node"])
+def test_who_was_admitted_is_made_no_offer_afterwards(lost):
+    """A is stopped and comes anew; B was promised GPUs that it would need: A is late, on what is left."""
+    trace = minutes("A 4x35 B 4x20@11" if lost else "A 4x20 B 4x40@11", [60, 60])
+    fails = {} if lost else {"failures": {0: (600.0,)}, "signatures": {0: ("GPU ECC error", "")}}
+    trace = replace(trace, truth=Truth.build(trace.truth.duration_s, **fails))
+    retries = parse_retries("adaptive:pause=10m")
+    faults = [Fault(0, 1140.0, 1150.0)] if lost else []
+    setting = Setting(retries=retries, faults=faults, costs=parse_costs("checkpoint_every=100h"))
+    record = play(PLAIN + ",offer_s=600", trace, "1x4", setting)
+    assert column(record, "state") == {"A": "COMPLETED", "B": "COMPLETED"}
+    assert column(record, "offered_s") == {"A": None, "B": None}

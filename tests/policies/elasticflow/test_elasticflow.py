@@ -19,7 +19,9 @@ from rota.scheduler.decision import Event
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare
+from rota.worlds.simulated.semantics import semantics
 from rota.worlds.simulated.speed_table import ScalingSpeed
 
 CURVES = ScalingCurves.build(
@@ -211,3 +213,22 @@ def test_a_promise_is_kept_on_a_node_that_is_drained() -> None:
     assert not decision.preempt
     assert not decision.grants
     assert len(recorder.promises) == 2
+
+
+@pytest.mark.parametrize("extra", ["", ",offer_s=0", ",mode=artifact"])
+def test_who_was_admitted_is_not_refused_after_a_pause(extra):
+    """A fails at 60 s and pauses for a minute, in which B is promised the GPU: A is late, but done."""
+    trace = trace_of("A 1x300 B 1x400@70", deadline_s=[700.0, 480.0])
+    fails = {"failures": {0: (60.0,)}, "signatures": {0: ("GPU ECC error", "")}}
+    trace = replace(trace, truth=Truth.build([300.0, 400.0], **fails))
+    rules = semantics("elasticflow-ef:round=10s" if "artifact" in extra else "exact")
+    setting = Setting(retries=parse_retries("adaptive"), semantics=rules)
+    policy = f"elasticflow:slot_s=10,margin_slots=0,restart_s=0{extra}"
+    record = play(policy, trace, "1x1", setting)
+    assert states(record) == {"A": "COMPLETED", "B": "COMPLETED"}
+    ends = finishes(record)
+    if "artifact" not in extra:  # there decisions stop everybody
+        assert ends["B"] <= 480.0 + 1e-6, "its promise is not broken by one that comes back"
+    assert ends["A"] > 700.0
+    assert record.jobs["promised_s"].to_list() == [700.0, 480.0]
+    assert record.jobs["offered_s"].to_list() == [None, None]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from play import jcts, play, trace_of
 from rota.errors import InputError
+from rota.model.grants import Grant
+from rota.model.jobs import Truth
+from rota.scheduler.decision import Wake
 from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
+from scripted import Scripted
 
 PRICES = [
     # cost                                                          workload gpus  seconds  why
@@ -130,3 +136,50 @@ def test_a_lost_node_costs_nothing_that_was_not_done() -> None:
     record = play("srtf", trace_of("A 1x30 B 1x2@1"), "1x1", setting)
     assert record.jobs["finish_s"].to_list() == [8 + 3 + 31, 1 + 3 + 2]
     assert record.jobs["lost_s"].to_list() == [1, 0]
+
+
+STARTS = "start=10s,checkpoint=1s,restore=4s,migrate=2s"
+
+
+def alone(faults: tuple[Fault, ...] = (), fails: tuple[float, ...] = (), cluster: str = "1x1") -> list[tuple]:
+    """Intervals of a job of 30 s, each as begin, end and how it ended; and its overhead."""
+    trace = trace_of("A 1x30")
+    trace = replace(trace, truth=Truth.build([30.0], failures={0: fails} if fails else {}))
+    record = play("fifo", trace, cluster, Setting(costs=parse_costs(STARTS), faults=faults))
+    rows = record.intervals.select("start_s", "end_s", "end").rows()
+    return [*rows, record.jobs["overhead_s"].item()]
+
+
+RESTARTS = [
+    # faults              fails  intervals, overhead                                        why
+    ((Fault(0, 20, 25),), (), [(0, 20, "lost"), (25, 50, "finished"), 15], "10 s are done: it goes on"),
+    ((Fault(0, 4, 25),), (), [(0, 4, "lost"), (25, 60, "finished"), 9], "in its start-up: another, whole"),
+    ((), (5.0,), [(0, 15, "failed"), (15, 55, "finished"), 20], "it failed: it starts as it did first"),
+    (
+        (Fault(0, 18, 25),),
+        (5.0,),
+        [(0, 15, "failed"), (15, 18, "lost"), (25, 60, "finished"), 18],
+        "the second attempt is lost in its start-up",
+    ),
+    (
+        (Fault(0, 20, 25), Fault(0, 27, 40)),
+        (),
+        [(0, 20, "lost"), (25, 27, "lost"), (40, 65, "finished"), 17],
+        "lost while it is loaded: it is loaded again, whole",
+    ),
+]
+
+
+@pytest.mark.parametrize(("faults", "fails", "expected", "why"), RESTARTS, ids=[row[-1] for row in RESTARTS])
+def test_what_an_attempt_costs(faults, fails, expected, why) -> None:
+    """A start-up that is cut short is paid again whole; who has failed begins anew, and loads nothing."""
+    assert alone(faults, fails) == expected, why
+
+
+def test_a_move_that_falls_into_a_start_up_is_paid_whole() -> None:
+    """At 4 s, 6 of the first start are left: the move costs its own 7 s, and they are forgotten."""
+    policy = Scripted({"grants": [Grant(0, (0,))], "wake": Wake(4.0)}, {"grants": [Grant(0, (1,))]})
+    record = play(policy, trace_of("A 1x30"), "2x1", Setting(costs=parse_costs(STARTS)))
+    rows = record.intervals.select("start_s", "end_s", "end").rows()
+    assert rows == [(0, 4, "migrated"), (4, 41, "finished")]
+    assert record.jobs["overhead_s"].item() == 11

@@ -80,6 +80,57 @@ def test_lost_node_is_seen_at_the_round_end():
     assert finishes(record) == {"A": 22}
 
 
+BACK_SOON = [
+    # rules      costs                         jobs       faults                  ends        why
+    ("rounds", "", "A 1x25", [(3.0, 7.0)], {"A": 25.0}, "nothing is lost where nothing costs anything"),
+    (
+        "rounds",
+        "start=1s,restore=4s",
+        "A 1x25",
+        [(3.0, 7.0)],
+        {"A": 30.0},
+        "it is loaded again from 10 to 14",
+    ),
+    ("rounds", "checkpoint_every=4s", "A 1x25", [(13.0, 17.0)], {"A": 25.0}, "20 s are just saved"),
+    ("rounds", "checkpoint_every=7s", "A 1x25", [(13.0, 17.0)], {"A": 31.0}, "of 20 s of work 14 are saved"),
+    (
+        "rounds",
+        "checkpoint_every=7s",
+        "A 1x25",
+        [(11.0, 12.0), (13.0, 14.0)],
+        {"A": 31.0},
+        "twice, seen once",
+    ),
+    ("rounds", "checkpoint_every=7s", "A 1x5", [(6.0, 7.0)], {"A": 5.0}, "it had ended before"),
+    ("rounds", "checkpoint_every=7s", "A 1x5", [(3.0, 4.0)], {"A": 5.0}, "it ends before the loss is seen"),
+    (
+        "elasticflow",
+        "checkpoint_every=7s",
+        "A 1x200",
+        [(20.0, 30.0)],
+        {"A": 204.0},
+        "seen at 60: 56 are saved",
+    ),
+    ("elasticflow-ef", "checkpoint_every=7s", "A 1x100", [(20.0, 30.0)], None, "ends are planned"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "costs", "jobs", "faults", "ends", "why"),
+    BACK_SOON,
+    ids=[f"{row[0]}: {row[-1]}" for row in BACK_SOON],
+)
+def test_a_node_that_is_back_within_the_round_has_lost_its_jobs(name, costs, jobs, faults, ends, why):
+    """Who ran there starts again when the round is over, from what was saved, and pays for it."""
+    rules = PRESETS.get(name, ROUNDS)
+    setting = Setting(semantics=rules, costs=parse_costs(costs), faults=[Fault(0, *one) for one in faults])
+    record = play("fifo", jobs, "1x1", setting)
+    if ends is not None:
+        assert finishes(record) == ends, why
+    is_lost = record.intervals["end"].to_list().count("lost")
+    assert is_lost == (jobs != "A 1x5"), why
+
+
 def _iterations(steps: float, per_s: float) -> tuple:
     """One job of `steps` iterations at `per_s`, and its speed."""
     trace = trace_of("A 1x1", workload=0, workload_names=("w",))

@@ -9,9 +9,10 @@ import pytest
 
 from play import finishes, play, starts
 from rota.errors import InputError
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.overheads import overhead_s
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.semantics import Charge, semantics
+from rota.worlds.simulated.semantics import PRESETS, Charge, semantics
 
 MERGED = semantics("elasticflow:round=4m")
 ARRIVALS = replace(semantics("elasticflow-gandiva:round=4m"), charge=Charge.COSTS)
@@ -118,3 +119,13 @@ def test_what_is_left_of_a_restart_at_the_next_decision_is_forgiven() -> None:
 def test_senseless_rounds_are_refused(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         semantics(text)
+
+
+@pytest.mark.parametrize("name", [name for name, rules in PRESETS.items() if rules.round_s])
+def test_whoever_waits_for_a_lost_node_has_it_when_it_is_back(name: str) -> None:
+    """Nothing else is to come: the run must not be over before the node is there again."""
+    setting = Setting(semantics=PRESETS[name], faults=[Fault(0, 20.0, 4000.0)])
+    record = play("fifo", "A 1x400", "1x1", setting)
+    assert record.jobs["state"].to_list() == ["COMPLETED"]
+    assert record.intervals["end"].to_list() == ["lost", "finished"]
+    assert 4000.0 <= record.intervals["start_s"].to_list()[1] <= 4000.0 + 2 * (PRESETS[name].round_s or 0.0)

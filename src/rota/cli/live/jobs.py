@@ -11,20 +11,12 @@ from rota.cli.live.listing import LIVE_STATES, jobs_text
 from rota.cli.live.tables import show_frames
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
+from rota.model.words import STATES
 
 if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.views import JobView
 
-STATES = (
-    *LIVE_STATES.split(","),
-    "COMPLETED",
-    "FAILED",
-    "CANCELLED",
-    "TIMEOUT",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-)
 EVERY_S = 2.0
 Text = str | None
 

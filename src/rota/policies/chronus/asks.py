@@ -133,6 +133,10 @@ class LiveAsks:
     def __contains__(self, row: int) -> bool:
         return row in self._snapshot.grants or self._snapshot.waits(row)
 
+    def is_held(self, row: int) -> bool:
+        """True if nobody sees `row` for now: it pauses after a failure, or its user holds it."""
+        return row in self._snapshot.held
+
     def __getitem__(self, row: int) -> LeaseAsk:
         ask = self._seen.get(row)
         if ask is None:

@@ -28,6 +28,8 @@ class Book:
     """Rows whose deadline could not be promised."""
     overrun: list[int] = field(default_factory=list)
     """Rows that have outrun their estimate."""
+    anew: list[int] = field(default_factory=list)
+    """Rows that had come before they paused, or lost work: they are made no offer, which would end them."""
     dues: dict[int, float] = field(default_factory=dict)
     """The last deadline that each row in any of these had when it was looked at."""
     done: dict[int, float] = field(default_factory=dict)
@@ -92,15 +94,19 @@ class Book:
 
     def bring_up(self, asks: LiveAsks, lease: int) -> None:
         """Forget who is gone, and whoever asks for something else now or has lost work: they come anew."""
-        for row in [row for row in self.dues if row not in asks]:
+        gone = [row for row in self.dues if row not in asks]
+        self.anew = [row for row in [*self.anew, *gone] if row in asks or asks.is_held(row)]
+        for row in gone:
             self.drop(row)
         for row in [row for row in self.told if row not in asks]:
             del self.told[row]
         for row, due_s in list(self.dues.items()):
             ask = asks[row]
             changed = not ask.dues or ask.due_s != due_s
-            if changed or ask.work < self.done.get(row, ask.work) * (1.0 - 1e-9):
+            has_lost = ask.work < self.done.get(row, ask.work) * (1.0 - 1e-9)
+            if changed or has_lost:
                 self.drop(row)
+                self.anew += [row] * has_lost
             elif row in self.plans:
                 self.done[row] = ask.work
                 self.plans[row] = [one for one in self.plans[row] if one >= lease]

@@ -154,7 +154,7 @@ class Chronus:
         book.short = book.short or bool(book.refused)
         self._look(book, asks, capacity, snapshot.now)
         ranks = Ranks(book, asks, capacity, snapshot.now, p)
-        offers = self._offers(snapshot, later, asks)
+        offers = self._offers(snapshot, book, later, asks)
         order = ranks.ordered().without(offers)
         fit = Fitter(snapshot, consolidate)
         grants, preempt = carry_out(snapshot, fit, order, asks, begins=begins)
@@ -166,12 +166,15 @@ class Chronus:
         decision.is_cut = is_cut
         return decision
 
-    def _offers(self, snapshot: Snapshot, later: dict[int, float], asks: LiveAsks) -> dict[int, Offer]:
-        """A later deadline for those who wait and could be promised one."""
+    def _offers(
+        self, snapshot: Snapshot, book: Book, later: dict[int, float], asks: LiveAsks
+    ) -> dict[int, Offer]:
+        """A later deadline for those who have come, wait and could be promised one."""
         offer_s = self.parameters.offer_s
         offers: dict[int, Offer] = {}
         for row, due_s in later.items():
-            if offer_s and due_s < math.inf and not asks[row].runs and len(asks[row].dues) == 1:
+            is_new = not asks[row].runs and row not in book.anew
+            if offer_s and due_s < math.inf and is_new and len(asks[row].dues) == 1:
                 late_s = due_s - asks[row].due_s
                 why = f"its deadline cannot be promised, but one {format_duration(late_s)} later"
                 offers[row] = Offer(due_s, snapshot.now + offer_s, why)

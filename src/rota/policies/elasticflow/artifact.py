@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from rota.model.cluster import Cluster
 from rota.model.grants import Can, Code, Constraint, Grant
 from rota.model.promises import Promise
+from rota.policies.elasticflow.admitted import admitted_before
 from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of
 from rota.policies.elasticflow.backward import due_of
 from rota.policies.elasticflow.climbing import climbed
@@ -37,6 +38,7 @@ class ElasticFlowArtifact:
 
     Memory    `rows`     live rows that were accepted
               `at_risk`  rows whose promise was last said to be at risk
+              `paused`   as in `ElasticFlow`
               with `refuse=no`  that of `EventList`
               `asked_s`, `about`, `wake_s`  the moment of the last decision, all jobs then, what it waits for
     """
@@ -56,10 +58,10 @@ class ElasticFlowArtifact:
         node_gpus = self._node_gpus_of(snapshot.cluster)
         fixed = sum(ask.held for ask in every if not ask.bears_stops)
         asks = [ask for ask in every if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]
-        known = set(memory.get("rows", ()))
+        known, stays = set(memory.get("rows", ())), admitted_before(snapshot, memory)
         new = [ask for ask in asks if ask.row not in known and not ask.held]
         asks.sort(key=due_of)
-        got, refused = self._planned(asks, new, sizes.gpus, snapshot.now)
+        got, refused = self._planned(asks, new, sizes.gpus, snapshot.now, stays)
         if refused:
             asks = [ask for ask in asks if ask.row not in refused]
         memory["rows"] = sorted(ask.row for ask in asks)
@@ -93,14 +95,14 @@ class ElasticFlowArtifact:
         return Decision(memory, reasons=reasons, wake=Wake(memory["wake_s"], Event.ANY))
 
     def _planned(
-        self, asks: Sequence[ShareAsk], new: Sequence[ShareAsk], gpus: int, now: float
+        self, asks: Sequence[ShareAsk], new: Sequence[ShareAsk], gpus: int, now: float, stays: set[int]
     ) -> tuple[Climbed, set[int]]:
-        """What becomes of those who are planned for, and the rows of those who are refused."""
+        """What becomes of those who are planned for, and the rows of the refused, none of them of `stays`."""
         slot_s = self.parameters.slot_s
         got = climbed(asks, gpus, now, slot_s, gives=True)
         if got.in_time or not self.parameters.refuse:
             return got, set()
-        refused = {ask.row for ask in new if ask.dues and not ask.is_soft}
+        refused = {ask.row for ask in new if ask.dues and not ask.is_soft} - stays
         if not refused:
             return got, refused
         kept = [ask for ask in asks if ask.row not in refused]

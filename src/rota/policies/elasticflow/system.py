@@ -16,10 +16,11 @@ Departs   Of several that come at once those due first are tried first (the pape
           change of GPUs is planned as a stop of `restart_s`, beside the margin of a slot (ours).  A job that
           has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
           paper says; the published code prefers the opposite, as `mode=artifact` does.  A job with several
-          deadlines is promised the first that can be kept, and never refused.  One that cannot be in time
-          any more, by faults or because it was longer than known, comes after all that can.  The cluster is
-          taken to be of one type: on several a job gets the first type on which its share fits.  Slots are
-          those of the clock, so that a plan can be made again inside one (ours).
+          deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
+          once: back from a pause it is promised what can be kept beside the others.  One that cannot be in
+          time any more, by faults, by a pause or because it was longer than known, comes after all that can.
+          The cluster is taken to be of one type: on several a job gets the first type on which its share
+          fits.  Slots are those of the clock, so that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes; authors' `ef-accessctrl` (643 jobs of four workloads) and `ef` (100
           jobs) with `mode=artifact`: every job in the same second (docs/fidelity.md)
@@ -35,6 +36,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
+from rota.policies.elasticflow.admitted import admitted_before
 from rota.policies.elasticflow.artifact import ElasticFlowArtifact
 from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of, powers_of
 from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
@@ -79,6 +81,7 @@ class ElasticFlow:
     Memory    `rows`     live rows that were tried for admission
               `due_s`    the deadline each of them was promised; infinite if none
               `at_risk`  rows of which it was said that their promise is not expected to be kept
+              `paused`   rows that were admitted and are held now, if there are any
     """
 
     def __init__(self, parameters: ElasticFlowParameters | None = None) -> None:
@@ -103,9 +106,9 @@ class ElasticFlow:
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks)
         begun_s = min((origin_s + ask.stays * slot_s for ask in asks if ask.stays), default=math.inf)
-        before = set(memory.get("rows", ()))
+        before, admitted_once = set(memory.get("rows", ())), admitted_before(snapshot, memory)
         apart = self._apart(memory, [ask for ask in every if ask.row in closed], origin_s)
-        admitted, refused = self._sort(memory, planner, asks, origin_s)
+        admitted, refused = self._sort(memory, planner, asks, origin_s, admitted_once)
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
         others = [ask.as_it_is() if ask.stays else ask for ask in admitted if ask.due == math.inf]
         shares = self._shares(snapshot, planner, promised, others)
@@ -177,9 +180,9 @@ class ElasticFlow:
         ]
 
     def _sort(
-        self, memory: Memory, planner: Planner, asks: list[ShareAsk], origin_s: float
+        self, memory: Memory, planner: Planner, asks: list[ShareAsk], origin_s: float, stays: set[int]
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
-        """Live jobs with the deadline each is planned for, and those that are refused."""
+        """Live jobs with the deadline each is planned for, and those that are refused, none of `stays`."""
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         slot_s = self.parameters.slot_s
         admitted = [
@@ -193,6 +196,7 @@ class ElasticFlow:
         new = [ask for ask in fresh if ask.dues and not ask.held]
         accepted, failed = planner.admit([ask for ask in admitted if ask.due < math.inf], new)
         refused = [ask for ask in failed if self.parameters.refuse and not ask.is_soft]
+        refused = [ask for ask in refused if ask.row not in stays]
         gone = {ask.row for ask in refused}
         admitted += accepted + [ask for ask in failed if ask.row not in gone]
         memory["rows"] = [ask.row for ask in admitted]

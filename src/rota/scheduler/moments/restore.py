@@ -33,6 +33,8 @@ class Stored:
     """Rows that run, in the order in which the table holds them; None for the order of `grants`."""
     held: Mapping[int, str] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
+    failed_start: Mapping[int, int] = field(default_factory=dict)
+    """As `State.failed_start`; of those who wait or are held."""
     reservations: tuple[Reservation, ...] = ()
     closed_nodes: Iterable[int] = ()
     closed_devices: Iterable[int] = ()
@@ -56,6 +58,7 @@ def stored(state: State) -> Stored:
         running=state.running.rows.tolist(),
         held=dict(state.held),
         refused=dict(state.refused),
+        failed_start=dict(state.failed_start),
         reservations=state.reservations,
         closed_nodes=nodes,
         closed_devices=sorted(occupancy.down - on_nodes),
@@ -82,6 +85,7 @@ def refill(state: State, kept: Stored) -> None:
     for row in state.grants if kept.running is None else kept.running:
         state.running.add(row)
     state.held, state.refused = dict(kept.held), dict(kept.refused)
+    state.failed_start = dict(kept.failed_start)
     state.reservations = kept.reservations
     state.count_special()
     if kept.occupancy is not None:

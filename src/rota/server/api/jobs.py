@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
+from rota.errors import InputError
+from rota.model.words import STATES
 from rota.server.api.calling import (
     LONGEST_WAIT_S,
     AskedCommands,
@@ -106,6 +108,8 @@ def jobs(
 ) -> Response:
     """List jobs, newest last."""
     states = tuple(word.strip().upper() for text in state or () for word in text.split(",") if word.strip())
+    if unknown := [word for word in states if word not in STATES]:
+        raise InputError(f"parameter state: {unknown[0]!r} is no state; expected {', '.join(STATES)}")
     return answer(jobs.jobs(JobFilter(states, tenant, user, name, limit, since)))
 
 

@@ -149,6 +149,8 @@ def _expected(message: str) -> str:
     if message.startswith("Input should be "):
         what = message.removeprefix("Input should be ").partition(", unable to")[0]
         return f"a number {what}" if what.startswith(("greater", "less")) else what
+    if "exceeded maximum size" in message:
+        return "a whole number that is not so large"
     if letters := _LETTERS.search(message):
         first = ", the first a letter, a digit or _" if letters[1] else ""
         return f"letters, digits and {' '.join(letters[2])}{first}"

@@ -13,7 +13,8 @@ from rota.model.reasons import Code, Constraint
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch
-from rota.table.state import Phase, State
+from rota.table.attempt_ends import phase_of_refused
+from rota.table.state import State
 from rota.worlds.simulated.answers import UserAnswers
 
 _END = int(Event.END)
@@ -76,16 +77,16 @@ class Holds:
         batch.held = [*((row, _note(self._until[row])) for row in early), *paused]
         free = sorted(row for row in due if row in state.held and row not in gone)
         if self._taken:
-            free = self._answered(batch, free)
+            free = self._answered(batch, free, state)
         batch.released = free
         self._paused = []
         return bool(free or batch.accepted)
 
-    def _answered(self, batch: Batch, due: list[int]) -> list[int]:
+    def _answered(self, batch: Batch, due: list[int], state: State) -> list[int]:
         """Tell `batch` what users have answered; those of `due` that were held for something else."""
         answered = [(row, self._taken.pop(row)) for row in due if row in self._taken]
         batch.accepted = [(row, taken) for row, taken in answered if taken is not None]
-        declined = [(row, Phase.REJECTED) for row, taken in answered if taken is None]
+        declined = [(row, phase_of_refused(state, row)) for row, taken in answered if taken is None]
         batch.settled = [*batch.settled, *declined]
         if declined:
             batch.cause |= _END

@@ -91,10 +91,11 @@ class PlannedWorld(SlotWorld):
         return first
 
     def _coming(self, begin: float) -> list[float]:
-        """The next two moments at which jobs arrive, or are released."""
+        """The next two moments at which jobs arrive, or are released, or the cluster changes."""
         moments = list(dict.fromkeys(self._submit[self._next : self._next + 64]))[:2]
-        if self._holds.next_s < math.inf:
-            moments.append(max(self._holds.next_s, begin))
+        for moment in (self._holds.next_s, self._next_fault()):
+            if moment < math.inf:
+                moments.append(max(moment, begin))
         return moments
 
     def _end_after(self, begin: float) -> float:

@@ -124,11 +124,12 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
 
 
 def _whys(loop: Loop, recorder: RunRecorder, n: int) -> list[str]:
-    """Why jobs were refused or ended by the policy, and what those that are left behind first waited for."""
+    """Why jobs were refused, or ended by policy or limit, and what those left behind first waited for."""
     state = loop.state
     refused = np.flatnonzero(state.phase == Phase.REJECTED).tolist()
     silent = [row for row in refused if row not in recorder.whys]
-    said = refusals(state.jobs, state.cluster, silent) | recorder.whys
+    timed_out: Mapping[int, str] = getattr(loop.world, "timed_out", {})
+    said = {**refusals(state.jobs, state.cluster, silent), **recorder.whys, **timed_out}
     for row in np.flatnonzero(state.phase == Phase.PENDING).tolist():
         reason = loop.said[row] if row in loop.said else recorder.reasons.get(row)
         if reason is not None:

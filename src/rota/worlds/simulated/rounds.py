@@ -5,7 +5,7 @@ does in it, and when it stops, is known at once; a rate that ends inside is foll
 the round end a speed model may rebase a job (`rebase`).  Jobs that finish inside a round are recorded at
 their exact moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`);
 either way what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round
-end.
+end: who was done by then has ended, and all others on a node that was lost go, if it is back by then too.
 
 Rounds of fixed length lie at multiples of it.  A round that ends at the latest stop begins when the one
 before ended, or, after an idle time, with the next arrival.  No round passes while nothing runs: a policy
@@ -38,7 +38,7 @@ _SPARED_S = 5.0
 
 # As plain integers: joining flags costs more than all the rest of a quiet round end.
 _ARRIVAL, _END, _FAILURE = int(Event.ARRIVAL), int(Event.END), int(Event.FAILURE)
-_CAPACITY, _TIMER, _ROUND = int(Event.CAPACITY), int(Event.TIMER), int(Event.ROUND)
+_TIMER, _ROUND = int(Event.TIMER), int(Event.ROUND)
 
 _MOST_EMPTY = 10
 """So many rounds in a row in which nobody works are over at once, where work may be counted anew after."""
@@ -135,7 +135,8 @@ class RoundWorld(SimulatedWorld):
             batch.cause |= _ARRIVAL
         if until_s <= now:
             batch.cause |= _TIMER
-        self._add_faults(batch)
+        if self._fault < len(self._faults) and self._faults[self._fault][0] <= now:
+            self._add_faults(batch)
         return batch
 
     def _take_finishes(self, now: float) -> list[Ended]:
@@ -152,27 +153,19 @@ class RoundWorld(SimulatedWorld):
         self._next = last
         return range(first, last)
 
-    def _add_faults(self, batch: Batch) -> None:
-        """Nodes that were lost or came back since the last round end; the last news of a node counts."""
-        news: dict[int, bool] = {}
-        while self._fault < len(self._faults) and self._faults[self._fault][0] <= batch.now:
-            _, node, returns = self._faults[self._fault]
-            news[node] = returns
-            self._fault += 1
-        if news:
-            batch.cause |= _CAPACITY
-            batch.lost = [node for node, returns in news.items() if not returns]
-            batch.back = [node for node, returns in news.items() if returns]
-
     def _idle_until(self, until_s: float) -> float:
         """The next moment at which a round may begin, when nothing runs; infinite if there is none."""
         arrival = self._submit[self._next] if self._next < len(self._submit) else math.inf
-        moment = min(arrival, until_s, self._holds.next_s)
-        if self._fault < len(self._faults) and (arrival < math.inf or len(self.state.waiting)):
-            moment = min(moment, self._faults[self._fault][0])
+        moment = min(arrival, until_s, self._holds.next_s, self._next_fault())
         if moment < math.inf and self.semantics.round_ends is RoundEnds.FIXED:
             return math.ceil(moment / self.round_s) * self.round_s
         return max(moment, self.state.now)
+
+    def _next_fault(self) -> float:
+        """When a node is lost or back next, if anybody lives who would mind; else infinite."""
+        state = self.state
+        lives = self._next < len(self._submit) or state.waiting.n or state.running.n
+        return self._faults[self._fault][0] if lives and self._fault < len(self._faults) else math.inf
 
     # -- one round ---------------------------------------------------------------------------------
 

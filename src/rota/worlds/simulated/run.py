@@ -25,6 +25,7 @@ from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.kinds import world_of
+from rota.worlds.simulated.limits import LimitedWorld, TimeLimits
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.record_tables import make_record
@@ -56,6 +57,8 @@ class Setting:
     """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
     autoscale: Autoscale | None = None
     """How far the cluster may grow and shrink; None: it is as large as it is."""
+    limits: TimeLimits = TimeLimits.IGNORE
+    """Whether jobs end that have run for as long as was stated at submission."""
     answers: UserAnswers = field(default_factory=UserAnswers)
     """How users answer a later deadline; by default nobody takes one."""
     seed: int = 0
@@ -128,6 +131,13 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
 
 
 def _world_of(setting: Setting) -> Callable[..., SimulatedWorld]:
+    if setting.limits is TimeLimits.ENFORCE:
+        if setting.autoscale is not None or world_of(setting.semantics) is not SimulatedWorld:
+            other = "--semantics" if setting.autoscale is None else "--autoscale"
+            raise InputError.at(
+                "limits are enforced in the world of events", field="--limits", expected=f"no {other} with it"
+            )
+        return LimitedWorld
     if setting.autoscale is None:
         world = world_of(setting.semantics)
         if world is not SimulatedWorld and any(can & LATE for can in setting.can.values()):
@@ -160,6 +170,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
         **({} if setting.autoscale is None else {"autoscale": str(setting.autoscale)}),
+        **({} if setting.limits is TimeLimits.IGNORE else {"limits": setting.limits.value}),
         **({} if setting.answers == UserAnswers() else {"accept": str(setting.answers)}),
         "seed": setting.seed,
     }

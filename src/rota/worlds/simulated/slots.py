@@ -55,6 +55,7 @@ class SlotWorld(RoundWorld):
         rule = self.semantics.round_ends
         coming = self._next < len(self._submit)
         moment = min(self._earliest_finish(begin), self._alarm, max(self._holds.next_s, begin))
+        moment = min(moment, self._next_fault())
         if rule is RoundEnds.SLOTS:
             if len(self.state.running):
                 return begin + self.round_s

@@ -26,6 +26,7 @@ from rota.model.whole import is_made_whole
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
+from rota.table.attempt_ends import begins_anew
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
@@ -290,7 +291,7 @@ class SimulatedWorld:
         returned, lost = dict[int, bool](), list[int]()
         while self._fault < len(self._faults) and self._faults[self._fault][0] <= batch.now:
             _, node, returned[node] = self._faults[self._fault]
-            if not returned[node]:
+            if not returned[node] and node not in lost:
                 lost.append(node)
             self._fault += 1
         gone = set(lost)
@@ -573,14 +574,13 @@ class SimulatedWorld:
             return 0.0
         row, gpus = change.row, len(change.new.devices)
         workload = self.jobs.name_of("workload", row)
-        takes_over = self._take_over(change.new)
+        switch = self.costs.switch.of(workload, gpus) if self._take_over(change.new) else 0.0
         scatter = self.costs.drawn(self._sight[1], row, int(1e3 * self.state.now))
         if change.old is not None:
             if not is_restart(self.semantics.restart, self.cluster, change.old, change.new):
                 return max(self.progress.since.item(row) - self.state.now, 0.0)  # a start under way goes on
             return self.costs.change(workload, len(change.old.devices), gpus) * scatter
-        switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
-        if self.state.starts.item(row) == 1:
+        if begins_anew(self.state, row):
             return self.costs.first_start(workload, gpus) * scatter + switch
         kept = self._suspended.pop(row, None)
         if kept is not None and {node for node, _ in kept.gib} == self._nodes_of(change.new):
