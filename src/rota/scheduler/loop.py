@@ -133,10 +133,11 @@ class Loop:
 
     # -- one pass --------------------------------------------------------------------------------
 
-    def run(self, until_s: float = math.inf) -> None:
-        """Until the world has nothing left to tell or `until_s` is reached."""
-        while self.step(until_s):
-            pass
+    def run(self, until_s: float = math.inf, most: int = 1 << 62) -> bool:
+        """Until the world has nothing left to tell, `until_s`, or `most` moments; whether there is more."""
+        while most and self.step(until_s):
+            most -= 1
+        return not most
 
     def step(self, until_s: float = math.inf) -> bool:
         """One moment: what happened, and the decision if the policy wants to be asked."""
@@ -372,9 +373,7 @@ class Loop:
 
     def _check_further(self, state: State, decision: Decision) -> list[Breach]:
         """Whether the policy may do so; then the world's rules."""
-        breaches: list[Breach] = []
-        if self._levers is not None:
-            breaches = check_levers(state, decision, self._levers)
+        breaches = [] if self._levers is None else check_levers(state, decision, self._levers)
         if breaches or self.rules is None:
             return breaches
         return list(self.rules(state, decision))

@@ -24,6 +24,7 @@ from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.headway import Headway
 from rota.worlds.simulated.kinds import world_of
 from rota.worlds.simulated.limits import LimitedWorld, TimeLimits
 from rota.worlds.simulated.measured_costs import MeasuredCosts
@@ -94,12 +95,12 @@ def run(
 
 
 def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | None) -> None:
-    """Run the loop to its end, telling `watch` how far it is."""
-    if watch is None:
-        loop.run(until_s)
-        return
-    while all(loop.step(until_s) for _ in range(WATCH_EVERY)):
-        watch(len(recorder.ends))
+    """Run the loop to its end, telling `watch` how far it is.  Raises PolicyError if it gets nowhere."""
+    headway = Headway(loop)
+    while loop.run(until_s, WATCH_EVERY):
+        headway.look(len(recorder.ends))
+        if watch is not None:
+            watch(len(recorder.ends))
 
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:

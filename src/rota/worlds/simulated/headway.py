@@ -1,0 +1,48 @@
+"""Notices a run that gets nowhere: policy, costs and timing rules such that it would never end.
+
+Where a restart outlasts the time between two decisions, jobs may start and stop in turn for ever, each time
+as far as the time before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rota.errors import PolicyError
+from rota.model.units import format_duration
+from rota.scheduler.loop import Loop
+
+MOST_WITHOUT = 1 << 16
+"""Events without headway after which a run is given up; with an event a minute they are six weeks."""
+
+
+class Headway:
+    """Whether somebody has come, ended, or got further with its work than ever before.
+
+    While nobody runs a run waits for something, such as a node, and no such time is too long.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._furthest = np.zeros(len(loop.state.jobs.gpus))
+        """Work that each job had done where it was seen furthest."""
+        self._seen = (0, 0)
+        self._event, self._at_s = 0, 0.0
+        """When there was headway last."""
+
+    def look(self, ended: int) -> None:
+        """`ended` jobs have ended.  Raises PolicyError if there was no headway for too long."""
+        state, events = self._loop.state, self._loop.counts.events
+        rows = state.running.sorted()
+        done = self._loop.world.progress.done(rows, state.now)
+        seen = ended, state.submitted
+        if seen != self._seen or not len(rows) or (done > self._furthest[rows]).any():
+            self._seen, self._event, self._at_s = seen, events, state.now
+            self._furthest[rows] = np.maximum(self._furthest[rows], done)
+        elif events - self._event >= MOST_WITHOUT:
+            since, now = format_duration(self._at_s), format_duration(state.now)
+            raise PolicyError(
+                f"the run gets nowhere: between {since} and {now} nobody came, ended or got on with its work "
+                f"in {events - self._event:,} events; where a change costs more time than there is until the "
+                "next one, no job is ever done"
+            )
