@@ -177,7 +177,8 @@ class NaiveIntrospection(NaiveGandiva):
         moments += [self.now + self.left_s[job] / self.rate(job) for job in self.held]
         moments += [home.turn_ends_s for home in self.homes]
         moments += [moment for home in self.homes if (moment := self.grows_s(home)) > self.now]
-        return round(min(moments), 7)
+        moment, near = min(moments), round(min(moments), 7)
+        return moment if near <= self.now < moment else near  # time would stand still
 
     def play(self) -> list[list[Span]]:
         coming = list(range(len(self.jobs)))
@@ -335,17 +336,31 @@ def stays_of(scene: Scene, trace: Trace, cluster: Cluster, speed: FixedDuration)
     return stays
 
 
+NEAR_S = 2e-5
+"""Moments of the naive run are rounded; they lie so near to those that are not."""
+
+
 def joined(stays: list[list[Span]]) -> list[list[Span]]:
-    """A job that goes on at once as it was has not stopped; moments to a microsecond."""
+    """A job that goes on at once as it was has not stopped."""
     out: list[list[Span]] = []
     for of_job in stays:
         out.append([])
-        for start_s, end_s, nodes, gpus, is_packed in of_job:
-            begin_s = round(start_s, 5)
-            if out[-1] and out[-1][-1][1:] == (begin_s, nodes, gpus, is_packed):
+        for start_s, end_s, *what in of_job:
+            begin_s = start_s
+            if out[-1] and list(out[-1][-1][2:]) == what and abs(out[-1][-1][1] - start_s) <= NEAR_S:
                 begin_s = out[-1].pop()[0]
-            out[-1].append((begin_s, round(end_s, 5), nodes, gpus, is_packed))
+            out[-1].append((begin_s, end_s, *what))
     return out
+
+
+def are_alike(stays: list[list[Span]], others: list[list[Span]]) -> bool:
+    """Whether all jobs stay where, and about when, they do in the other run."""
+    pairs = zip(joined(stays), joined(others), strict=True)
+    return all(len(own) == len(other) and all(map(_is_near, own, other)) for own, other in pairs)
+
+
+def _is_near(one: Span, other: Span) -> bool:
+    return one[2:] == other[2:] and max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_S
 
 
 @pytest.mark.parametrize("kind", ["packing", "growing", "both"])
@@ -353,7 +368,7 @@ def joined(stays: list[list[Span]]) -> list[list[Span]]:
 def test_every_stay_of_every_job(seed: int, kind: str) -> None:
     """Starts, ends, GPUs and company of every job."""
     scene, programs = scene_of(seed, kind)
-    assert joined(rota(scene, programs)) == joined(NaiveIntrospection(scene, programs).play())
+    assert are_alike(rota(scene, programs), NaiveIntrospection(scene, programs).play())
 
 
 def test_a_pair_parts_when_others_move_away() -> None:
@@ -363,7 +378,7 @@ def test_a_pair_parts_when_others_move_away() -> None:
     programs = Programs([1.0, 0.2, 0.2, 1.0, 1.0], [1.0] * 5, beside, [2, 1, 1, 1, 1])
     stays = rota(scene, programs)
     assert {end_s for _, end_s, _, _, is_packed in stays[1] if is_packed} == {150.0}
-    assert joined(stays) == joined(NaiveIntrospection(scene, programs).play())
+    assert are_alike(stays, NaiveIntrospection(scene, programs).play())
 
 
 def test_nobody_grows_on_what_another_has_grown_to() -> None:
