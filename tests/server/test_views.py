@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from rota.model.grants import Grant
 from rota.scheduler.moments.packing import pack_grant
+from rota.server.records import JobRecords
+from rota.server.scheduler_view import SchedulerView
 from rota.server.store.asked import asked
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, JobState, NodeRow
 from rota.server.views import attempt_view, event_view, is_over, job_view, node_view, size_views
@@ -15,6 +19,15 @@ from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, NodeInfo
 
 EPOCH = 1_000_000.0
+
+
+class Still:
+    """A clock that stands."""
+
+    epoch_unix_s = EPOCH
+
+    def __call__(self) -> float:
+        return 130.0
 
 
 def job(spec: dict[str, Any] | None = None, **now: Any) -> JobRow:
@@ -53,6 +66,19 @@ def test_a_job_that_runs() -> None:
     assert (view.run_s, view.waiting_s, view.since_s) == (15.0, 15.0, EPOCH + 120)
     assert (view.gpus_now, view.nodes, view.devices) == (3, ["n0", "n1"], ["n0:1", "n1:0", "n1:3"])
     assert view.share == 0.5
+
+
+@pytest.mark.parametrize("shown", [None, 1, 2], ids=["nothing", "the one before", "this one"])
+def test_a_job_that_runs_is_somewhere(shown: int | None) -> None:
+    """A decision is on record before it is shown: what is missing there is read from the store."""
+    before, newest = attempt(("n0", [1], 0.0)), replace(attempt(("n1", [0], 0.0)), number=2)
+    view = SchedulerView()
+    if shown is not None:
+        view.holding[4] = {1: before, 2: newest}[shown]
+    store = SimpleNamespace(attempts=lambda row: [before, newest] if row == 4 else [])
+    records = JobRecords(cast("Any", store), view, cast("Any", Still()), cast("Any", None))
+    runs, waits = job(state="RUNNING", phase=3, since_s=120.0, attempt=2), job(attempt=2)
+    assert [view.devices for view in records.views([runs, waits])] == [["n1:0"], []]
 
 
 def test_a_job_that_has_ended() -> None:

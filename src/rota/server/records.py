@@ -8,7 +8,7 @@ from rota.server.callers import Caller
 from rota.server.clocks import Clock
 from rota.server.refusals import Forbidden, NotFound
 from rota.server.scheduler_view import SchedulerView
-from rota.server.store.rows import JobRow
+from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.views import job_view
@@ -23,8 +23,19 @@ class JobRecords:
 
     def views(self, rows: Iterable[JobRow]) -> list[JobView]:
         """Jobs with what they hold now."""
-        now, attempts, epoch_s = self._clock(), self._shown.holding, self._clock.epoch_unix_s
-        return [job_view(row, attempts.get(row.row), epoch_s, now) for row in rows]
+        now, epoch_s = self._clock(), self._clock.epoch_unix_s
+        return [job_view(row, self._holding(row), epoch_s, now) for row in rows]
+
+    def _holding(self, row: JobRow) -> AttemptRow | None:
+        """What a job holds: as the scheduler shows it or, for a moment after a decision, from the store.
+
+        A decision is on record before it is shown; a job that runs would seem to be nowhere meanwhile, or
+        where it was before.
+        """
+        shown = self._shown.holding.get(row.row)
+        if row.now.state != "RUNNING" or (shown is not None and shown.number >= row.now.attempt):
+            return shown
+        return next((one for one in reversed(self._store.attempts(row.row)) if one.grant is not None), shown)
 
     def holding(self) -> list[int]:
         """Rows that hold something now, those that are ending included."""
