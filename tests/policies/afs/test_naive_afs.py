@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,9 @@ from rota.model.jobs import Truth
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
+from stays import are_alike
 from tiers import first
 
-NEAR = 1e-5
 """Seconds by which sums of many stretches may differ."""
 Stay = tuple[float, float, int]
 """From when to when, with how many GPUs."""
@@ -242,32 +241,10 @@ def rota(plan: Plan) -> list[list[Stay]]:
     return stays
 
 
-def merged(stays: list[list[Stay]]) -> list[list[Stay]]:
-    """Who goes on at once with as many has not stopped; nobody has held anything for no time."""
-    whole: list[list[Stay]] = []
-    for of_job in stays:
-        whole.append([])
-        for start_s, end_s, gpus in of_job:
-            last = whole[-1][-1] if whole[-1] else None
-            if last is not None and last[2] == gpus and abs(last[1] - start_s) < NEAR:
-                whole[-1][-1] = (last[0], end_s, gpus)
-            elif end_s - start_s > NEAR:
-                whole[-1].append((start_s, end_s, gpus))
-    return whole
-
-
-def are_alike(one: list[list[Stay]], other: list[list[Stay]]) -> bool:
-    """The same numbers, and the same moments but for rounding."""
-    if [[stay[2] for stay in stays] for stays in one] != [[stay[2] for stay in stays] for stays in other]:
-        return False
-    pairs = zip(chain(*one), chain(*other), strict=True)
-    return all(abs(a[0] - b[0]) < NEAR and abs(a[1] - b[1]) < NEAR for a, b in pairs)
-
-
 @pytest.mark.parametrize("by_queues", [False, True], ids=["lengths", "queues"])
 @pytest.mark.parametrize("seeds", first(1, [range(20), range(20, 1000)]), ids=str)
 def test_every_stay(by_queues: bool, seeds: range) -> None:
     for seed in seeds:
         plan = plan_of(seed, by_queues=by_queues)
-        ours, expected = merged(rota(plan)), merged(NaiveAfs(plan).play())
+        ours, expected = rota(plan), NaiveAfs(plan).play()
         assert are_alike(ours, expected), f"scene {seed}: {ours} in place of {expected}"

@@ -15,7 +15,6 @@ from test_naive_packing import (
     NaiveIntrospection,
     Programs,
     Span,
-    are_alike,
     asked_of_rota,
     scene_of,
     stays_of,
@@ -27,6 +26,7 @@ from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
+from stays import are_alike
 from tiers import first
 
 Rates = dict[tuple[int, int], float]

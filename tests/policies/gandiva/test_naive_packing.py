@@ -17,6 +17,7 @@ from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
+from stays import are_alike, merged
 from tiers import first
 
 Span = tuple[float, float, tuple[int, ...], int, bool]
@@ -336,33 +337,6 @@ def stays_of(scene: Scene, trace: Trace, cluster: Cluster, speed: FixedDuration)
     return stays
 
 
-NEAR_S = 2e-5
-"""Moments of the naive run are rounded; they lie so near to those that are not."""
-
-
-def joined(stays: list[list[Span]]) -> list[list[Span]]:
-    """A job that goes on at once as it was has not stopped."""
-    out: list[list[Span]] = []
-    for of_job in stays:
-        out.append([])
-        for start_s, end_s, *what in of_job:
-            begin_s = start_s
-            if out[-1] and list(out[-1][-1][2:]) == what and abs(out[-1][-1][1] - start_s) <= NEAR_S:
-                begin_s = out[-1].pop()[0]
-            out[-1].append((begin_s, end_s, *what))
-    return out
-
-
-def are_alike(stays: list[list[Span]], others: list[list[Span]]) -> bool:
-    """Whether all jobs stay where, and about when, they do in the other run."""
-    pairs = zip(joined(stays), joined(others), strict=True)
-    return all(len(own) == len(other) and all(map(_is_near, own, other)) for own, other in pairs)
-
-
-def _is_near(one: Span, other: Span) -> bool:
-    return one[2:] == other[2:] and max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_S
-
-
 @pytest.mark.parametrize("kind", ["packing", "growing", "both"])
 @pytest.mark.parametrize("seed", first(30, range(1000)))
 def test_every_stay_of_every_job(seed: int, kind: str) -> None:
@@ -385,4 +359,4 @@ def test_nobody_grows_on_what_another_has_grown_to() -> None:
     """B brings its two GPUs to A's server at 89; A could use one of them, but it is not idle."""
     scene = Scene([(0, 2, 307), (13, 1, 443), (26, 2, 63)], [4, 4], migration=True)
     programs = Programs([1.0] * 3, [1.0] * 3, {}, [6, 2, 4])
-    assert [gpus for *_, gpus, _ in joined(rota(scene, programs))[1]] == [1, 2, 2]
+    assert [gpus for *_, gpus, _ in merged(rota(scene, programs))[1]] == [1, 2, 2]
