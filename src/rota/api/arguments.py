@@ -19,9 +19,9 @@ from rota.arguments import (
 from rota.arguments import instance_of as a
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
-from rota.model.trace import Trace
 from rota.reports.window import Window
 from rota.traces.deadlines import DrawnDeadlines
+from rota.traces.describe import TRACE
 from rota.traces.elastic import ElasticSizes
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import Costs
@@ -36,7 +36,7 @@ CLUSTER = Argument(
 )
 
 ARGUMENTS = {
-    "trace": Argument("trace", either(is_file, a(Trace)), "a file, or a Trace"),
+    "trace": TRACE,
     "path": FILE,
     "policy": Argument("policy", a(str), "a name such as 'tiresias' or 'fifo:skip=yes'"),
     "cluster": CLUSTER,

@@ -140,7 +140,10 @@ class Description:
         return f"{self.first_submit_s:,.0f} s to {self.last_submit_s:,.0f} s ({format_duration(self.span_s)})"
 
 
-@takes(trace=Argument("trace", either(is_file, instance_of(Trace)), "a file, or a Trace"))
+TRACE = Argument("trace", either(is_file, instance_of(Trace)), "a file, or a Trace")
+
+
+@takes(trace=TRACE)
 def describe(trace: str | PathLike[str] | Trace) -> Description:
     """The figures of `trace`, or of that in a file, in one pass over its columns.  Raises InputError."""
     return _described(trace if isinstance(trace, Trace) else read(trace))
