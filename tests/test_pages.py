@@ -176,6 +176,7 @@ SAID_OF_IT = re.compile(
 """A line of a block with a command, and words behind it that a shell takes for arguments."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_can_be_copied(page: Path) -> None:
     """What is said of a command stands behind a #, and a block of commands is one for a shell."""
@@ -188,6 +189,7 @@ def test_commands_can_be_copied(page: Path) -> None:
         assert (read.returncode, read.stderr) == (0, ""), block
 
 
+@pytest.mark.slow
 def test_completion_and_man_page_of_a_user(tmp_path: Path) -> None:
     """The commands of the page run in a home that is empty, and leave what shells and `man` read."""
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
