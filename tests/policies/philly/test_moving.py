@@ -35,7 +35,7 @@ def test_a_gang_starts_spread_and_moves_together_when_a_node_falls_free() -> Non
 
 
 def test_nobody_moves_at_the_moment_of_its_start() -> None:
-    """S, of no length, leaves the large node in a second decision of that moment; G moves with the next that ends."""
+    """S, of no length, leaves the large node in a second decision of that moment; G moves when T ends."""
     shapes = [NodeShape(2, 4, "T0"), NodeShape(1, 8, "T0"), NodeShape(1, 1, "T0")]
     played = stays("philly:migrate=yes", "S 5x0 G 8x50 T 1x9", Cluster.build(shapes))
     assert played["G"] == [(0.0, 9.0, [0, 1]), (9.0, 50.0, [2])]
