@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from play import play, trace_of
+from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.testing import check_policy
@@ -18,7 +19,7 @@ LEFT_ALONE = "A 1x5 B 1x5 C 1x5 S 1x60 D 1x5 E 1x5 F 1x5 T 1x60 G 4x10@6"
 
 
 def stays(
-    policy: str, jobs: str | Trace, cluster: str, setting: Setting | None = None
+    policy: str, jobs: str | Trace, cluster: str | Cluster, setting: Setting | None = None
 ) -> dict[str, list[Any]]:
     """By job, from when to when it was on which nodes."""
     found: dict[str, list[Any]] = {}
@@ -31,6 +32,13 @@ def stays(
 def test_a_gang_starts_spread_and_moves_together_when_a_node_falls_free() -> None:
     played = stays("philly:migrate=yes", FOUR_PARTLY_FULL, "4x8")
     assert played["E"] == [(1.0, 50.0, [0, 1, 2, 3]), (50.0, 101.0, [0])]
+
+
+def test_nobody_moves_at_the_moment_of_its_start() -> None:
+    """S, of no length, leaves the large node in a second decision of that moment; G moves when T ends."""
+    shapes = [NodeShape(2, 4, "T0"), NodeShape(1, 8, "T0"), NodeShape(1, 1, "T0")]
+    played = stays("philly:migrate=yes", "S 5x0 G 8x50 T 1x9", Cluster.build(shapes))
+    assert played["G"] == [(0.0, 9.0, [0, 1]), (9.0, 50.0, [2])]
 
 
 def test_without_it_the_gang_waits_for_its_level_and_stays() -> None:

@@ -206,6 +206,10 @@ class Attempting:
         shares = self.shares
         return shares.granted >= self.much - EPSILON and shares.somebody_borrows()
 
+    def _has_just_begun(self, row: int) -> bool:
+        """True at the moment of its start or move, of which there may be several decisions."""
+        return self.snapshot.by_row.placed_s.item(row) >= self.now
+
     def _reclaim(self, row: int) -> None:
         """Take GPUs back for `row`, whose attempt could not complete at once."""
         shares, grants = self.shares, self.snapshot.grants
@@ -214,7 +218,7 @@ class Attempting:
         running = [
             (since.item(r), r, len(g.devices) * g.share)
             for r, g in grants.items()
-            if r not in self.victims and r not in self.grants
+            if r not in self.victims and r not in self.grants and not self._has_just_begun(r)
         ]
 
         def fits(victim: int) -> bool:

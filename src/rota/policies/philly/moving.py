@@ -100,9 +100,11 @@ class MovingDecision(PhillyDecision):
         return mask_of(list({node_of[device] for device in grant.devices}))
 
     def _may_move(self, row: int) -> bool:
-        """True if `row`, which runs, brings its work along and has not been told to stay."""
-        is_settled = row in self.grants or row in self.victims or self.stays.get(row, 0.0) > self.now
-        return not is_settled and bool(self.snapshot.jobs.can(row) & int(Can.CHECKPOINT))
+        """True if `row`, which runs, brings its work along, has not just begun and is not told to stay."""
+        if row in self.grants or row in self.victims or self._has_just_begun(row):
+            return False
+        is_to_stay = self.stays.get(row, 0.0) > self.now
+        return not is_to_stay and bool(self.snapshot.jobs.can(row) & int(Can.CHECKPOINT))
 
     def _move(self, grant: Grant) -> None:
         self.scratch.hold(grant)
