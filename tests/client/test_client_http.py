@@ -293,13 +293,19 @@ def test_nobody_there_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_no_tls() -> None:
     """https:// of a controller, which speaks plain HTTP."""
-    with scripted([b"HTTP/1.1 400 Bad Request\r\n\r\n"]) as (_, address):
-        secure = address.replace("http://", "https://")
-        with (
-            Client(secure) as client,
-            pytest.raises(Unreachable, match=f"{secure} does not speak TLS; a contr"),
-        ):
-            client.call("GET", "/")
+
+    def answer(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=answer, args=(listener,))
+        server.start()
+        secure = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(Unreachable, match=f"{secure} does not speak TLS; a controller itself is reached"):
+            Client(secure).call("GET", "/")
+        server.join()
 
 
 def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
