@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @live
 def status(client: Client, as_json: JsonFlag = False) -> None:
-    """Show what a cluster does, and what an operator should know of it."""
+    """Show what runs here, and what an operator should know."""
     said = client.call("GET", "/v1/status")
     is_here = client.address in (str(home() / SOCKET), recorded_url())
     here, node = _troubles_here(said["troubles"]) if is_here else ([], "")
