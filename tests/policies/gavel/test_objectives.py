@@ -163,6 +163,19 @@ def test_isolated_time_adds_up_by_the_work_done():
     assert own["isolated"]["so_far_s"].tolist() == [20.0, 0.0]
 
 
+@pytest.mark.parametrize("mode", [GavelMode.PAPER, GavelMode.ARTIFACT])
+def test_finish_time_after_work_was_lost(mode):
+    """A node took all that job 0 had done at other rates: still there is a least worst finish."""
+    own = {}
+    first = {"work_left": [500, 500], "work_to_go": [500, 500], "age_s": [0, 0], "work_done": [0, 0]}
+    answer("finish_time", [[1]] * 2, gpus=[1, 1], capacity=[2], own=own, mode=mode, **first)
+    most = {"work_left": [10, 500], "work_to_go": [10, 500], "age_s": [490, 490], "work_done": [490, 0]}
+    answer("finish_time", [[1]] * 2, gpus=[8, 1], capacity=[2], own=own, mode=mode, **most)
+    lost = {"work_left": [500, 400], "work_to_go": [500, 400], "age_s": [600, 600], "work_done": [0, 100]}
+    shares = answer("finish_time", [[1]] * 2, gpus=[1, 1], capacity=[2], own=own, mode=mode, **lost)
+    assert shares.fractions.sum() > 0.0
+
+
 @pytest.mark.parametrize(("to_go", "solves"), [(-5.0, False), (0.0, True)])
 def test_the_authors_give_equal_parts_while_somebody_has_done_more_than_there_is(to_go, solves):
     """Their program is not convex then, and notes nothing; with just nothing left it is."""
