@@ -58,6 +58,7 @@ _REMEMBERED = (
     "round",
     "own",
     "turns",
+    "longer",
 )
 
 
@@ -102,7 +103,9 @@ class Books:
         self.own: Memory = {}
         """What `Fractions` remembers."""
         self.turns: dict[int, list[float]] = {}
-        """How long turns are (`turn_lengths`)."""
+        """What turns brought, and ..."""
+        self.longer: dict[int, float] = {}
+        """... who has longer ones (`turn_lengths`)."""
         self._places: list[int] | None = None
         """Entry of each that ran, -1 for one that is none any more; None if that is to be looked up."""
 

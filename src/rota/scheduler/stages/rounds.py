@@ -101,7 +101,8 @@ class Rounds:
         demand = self._demanded(snapshot, rows)
         self._count(snapshot, books, demand)
         sizes = demand.gpus if self.turns.all_pairs and demand.pairs is not None else None
-        lengths, known = TurnLengths(snapshot, {"turns": books.turns}, self.turns.round_s), books.rows
+        kept = {"turns": books.turns, "longer": books.longer}
+        lengths, known = TurnLengths(snapshot, kept, self.turns.round_s), books.rows
         books.follow(self._live.listed, self.turns.round_s / 2, None if sizes is None else sizes.tolist())
         if books.turns and books.rows is not known:
             lengths.forget(set(books.rows))
@@ -245,7 +246,7 @@ class Rounds:
         left: list[float] = demand.capacity.tolist()
         if self.turns.one_queue:
             return queue.walk_together(books, left)
-        kept = _kept(snapshot, books, lengths, left) if books.turns else []
+        kept = _kept(snapshot, books, lengths, left) if books.longer else []
         return queue.walk(books, self._types(snapshot, books.round), left, kept, reserve=self.turns.reserve)
 
     def _types(self, snapshot: Snapshot, round_number: int) -> list[int]:
