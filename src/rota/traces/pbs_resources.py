@@ -6,9 +6,33 @@ import re
 from collections.abc import Mapping
 
 _GIB = {"": 1 / 1024**3, "k": 1 / 1024**2, "m": 1 / 1024, "g": 1.0, "t": 1024.0}
-_SIZE = re.compile(r"(\d+)(?:([kmgt]?)([bw]))?", re.IGNORECASE)
-_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d\d)(?:\.\d+)?")
+_SIZE = re.compile(r"(\d{1,18})(?:([kmgt]?)([bw]))?", re.IGNORECASE | re.ASCII)
+_CLOCK = re.compile(r"(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?", re.ASCII)
+_SECONDS = re.compile(r"\d{1,12}(?:\.\d+)?", re.ASCII)
+_COUNT = re.compile(r"\d{1,15}", re.ASCII)
+_COUNTS = ("ngpus", "gpus", "ncpus", "ppn")
 _WORD_BYTES = 8
+_TOO_MANY = 10**18
+
+
+def unread_in(asked: Mapping[str, str]) -> tuple[str, str]:
+    """Name and text of the first amount that is none, such as `ngpus` and `two`; else nothing.
+
+    Left alone it would count as none at all.
+    """
+    for name in ("ngpus", "ncpus"):
+        if asked.get(name) and not _COUNT.fullmatch(asked[name]):
+            return name, asked[name]
+    for name in ("select", "nodes"):
+        for part in re.split("[+:]", asked.get(name, "")):
+            key, is_set, value = part.partition("=")
+            counts = value if is_set and key in _COUNTS else part if part.isdecimal() else "0"
+            if not _COUNT.fullmatch(counts):
+                return name, part
+    if memory_gib(asked.get("mem", "")) != memory_gib(asked.get("mem", "")):
+        return "mem", asked["mem"]
+    walltime = asked.get("walltime", "")
+    return ("walltime", walltime) if walltime and seconds(walltime) != seconds(walltime) else ("", "")
 
 
 def gpus_of(asked: Mapping[str, str], vnodes: str, exec_gpus: str) -> int:
@@ -48,13 +72,14 @@ def memory_gib(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Seconds of `120:30:00`, `30:00` or `3600`; NaN if there are none."""
-    if text.strip().isdecimal():
+    """Seconds of `120:30:00`, `5:00:30:00` (days first), `30:00` or `3600`; NaN if there are none."""
+    if _SECONDS.fullmatch(text.strip()):
         return float(text)
     match = _CLOCK.fullmatch(text.strip())
     if not match:
         return float("nan")
-    return float(int(match[1] or 0) * 3600 + int(match[2]) * 60 + int(match[3]))
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return float(days * 86400 + hours * 3600 + minutes * 60 + rest)
 
 
 def _in_chunks(text: str, name: str) -> int:
@@ -69,4 +94,5 @@ def _in_chunks(text: str, name: str) -> int:
 
 
 def _number_in(text: str, name: str) -> int:
-    return sum(int(number) for number in re.findall(rf"\b{name}=(\d+)", text))
+    numbers = re.findall(rf"\b{name}=(\d+)", text)
+    return sum(int(number) if _COUNT.fullmatch(number) else _TOO_MANY for number in numbers)
