@@ -47,11 +47,6 @@ _OF_ATTEMPT = ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus", 
 """What is said of an attempt, not of its job."""
 _TASK = re.compile(r"(\d+)\[(\d*)\]")
 _KILLED = (256 + 9, 256 + 15)
-_AMOUNTS = {
-    "mem": ("no amount of memory", "64gb, 512mb"),
-    "walltime": ("no time limit", "hours:minutes:seconds"),
-}
-"""What is wrong with an amount that is none, and what was expected, where it is no number."""
 _STAMP, _NOTED = "%a %b %d %H:%M:%S %Y", "%m/%d/%Y %H:%M:%S"
 
 
@@ -377,16 +372,10 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
 def _check_amounts(source: TraceSource, jobs: list[_Job], lists: list[dict[str, str]]) -> None:
     """Refuse what is asked for if it is no number of GPUs or cores, no memory and no time."""
     for job, asked in zip(jobs, lists, strict=True):
-        name, text = unread_in(asked)
-        if name:
-            what, expected = _AMOUNTS.get(name, ("no number", "a whole number"))
-            raise InputError.at(
-                f"job {job.id}: {brief(text)} is {what}",
-                file=source.file,
-                row=job.row,
-                field=name,
-                expected=expected,
-            )
+        if unread := unread_in(asked):
+            field, problem, expected = unread
+            what = f"job {job.id}: {problem}"
+            raise InputError.at(what, file=source.file, row=job.row, field=field, expected=expected)
 
 
 def _tenant(job: _Job) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isnan
+
+from rota.errors import brief
 
 _GIB = {"": 1 / 1024**3, "k": 1 / 1024**2, "m": 1 / 1024, "g": 1.0, "t": 1024.0}
 _SIZE = re.compile(r"(\d{1,18})(?:([kmgt]?)([bw]))?", re.IGNORECASE | re.ASCII)
@@ -12,27 +15,41 @@ _SECONDS = re.compile(r"\d{1,12}(?:\.\d+)?", re.ASCII)
 _COUNT = re.compile(r"\d{1,15}", re.ASCII)
 _COUNTS = ("ngpus", "gpus", "ncpus", "ppn")
 _WORD_BYTES = 8
+_NUMBER = ("no number", "a whole number")
+_AMOUNTS = {
+    "mem": ("no amount of memory", "64gb, 512mb"),
+    "walltime": ("no time limit", "hours:minutes:seconds"),
+}
+"""What is wrong with an amount that is none, and what was expected."""
 _TOO_MANY = 10**18
 
 
-def unread_in(asked: Mapping[str, str]) -> tuple[str, str]:
-    """Name and text of the first amount that is none, such as `ngpus` and `two`; else nothing.
+def unread_in(asked: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """Name of the first amount that is none, such as `ngpus` if it is `two`, what it is, what was expected.
 
     Left alone it would count as none at all.
     """
-    for name in ("ngpus", "ncpus"):
-        if asked.get(name) and not _COUNT.fullmatch(asked[name]):
-            return name, asked[name]
-    for name in ("select", "nodes"):
-        for part in re.split("[+:]", asked.get(name, "")):
+    for name in ("ngpus", "ncpus", "select", "nodes", "mem", "walltime"):
+        if text := _unread(name, asked.get(name, "")):
+            what, expected = _AMOUNTS.get(name, _NUMBER)
+            return name, f"{brief(text)} is {what}", expected
+    return None
+
+
+def _unread(name: str, text: str) -> str:
+    """What of `text` is no amount of `name`; empty if all is, or if nothing is said."""
+    if name in ("select", "nodes"):
+        for part in re.split("[+:]", text):
             key, is_set, value = part.partition("=")
             counts = value if is_set and key in _COUNTS else part if part.isdecimal() else "0"
             if not _COUNT.fullmatch(counts):
-                return name, part
-    if memory_gib(asked.get("mem", "")) != memory_gib(asked.get("mem", "")):
-        return "mem", asked["mem"]
-    walltime = asked.get("walltime", "")
-    return ("walltime", walltime) if walltime and seconds(walltime) != seconds(walltime) else ("", "")
+                return part
+        return ""
+    if name in ("mem", "walltime"):
+        is_read = not isnan(memory_gib(text) if name == "mem" else seconds(text))
+    else:
+        is_read = bool(_COUNT.fullmatch(text))
+    return "" if is_read else text
 
 
 def gpus_of(asked: Mapping[str, str], vnodes: str, exec_gpus: str) -> int:
