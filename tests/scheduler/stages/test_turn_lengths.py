@@ -22,7 +22,7 @@ from rota.worlds.simulated.run import WATCH_EVERY, Setting
 from rota.worlds.simulated.run import run as play_run
 from tiers import first
 
-TURNS = {"gandiva_fair": 60.0}
+TURNS = {"gandiva_fair": 60.0, "gavel": 360.0, "gavel:pairs=yes": 360.0}
 """Policies whose jobs take turns, and how long one is."""
 TROUBLES = ("restore", "switch", "preempt", "nothing")
 

@@ -12,6 +12,7 @@ Memory    `turns`  per job whose turn has ended: the work it had to show then, h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -45,6 +46,11 @@ class TurnLengths:
     def until_s(self, row: Row) -> float:
         """When the turn of `row`, which runs, may end."""
         return self.snapshot.by_row.since_s.item(row) + self.times(row) * self.turn_s
+
+    def ends_s(self, row: Row, end_s: float) -> float:
+        """When the turn of `row`, which runs, is over: at `end_s`, or some usual turns later."""
+        more_s = self.until_s(row) - end_s if self.goes_on(row) else 0.0
+        return end_s + self.turn_s * max(math.ceil(more_s / self.turn_s - _NEARLY), 0)
 
     def end_all(self, leaving: Iterable[Row], grants: Iterable[Grant]) -> None:
         """Who leaves has had its turn, and who runs and comes to other devices."""
