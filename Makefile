@@ -64,8 +64,8 @@ test: setup $(TORCH)  ## run the tests; those that need public traces are skippe
 soak: setup $(TORCH)  ## the tests that take minutes: many scenes, long replays, kills under load, the compiled build
 	$(BIN)/pytest -q -n 2 --dist worksteal -m soak
 
-deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a fifth
-	$(BIN)/pytest -q -n 2 --dist worksteal -m hypothesis --hypothesis-profile=soak
+deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a fifth; all random scenes
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "hypothesis or deep" --hypothesis-profile=soak
 
 lint: setup  ## ruff, formatting and strict types
 	$(BIN)/ruff check .

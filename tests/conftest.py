@@ -70,9 +70,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if apart and config.getoption("quick") else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long comes first, so that no worker ends up with it alone."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that no worker ends up with it alone; what takes hours is asked for."""
     items.sort(key=turn)
+    if "deep" not in config.option.markexpr:
+        apart = [item for item in items if item.get_closest_marker("deep")]
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
+        config.hook.pytest_deselected(items=apart)
 
 
 def turn(item: pytest.Item) -> int:

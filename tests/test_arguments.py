@@ -50,6 +50,32 @@ def test_every_argument_is_looked_at(function: Callable[..., Any], name: str) ->
     assert str(told.value).startswith(f"argument '{name}': an object of type object is no ")
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"costs": "x"}, "argument 'costs': 'x' is not a setting; expected key=value,key=value"),
+        ({"policies": "fifo,fifo"}, "argument 'policies': 'fifo' is named twice; expected each policy once"),
+        ({"epochs": "x"}, "argument 'epochs': says half of how fast jobs are; expected --step-times with it"),
+        ({"costs": "start=x"}, "argument 'costs' start: 'x' is not a duration; expected a unit"),
+    ],
+)
+def test_what_an_argument_says_is_told_by_its_name(given: dict[str, Any], sentence: str) -> None:
+    """A caller of the API has written no options; who typed a command reads of those."""
+    with pytest.raises(InputError) as told:
+        rota.simulate(rota.generate(2), **{"policies": "fifo", "cluster": "1x1", **given})
+    assert str(told.value).startswith(sentence)
+    assert str(told.value.in_command).startswith("--")
+
+
+def test_an_option_that_is_no_argument_stays() -> None:
+    text = "--to: names no file; expected --from with it, as in `copy --to=a --from=b`"
+    error = InputError(text)
+    error.name_arguments(["from"])
+    assert (str(error), error.in_command) == (text, None)
+    error.name_arguments(["to", "from"])
+    assert (str(error), error.in_command) == (f"argument 'to'{text[4:]}", text)
+
+
 @takes(count=WHOLE, word=TEXT.or_none())
 def called(count: int, *, word: str | None = None) -> str:
     """Says what it got."""

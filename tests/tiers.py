@@ -1,4 +1,4 @@
-"""What a test looks at where: some in `make test`, all cases in `make soak`, all examples in `make deep`."""
+"""What a test looks at where: some in `make test`, more in `make soak`, all that there is in `make deep`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,19 @@ def first(number: int, values: Iterable[Any]) -> list[Any]:
     A row of several values is a tuple.
     """
     return [value if place < number else _soaked(value) for place, value in enumerate(values)]
+
+
+def seed_ranges(quick: int, soaked: int, deep: int, *, at_once: int | None = None) -> list[Any]:
+    """Ranges of seeds for `parametrize`: those below `quick` as they are, up to `soaked` in `make soak` too.
+
+    The rest, below `deep`, is for `make deep` alone.  A range has `at_once` seeds at most.
+    """
+    parts = [(0, quick, ()), (quick, soaked, pytest.mark.soak), (soaked, deep, pytest.mark.deep)]
+    return [
+        pytest.param(range(low, min(low + (at_once or deep), end)), marks=marks)
+        for begin, end, marks in parts
+        for low in range(begin, end, at_once or deep)
+    ]
 
 
 def _soaked(value: Any) -> Any:

@@ -42,7 +42,7 @@ class Argument:
 
 
 def takes(**arguments: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that takes `arguments`, which are looked at before it begins."""
+    """A function that takes `arguments`, which are looked at before it begins; errors call them by name."""
 
     def of(function: Callable[P, R]) -> Callable[P, R]:
         known = signature(function)
@@ -52,7 +52,11 @@ def takes(**arguments: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name, value in _bound(function.__name__, known, args, kwargs).items():
                 if name in arguments:
                     arguments[name].check(name, value)
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except InputError as error:
+                error.name_arguments(known.parameters)
+                raise
 
         return checked
 

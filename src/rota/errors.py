@@ -10,6 +10,12 @@ RotaError                 one clear sentence; the command line prints it and exi
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+
+_BRIEF = 120
+"""As much as people read of a value that is wrong."""
+
 
 class RotaError(Exception):
     """Base of all errors meant for a person to read."""
@@ -18,9 +24,14 @@ class RotaError(Exception):
 
 
 class InputError(RotaError):
-    """Bad input: says where (file, row, field), what stood there and what was expected."""
+    """Bad input: says where (file, row, field), what stood there and what was expected.
+
+    Raised by a function of the Python API it calls options by the names of that function's arguments.
+    """
 
     exit_code = 2
+    in_command: str | None = None
+    """The sentence as the command line has it, where an API has put it in its own words."""
 
     @classmethod
     def at(
@@ -49,10 +60,32 @@ class InputError(RotaError):
         sentence = f"{where}: {problem}" if where else problem
         return cls(f"{sentence}; expected {expected}" if expected else sentence)
 
+    def name_arguments(self, names: Collection[str]) -> None:
+        """Where an option begins the sentence and is one of `names`, call it the argument of that name."""
+        option = _OPTION.match(str(self))
+        if option is None:
+            return
+        name = option[1].replace("-", "_")
+        name = name if name in names else _SEVERAL.get(name, name)
+        if name in names:
+            self.in_command = str(self)
+            self.args = (f"argument '{name}'{self.in_command[option.end() :]}",)
+
+
+_OPTION = re.compile(r"--([a-z][a-z-]*[a-z])\b")
+_SEVERAL = {"policy": "policies"}
+"""Options that a command takes one by one and a function together."""
+
 
 def shown(file: object) -> str:
     """The name of a file on one line: what breaks a line or cannot be printed is written as an escape."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(file))
+
+
+def brief(value: object) -> str:
+    """`value` as a sentence can name it: its `repr`, cut where it becomes long."""
+    text = repr(value)
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}..."
 
 
 class PolicyError(RotaError):

@@ -139,7 +139,7 @@ def test_gittins_begins_with_a_file_of_past_service(tmp_path: Path) -> None:
     assert told.provenance["knowledge"] == {"service history": "measured"}
     untold = rota.simulate(jobs, cluster="1x2", policies=policy).records[0]
     assert finishes(untold) == {"A": 30, "B": 31}
-    with pytest.raises(InputError, match="--service-history: service history comes from predicted already"):
+    with pytest.raises(InputError, match="service_history': service history comes from predicted already"):
         rota.simulate(
             jobs,
             cluster="1x2",

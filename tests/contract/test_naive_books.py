@@ -15,7 +15,7 @@ from book_scenes import BookScene
 from rota.model.record import Record
 from rota.scheduler.policy import systems
 from rota.testing import variants
-from tiers import first
+from tiers import seed_ranges
 
 DEFAULTS = list(systems())
 VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
@@ -38,7 +38,7 @@ def moved_stay(record: Record) -> Record:
     return replace(record, intervals=frame)
 
 
-SEEDS = first(1, [range(2), *(range(low, low + 50) for low in range(2, 302, 50))])
+SEEDS = seed_ranges(2, 52, 302, at_once=50)
 
 
 @pytest.mark.parametrize("rich", [False, True], ids=["plain", "rich"])

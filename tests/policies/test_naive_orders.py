@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from naive_rebuild import INF, Live, NaiveRebuild, Site, joined, site_of, spans_of
-from tiers import first
+from tiers import seed_ranges
 
 KINDS = ["plain", "costs", "types", "quotas", "nodes"]
 
@@ -72,7 +72,7 @@ def of_house(policy: str, site: Site) -> list[list[Any]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("policy", "naive"), [("srtf", NaiveSrtf), ("srsf", NaiveSrsf), ("edf", NaiveEdf)])
-@pytest.mark.parametrize("seeds", first(1, [range(12), range(12, 600)]), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(12, 150, 600), ids=str)
 def test_every_stay(policy: str, naive: type[NaiveRebuild], kind: str, seeds: range) -> None:
     for seed in seeds:
         site = site_of(seed, kind)
@@ -81,7 +81,7 @@ def test_every_stay(policy: str, naive: type[NaiveRebuild], kind: str, seeds: ra
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["gpu-time", "time"])
-@pytest.mark.parametrize("seeds", first(1, [range(10), range(10, 500)]), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(10, 125, 500), ids=str)
 def test_every_stay_by_quanta(metric: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site, quantum = site_of(seed, kind), (48, 96, 240)[seed % 3]
@@ -91,7 +91,7 @@ def test_every_stay_by_quanta(metric: str, kind: str, seeds: range) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["gpu-time", "time"])
-@pytest.mark.parametrize("seeds", first(1, [range(6), range(6, 300)]), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(6, 75, 300), ids=str)
 def test_every_stay_by_exact_service(metric: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site, every = site_of(seed, kind), (7, 10, 60)[seed % 3]

@@ -49,7 +49,9 @@ def test_a_format_can_be_named(read_text: Any) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones(read_text: Any) -> None:
-    with pytest.raises(InputError, match=r"--format: 'pickle' is not a trace format; expected one of chr"):
+    with pytest.raises(
+        InputError, match=r"argument 'format': 'pickle' is not a trace format; expected one of chr"
+    ):
         read_text("x\n", "pickle")
 
 

@@ -44,7 +44,7 @@ class Shell(LazyGroup):
         except UsageError as error:
             raise _misused(error) from None
         except RotaError as error:
-            _complain(str(error))
+            _complain(getattr(error, "in_command", None) or str(error))
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             _complain("interrupted")

@@ -26,7 +26,7 @@ from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from stays import are_alike
-from tiers import first
+from tiers import seed_ranges
 
 """Seconds by which sums of many stretches may differ."""
 Stay = tuple[float, float, int]
@@ -242,7 +242,7 @@ def rota(plan: Plan) -> list[list[Stay]]:
 
 
 @pytest.mark.parametrize("by_queues", [False, True], ids=["lengths", "queues"])
-@pytest.mark.parametrize("seeds", first(1, [range(20), range(20, 1000)]), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(20, 250, 1000), ids=str)
 def test_every_stay(by_queues: bool, seeds: range) -> None:
     for seed in seeds:
         plan = plan_of(seed, by_queues=by_queues)

@@ -17,7 +17,7 @@ from fractions import Fraction
 import pytest
 
 from naive_rebuild import Device, Live, NaiveRebuild, Site, consolidated, joined, site_of, spans_of
-from tiers import first
+from tiers import seed_ranges
 
 Held = dict[int, tuple[Device, ...]]
 KINDS = ["plain", "costs", "types", "quotas", "nodes", "cores"]
@@ -173,7 +173,7 @@ def drf_site(seed: int, kind: str) -> Site:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", ["dominant", "assets", "gpus", "slots"])
 @pytest.mark.parametrize("weighted", ["yes", "no"])
-@pytest.mark.parametrize("seeds", first(1, [range(6), range(6, 200)]), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(6, 50, 200), ids=str)
 def test_every_stay(weighted: str, share: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site = drf_site(seed, kind)
@@ -184,7 +184,7 @@ def test_every_stay(weighted: str, share: str, kind: str, seeds: range) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", ["dominant", "assets", "gpus"])
-@pytest.mark.parametrize("seeds", first(1, [range(6), range(6, 300)]), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(6, 75, 300), ids=str)
 def test_every_stay_with_preemption(share: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site = drf_site(seed, kind)

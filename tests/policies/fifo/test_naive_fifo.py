@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from naive_rebuild import Device, Live, NaiveRebuild, Site, joined, site_of, spans_of
-from tiers import first
+from tiers import seed_ranges
 
 KINDS = ["plain", "costs", "types", "quotas", "nodes"]
 Held = dict[int, tuple[Device, ...]]
@@ -173,7 +173,7 @@ IN_ORDER = [
     ("sjf:preemptive=yes", NaivePreemptiveSjf),
     ("sjf:by=gpus,preemptive=yes", NaivePreemptiveFewest),
 ]
-SEEDS = first(1, [range(10), range(10, 400)])
+SEEDS = seed_ranges(10, 100, 400)
 
 
 @pytest.mark.parametrize("kind", KINDS)

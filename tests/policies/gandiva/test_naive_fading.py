@@ -27,7 +27,7 @@ from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
 from stays import are_alike
-from tiers import first
+from tiers import seed_ranges
 
 Rates = dict[tuple[int, int], float]
 
@@ -101,9 +101,7 @@ def rota(scene: Scene, programs: Programs, fading: Fading) -> list[list[Span]]:
     return stays_of(scene, trace, cluster, speed)
 
 
-@pytest.mark.parametrize(
-    "seeds", first(1, [range(20), *(range(low, low + 200) for low in range(20, 1020, 200))]), ids=str
-)
+@pytest.mark.parametrize("seeds", seed_ranges(20, 220, 1020, at_once=200), ids=str)
 def test_every_stay_while_rates_change(seeds: range) -> None:
     for seed in seeds:
         scene, programs = scene_of(seed, "packing")

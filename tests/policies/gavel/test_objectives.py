@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.model.grants import Grant
 from rota.model.tenants import Tenant, Tenants
 from rota.policies.gavel import entries as entries_module
 from rota.policies.gavel import hierarchy as hierarchy_module
@@ -25,8 +26,13 @@ from tiers import examples
 TIES = [TieRule.SUM, TieRule.VERTEX, TieRule.INTERIOR]
 
 
-def asked(objective, rates, *, gpus=None, capacity=(1, 1), pairs=None, tenants=(), own=None, **known):
-    """The problem of an objective; `known` are columns of the problem and parameters of the policy."""
+def asked(
+    objective, rates, *, gpus=None, capacity=(1, 1), pairs=None, tenants=(), own=None, runs=None, **known
+):
+    """The problem of an objective; `known` are columns of the problem and parameters of the policy.
+
+    `runs` has the type of GPU on which jobs run at present.
+    """
     rates = np.array(rates, dtype=float)
     jobs = len(rates)
     names = {field for field in GavelParameters.__dataclass_fields__ if field in known}
@@ -43,7 +49,9 @@ def asked(objective, rates, *, gpus=None, capacity=(1, 1), pairs=None, tenants=(
     types = ("v100", "p100", "k80")[: rates.shape[1]]
     cluster = SimpleNamespace(tenants=Tenants.of(*tenants), type_names=types)
     table = SimpleNamespace(ids=[str(row) for row in rows])
-    snapshot = SimpleNamespace(seed=0, cluster=cluster, jobs=SimpleNamespace(table=table))
+    cluster.device_type = np.arange(len(types))
+    grants = {row: Grant(row, (kind,)) for row, kind in (runs or {}).items()}
+    snapshot = SimpleNamespace(seed=0, cluster=cluster, jobs=SimpleNamespace(table=table), grants=grants)
     among = entries(demand, seen, weights[:, None])
     problem = GavelProblem(
         snapshot,
@@ -153,6 +161,19 @@ def test_isolated_time_adds_up_by_the_work_done():
     later = {"work_left": [90, 100], "age_s": [10, 10], "work_done": [10, 0]}
     answer("finish_time", [[1], [1]], capacity=[1], own=own, **later)
     assert own["isolated"]["so_far_s"].tolist() == [20.0, 0.0]
+
+
+@pytest.mark.parametrize("mode", [GavelMode.PAPER, GavelMode.ARTIFACT])
+def test_finish_time_after_work_was_lost(mode):
+    """A node took all that job 0 had done at other rates: still there is a least worst finish."""
+    own = {}
+    first = {"work_left": [500, 500], "work_to_go": [500, 500], "age_s": [0, 0], "work_done": [0, 0]}
+    answer("finish_time", [[1]] * 2, gpus=[1, 1], capacity=[2], own=own, mode=mode, **first)
+    most = {"work_left": [10, 500], "work_to_go": [10, 500], "age_s": [490, 490], "work_done": [490, 0]}
+    answer("finish_time", [[1]] * 2, gpus=[8, 1], capacity=[2], own=own, mode=mode, **most)
+    lost = {"work_left": [500, 400], "work_to_go": [500, 400], "age_s": [600, 600], "work_done": [0, 100]}
+    shares = answer("finish_time", [[1]] * 2, gpus=[1, 1], capacity=[2], own=own, mode=mode, **lost)
+    assert shares.fractions.sum() > 0.0
 
 
 @pytest.mark.parametrize(("to_go", "solves"), [(-5.0, False), (0.0, True)])
@@ -338,6 +359,31 @@ def test_allox_of_the_authors_gives_gangs_one_gpu_of_time():
             mode=GavelMode.ARTIFACT,
         )
         assert shares.fractions.ravel().tolist() == [1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("runs", "stays", "why"),
+    [
+        ({}, 0, "nobody runs: whoever came first"),
+        ({2: 0}, 2, "who runs there goes on until it is done"),
+        ({2: 1}, 0, "who runs on another type does not run there"),
+    ],
+)
+def test_allox_with_fewer_gpus_than_jobs_that_began_on_them(runs, stays, why):
+    """A node was lost: one of three keeps the type, the others are matched like all that wait."""
+    own = {"kinds": {0: 0, 1: 0, 2: 0}}
+    left = {"work_left": [9, 8, 7, 6], "age_s": [4, 3, 2, 1]}
+    shares = answer("allox", [[1, 1]] * 4, capacity=[1, 0], own=own, runs=runs, **left)
+    assert [int(row) for row in np.flatnonzero(shares.fractions[:, 0])] == [stays], why
+    assert own["kinds"] == {stays: 0}
+
+
+def test_allox_moves_jobs_off_a_type_that_is_gone():
+    """The only GPU on which it may begin is of the other type, and the shorter of two has it."""
+    own = {"kinds": {0: 0, 1: 0}}
+    left = {"work_left": [9, 1], "age_s": [0, 0]}
+    shares = answer("allox", [[1, 1]] * 2, capacity=[0, 1], own=own, **left)
+    assert shares.fractions.tolist() == [[0, 0], [0, 1]]
 
 
 def test_proportional_looks_at_no_sizes():

@@ -24,7 +24,7 @@ from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from stays import are_alike
-from tiers import first
+from tiers import seed_ranges
 
 """Seconds by which sums of many stretches may differ."""
 Place = dict[int, int]
@@ -222,9 +222,7 @@ def rota(plan: Plan) -> list[list[Stay]]:
     return stays
 
 
-@pytest.mark.parametrize(
-    "seeds", first(1, [range(40), *(range(low, low + 200) for low in range(40, 1440, 200))]), ids=str
-)
+@pytest.mark.parametrize("seeds", seed_ranges(40, 240, 1440, at_once=200), ids=str)
 def test_every_stay(seeds: range) -> None:
     for seed in seeds:
         plan = plan_of(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, No
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can, Code
 from rota.model.record import Record
+from rota.model.tenants import Tenant, Tenants
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.reasons import PolluxReasons
 from rota.policies.pollux.speedups import Models, Speedups
@@ -154,3 +156,57 @@ def test_large_clusters_are_searched_in_cells() -> None:
     record = run("pollux:cell_nodes=1")
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
     assert max(sizes_of(record, "A")) <= 4, "a job stays within its cell"
+
+
+# -- hard quotas -----------------------------------------------------------------------------------
+
+HALF = Tenant("a", 1.0, hard=True)
+HALF_OF_TYPE = Tenant("a", hard=True, quota_by_type={"V100": 1.0})
+
+
+@pytest.mark.parametrize("tenant", [HALF, HALF_OF_TYPE], ids=["of all types", "of one type"])
+@pytest.mark.parametrize("cell_nodes", [64, 1])
+def test_parts_of_gpus_and_the_rest_of_their_tenant_stay_within_its_quota(
+    tenant: Tenant, cell_nodes: int
+) -> None:
+    """A runs when B comes, which asks for half a GPU, as C does: a search starts B, and A waits for it."""
+    cluster = replace(CLUSTER, tenants=Tenants.of(tenant))
+    trace = trace_of(
+        "A 1x300 C 1x900 B 1x100@70", gpu_share=[1.0, 0.5, 0.5], tenant=[0, 1, 0], tenant_names=("a", "c")
+    )
+    record = play(f"pollux:cell_nodes={cell_nodes}", trace, cluster)
+    assert record.intervals.select("job_id", "start_s", "end_s").sort("start_s", "job_id").rows() == [
+        ("A", 0.0, 120.0),
+        ("C", 0.0, 900.0),
+        ("B", 120.0, 220.0),
+        ("A", 220.0, 400.0),
+    ]
+
+
+def test_all_cells_together_keep_a_quota() -> None:
+    """Three GPUs for two jobs that could use four each, in a cell of their own."""
+    cluster = replace(CLUSTER, tenants=Tenants.of(Tenant("a", 3.0, hard=True)))
+    trace = trace_of("A 1x600 B 1x600", gpus_min=1, gpus_max=4, tenant=[0, 0], tenant_names=("a",))
+    record = play("pollux:cell_nodes=1", trace, cluster)
+    assert max(sizes_of(record, "A")) + max(sizes_of(record, "B")) > 2
+    assert record.jobs["preemptions"].to_list() == [0, 0], "nobody is promised more than the tenant has"
+
+
+@pytest.mark.parametrize("mode", ["paper", "artifact"])
+def test_a_job_may_have_less_than_it_asks_for_within_a_quota(mode: str) -> None:
+    """It asks for three GPUs of a tenant that may have two, and can do with one: it gets two."""
+    cluster = replace(CLUSTER, tenants=Tenants.of(Tenant("a", 2.0, hard=True)))
+    trace = trace_of("A 3x600", gpus_min=1, gpus_max=4, tenant=[0], tenant_names=("a",))
+    record = play(f"pollux:mode={mode}", trace, cluster, Setting(until_s=3000.0))
+    assert record.jobs["state"].to_list() == ["COMPLETED"]
+    assert max(sizes_of(record, "A")) == 2
+
+
+@pytest.mark.parametrize("mode", ["paper", "artifact"])
+def test_a_job_starts_on_a_type_of_which_its_tenant_may_have_as_many(mode: str) -> None:
+    """More GPUs are free of the other type, of which the tenant may have one, and the job needs two."""
+    tenant = Tenant("a", hard=True, quota_by_type={"V100": 1.0})
+    cluster = replace(parse_cluster("2x4:V100,1x2:T4"), tenants=Tenants.of(tenant))
+    trace = trace_of("A 2x100", tenant=[0], tenant_names=("a",))
+    record = play(f"pollux:mode={mode}", trace, cluster, Setting(until_s=3000.0))
+    assert record.intervals["devices"].to_list() == [[8, 9]]

@@ -148,6 +148,16 @@ def test_what_is_held_is_cut_where_others_took_room() -> None:
     assert found.best.sum() <= 3
 
 
+def test_what_is_held_is_cut_where_others_took_of_the_quota() -> None:
+    """Jobs that are not shared out come before the search, and leave one GPU to both: not what they hold."""
+    base = np.array([[1, 1, 1]], dtype=np.int16)
+    both = np.array([True, True, False])
+    tight = problem(CURVES[:3], 1, [4], base=base, quotas=((both, 1),))
+    found = search(tight)
+    assert (found.states.sum(axis=0)[:, both].sum(axis=1) <= 1).all(), "nor what is held"
+    assert found.best[:, 2].sum() >= 1, "a tenant without a quota is not asked to make room"
+
+
 # -- with which a search begins --------------------------------------------------------------------
 
 

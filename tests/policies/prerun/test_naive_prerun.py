@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from naive_rebuild import INF, Device, Live, NaiveRebuild, Site, joined, site_of, spans_of
-from tiers import first
+from tiers import seed_ranges
 
 Held = dict[int, tuple[Device, ...]]
 
@@ -115,9 +115,7 @@ def scene_of(seed: int) -> tuple[Site, str, int, Fraction, int]:
     )
 
 
-@pytest.mark.parametrize(
-    "seeds", first(1, [range(40), *(range(low, low + 200) for low in range(40, 1440, 200))]), ids=str
-)
+@pytest.mark.parametrize("seeds", seed_ranges(40, 240, 1440, at_once=200), ids=str)
 def test_every_stay(seeds: range) -> None:
     for seed in seeds:
         site, inner, pool, trial_s, least = scene_of(seed)

@@ -62,6 +62,26 @@ def test_time_alone_adds_up_at_the_rates_of_each_stretch():
     assert later.tolist() == [0.0, 5.0]  # row 4 is new, row 5 did 3 more at rate 1
 
 
+def test_work_that_is_lost_takes_its_time_alone_along():
+    """Whatever the rates were: half of the work, half of the time; all of it, none."""
+    memory, rows = {}, np.array([1, 2])
+    alone_so_far_s(memory, rows, np.array([0.0, 0.0]), np.array([1.0, 1.0]))
+    both = alone_so_far_s(memory, rows, np.array([80.0, 80.0]), np.array([0.1, 0.1]))
+    assert both.tolist() == [80.0, 80.0]
+    lost = alone_so_far_s(memory, rows, np.array([40.0, 0.0]), np.array([0.1, 0.1]))
+    assert lost.tolist() == [40.0, 0.0]
+    again = alone_so_far_s(memory, rows, np.array([41.0, 1.0]), np.array([0.1, 0.1]))
+    assert again.tolist() == [50.0, 10.0]
+
+
+def test_work_still_to_do_may_become_more():
+    """Work counted from the end, as the authors' code does: what is left is no work that was lost."""
+    memory, rows, rate = {}, np.array([1]), np.array([0.5])
+    alone_so_far_s(memory, rows, np.array([-100.0]), rate)
+    assert alone_so_far_s(memory, rows, np.array([-90.0]), rate).tolist() == [20.0]
+    assert alone_so_far_s(memory, rows, np.array([-95.0]), rate).tolist() == [10.0]
+
+
 def test_what_is_not_noted_counts_again():
     """As in the authors' code where its program fails: time adds up, and work counts from the note before."""
     memory, rows, rate = {}, np.array([1]), np.array([1.0])

@@ -8,7 +8,7 @@ the cluster (Gandiva_fair, EuroSys 2020, section 3).  Nobody moves again before 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rota.model.columns import Floats
@@ -32,15 +32,17 @@ class Movable:
     """When each job last moved."""
     spacing_s: float
     now: float
+    is_busy: Callable[[int], bool] = lambda row: False
+    """Whether a job must not move before its turn is over."""
     again_s: float = field(default=math.inf)
     """The first moment at which somebody may move who would have moved now."""
 
     def rested(self, row: int) -> bool:
-        """True if `row` has not moved for long enough."""
+        """True if `row` has not moved for long enough, and may be stopped."""
         may_s = self.since_s.get(row, -math.inf) + self.spacing_s
         if may_s > self.now:
             self.again_s = min(self.again_s, may_s)
-        return may_s <= self.now
+        return may_s <= self.now and not self.is_busy(row)
 
     def may_be_on(self, row: int, node: int, servers: Servers) -> bool:
         """True if `row` could run on `node` alone."""

@@ -9,6 +9,7 @@ Memory    `parts`    per job, GPUs by node: the servers it belongs to
           `moved`    per job, when it last went to another server
           `tenants`  per tenant while jobs take turns, how it stands (`arrears.Standing`)
           `arrears`  per tenant, what it is short of, and the factor on its tickets for it
+          `turns`, `longer`   per job, how long its turns are (`stages.turn_lengths`)
           `counted_s`, `ends_s`   when turns were last counted, and end of the turn
 """
 
@@ -110,7 +111,7 @@ class FairDecision:
             otherwise=TAKES_TURNS,
             targets=self.memory["due"],
             target="GPUs on average",
-            ranking=ByTurns(self.memory),
+            ranking=ByTurns(self.memory, self.p.quantum),
         )
 
     # -- what has happened -------------------------------------------------------------------------
@@ -136,6 +137,7 @@ class FairDecision:
         for name in ("passed", "moved"):
             for row in [row for row in memory[name] if row not in live]:
                 del memory[name][row]
+        self.turns.lengths.forget(live)
         node_of = self.snapshot.occupancy.free.node_of
         for row, grant in self.snapshot.grants.items():
             if row in memory["parts"] or not grant.devices:
@@ -218,7 +220,8 @@ class FairDecision:
             own = self.memory["due"].get(row)
             placed[tenant] += now if own is None else own
             held[tenant] += now
-            turn_s[tenant] = max(turn_s[tenant], self.p.quantum * demand / max(due[tenant], LEAST))
+            own_s = self.p.quantum * self.turns.lengths.times(row)
+            turn_s[tenant] = max(turn_s[tenant], own_s * demand / max(due[tenant], LEAST))
         self.memory["tenants"] = {
             tenant: [due[tenant], placed[tenant], held[tenant], turn_s[tenant]] for tenant in due
         }
@@ -279,6 +282,7 @@ class FairDecision:
             self.memory["moved"],
             self.p.spacing,
             self.now,
+            self.turns.lengths.goes_on,
         )
         if not self.is_changed and not self.turns.is_over:
             return math.inf

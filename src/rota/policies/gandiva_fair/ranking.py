@@ -12,6 +12,7 @@ from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.stages.received import has_run
+from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.table.occupancy import Occupancy
 
 _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
@@ -22,7 +23,8 @@ class ByTurns:
 
     spreads = _BY_SUBMISSION.spreads
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, quantum_s: float) -> None:
+        self.memory, self.quantum_s = memory, quantum_s
         self.due: Mapping[int, float] = memory["due"]
         self.passed: Mapping[int, float] = memory["passed"]
         self.parts: Mapping[int, Mapping[int, int]] = memory["parts"]
@@ -51,7 +53,9 @@ class ByTurns:
             ids = snapshot.jobs.table.ids
             before = names_of([ids[other] for other in sorted(others)])
             words.append(f"before it in this turn: {before}" if before else "its turn is not now")
-        return Constraint(Code.TURN, float(has_turn), max(self.ends_s - snapshot.now, 0.0), "; ".join(words))
+        lengths = TurnLengths(snapshot, self.memory, self.quantum_s)
+        ends_s = lengths.ends_s(row, self.ends_s) if has_turn else self.ends_s
+        return Constraint(Code.TURN, float(has_turn), max(ends_s - snapshot.now, 0.0), "; ".join(words))
 
     def _share(self, snapshot: Snapshot, row: int) -> str:
         """`is to have 50% of the time on n0, by its tenant's tickets, and has run 40% of it so far`."""

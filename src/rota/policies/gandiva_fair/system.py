@@ -19,7 +19,7 @@ Departs   The paper was not at hand: see systems/gandiva_fair.md for what is our
           first, one for one.  Tickets of a tenant that is short in the long run count up to twice as much.
           Jobs are placed on a type by what their tenant is due; a part of a GPU below half a job is not
           realised.  A gang that some servers can feed whole is not spread over others for its sake.
-          Nobody is packed: `gandiva` has that.
+          Nobody is packed: `gandiva` has that.  Turns that bring a job nothing become longer for it.
 Checked   systems/gandiva_fair.md, worked examples 1 to 9; nobody loses by trading, as a property
 """
 

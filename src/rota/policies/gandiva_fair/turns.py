@@ -18,6 +18,7 @@ from rota.policies.gandiva_fair.servers import Servers
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.runners import Runner, RunnerPlacement
+from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.solvers.stride import BigGang, StrideGang, advance, in_turn, split_turn
 from rota.solvers.water import fill
 from rota.table.free import mask_of
@@ -41,6 +42,7 @@ class StrideTurns:
         """Passes of the small jobs of servers."""
         self.is_over = self.now >= memory["ends_s"] - EPSILON
         """True if a new turn begins now."""
+        self.lengths = TurnLengths(snapshot, memory, quantum_s)
 
     @property
     def ends_s(self) -> float:
@@ -128,7 +130,7 @@ class StrideTurns:
     def _stride(self, row: int) -> float:
         """By how much a turn advances `row`, as far as is known what it is due."""
         due: float = self.memory["due"].get(row, math.inf)
-        return max(self._demand(row) / max(due, EPSILON), 1.0)
+        return max(self._demand(row) / max(due, EPSILON), 1.0) * self.lengths.times(row)
 
     def _gang(self, row: int) -> StrideGang:
         return StrideGang(self.passed[row], self._demand(row), row)
@@ -140,7 +142,7 @@ class StrideTurns:
     def _stays(self, servers: Servers, row: int) -> bool:
         """True if its turn goes on: it runs where it belongs."""
         grant = self.snapshot.grants.get(row)
-        if grant is None or self.is_over:
+        if grant is None or (self.is_over and not self.lengths.goes_on(row)):
             return False
         node_of = self.snapshot.occupancy.free.node_of
         return all(node_of[device] in servers.parts_of[row] for device in grant.devices)
@@ -148,8 +150,6 @@ class StrideTurns:
     def _big(self, servers: Servers, rows: Sequence[int], room: dict[int, float]) -> list[int]:
         """Jobs on several servers that are to run; in the middle of a turn only where GPUs are idle."""
         bigs = [BigGang(self._gang(row), servers.parts_of[row]) for row in rows]
-        if self.is_over:
-            return split_turn(bigs, [self._entry(servers, node) for node in room], room)
         stay = [row for row in rows if self._stays(servers, row)]
         left = dict(room)
         for row in (row for node in room for row in servers.small(node) if self._stays(servers, row)):
@@ -157,11 +157,12 @@ class StrideTurns:
         for row in stay:
             for node, gpus in servers.parts_of[row].items():
                 left[node] -= gpus
-        return stay + split_turn([big for big in bigs if big.gang.key not in stay], [], left)
+        entries = [self._entry(servers, node) for node in room] if self.is_over else []
+        return stay + split_turn([big for big in bigs if big.gang.key not in stay], entries, left)
 
     def _entry(self, servers: Servers, node: int) -> StrideGang:
-        """The small jobs of a server as one."""
-        asked = sum(self._demand(row) for row in servers.small(node))
+        """The small jobs of a server as one, but for those whose turns go on."""
+        asked = sum(self._demand(row) for row in servers.small(node) if not self._stays(servers, row))
         return StrideGang(self.entries.get(node, 0.0), min(asked, servers.gpus[node]), node)
 
     def _small(self, servers: Servers, node: int) -> list[int]:
@@ -179,6 +180,7 @@ class StrideTurns:
 
     def note(self, servers: Servers, grants: Iterable[Grant], leaving: Iterable[int]) -> None:
         """Remember who takes turns, what they are due, and when the turn ends."""
+        self.lengths.end_all(leaving, grants)
         runs = (self.snapshot.grants.keys() | {grant.job for grant in grants}) - set(leaving)
         waits = {row for row in servers.parts_of if row not in runs}
         nodes = self.together(servers, {node for row in waits for node in servers.parts_of[row]})

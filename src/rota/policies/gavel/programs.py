@@ -136,7 +136,10 @@ def finish_time(problem: GavelProblem) -> Shares:
     so_far_s = alone_so_far_s(problem.own, problem.rows, done, isolated, notes=not fails)
     if fails:
         return problem.by_job(problem.isolated)
-    alone_s = so_far_s + problem.work_left / isolated
+    still_s = problem.work_left / isolated
+    alone_s = so_far_s + still_s
+    # By what is left, work that was lost may count more than it did when it was done.
+    alone_s = np.where(alone_s > 0.0, alone_s, still_s)
     if problem.parameters.best_tie is Tie.INTERIOR and (problem.division.counts == 1.0).all():
         inside = least_ratio(problem.division, problem.age_s / alone_s, problem.work_left / alone_s)
         if inside is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from rota.model.columns import Array
+from rota.model.columns import Array, Bools, Ints
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -28,6 +30,29 @@ def is_whole(snapshot: Snapshot, row: int) -> bool:
     return jobs.gpus.item(row) > 0 and jobs.gpu_share.item(row) == 1.0
 
 
+def hard_limits(
+    snapshot: Snapshot, occupancy: Occupancy, rows: Ints, kinds: Ints
+) -> list[tuple[Bools, float]]:
+    """Which of `rows` may have so many GPUs together: what hard quotas leave beside what `occupancy` holds.
+
+    `kinds` has the type of GPU of each row, for quotas of one type.
+    """
+    cluster, table = snapshot.cluster, snapshot.jobs.table
+    tenants, used = cluster.tenants, occupancy.tenant_gpus
+    limits = list[tuple[Bools, float]]()
+    hard = [tenant for tenant in tenants.by_path.values() if tenant.hard]
+    paths = [table.name_of("tenant", row) for row in rows.tolist()] if hard else []
+    for tenant in hard:
+        own = np.array([tenant in tenants.lineage(path) for path in paths], dtype=bool)
+        if math.isfinite(tenant.quota_gpus):
+            limits.append((own, tenant.quota_gpus - used.get((tenant.path, -1), 0.0)))
+        for kind, name in enumerate(cluster.type_names):
+            if name in tenant.quota_by_type:
+                left = tenant.quota_by_type[name] - used.get((tenant.path, kind), 0.0)
+                limits.append((own & (kinds == kind), left))
+    return limits
+
+
 class Carrier:
     """Turns what was found into grants, one after the other."""
 
@@ -45,14 +70,23 @@ class Carrier:
             capacity[free.node_of[device]] -= int(free.is_free(device))
         return capacity
 
-    def leaves(self, grant: Grant) -> bool:
-        """True if nobody has been given any of its devices yet."""
-        return all(self.scratch.free.is_free(device) for device in grant.devices)
-
     def keep(self, grants: list[Grant]) -> None:
         """These stay as they are."""
         for grant in grants:
             self.scratch.hold(grant)
+
+    def kept(self, grants: list[tuple[Grant, bool]]) -> list[Grant]:
+        """Those that stay as they are: nobody else has been given any of their devices, and quotas allow it.
+
+        Beside each stands whether it is pinned, and stays whatever its quota has become.
+        """
+        stays = list[Grant]()
+        for grant, is_pinned in grants:
+            is_left = all(self.scratch.free.is_free(device) for device in grant.devices)
+            if is_left and (is_pinned or self.fit.admits(self.scratch, grant)):
+                self.scratch.hold(grant)
+                stays.append(grant)
+        return stays
 
     def carry_out(self, wanted: dict[int, dict[int, int]]) -> dict[int, Grant]:
         """Grants with so many GPUs on each node; those that hosts or quotas do not allow are left out.

@@ -133,7 +133,7 @@ class Search:
     def _first(self, begins: Array, population: int) -> Array:
         """What is held now, what was found last, and mutants of both."""
         base = self._base
-        if not self._has_room(base):
+        if not (self._has_room(base) and self._keeps_quotas(base)):
             base = self.repaired(base.copy())
         begins = begins[:, : population - 1].astype(self._small)
         states = np.concatenate((base, begins), axis=1)
@@ -148,6 +148,11 @@ class Search:
         gpus = self._used(states) <= self._room
         fed = [((states @ need) <= room[:, None] + _ROUNDING).all() for need, room in self.problem.hosts]
         return bool(gpus.all()) and all(fed)
+
+    def _keeps_quotas(self, states: Array) -> bool:
+        """True if no tenant has more than it may have."""
+        gpus = self._held(states)
+        return all((gpus[:, own].sum(axis=1) <= most).all() for own, most in self.problem.quotas)
 
     # -- fitness -----------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from rota.model.grants import Can, Constraint, Grant
 from rota.policies.pollux.cells import carried, cells_of, filled, yielded
 from rota.policies.pollux.growing import grown
 from rota.policies.pollux.parameters import PolluxParameters
-from rota.policies.pollux.placing import Carrier, is_whole
+from rota.policies.pollux.placing import Carrier, hard_limits, is_whole
 from rota.policies.pollux.published import PublishedSearch
 from rota.policies.pollux.reasons import PolluxReasons
 from rota.policies.pollux.scaling import wanted_nodes
@@ -40,8 +40,10 @@ from rota.policies.pollux.speedups import Speedups, models_of, restart_factor
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.resize import feasible_counts
 from rota.scheduler.stages.sizes import left_alone
 from rota.scheduler.targets import GPUS, Targets
+from rota.table.occupancy import EPSILON
 
 _SOON_S = 1e-6
 _STORED = 2_000_000
@@ -175,6 +177,7 @@ class _Plan:
         limit = self.speedups.limits(snapshot, self.models)
         base, capacity = self._base(), carrier.capacity()
         allowed = self._allowed()
+        limits = hard_limits(snapshot, carrier.scratch, self.rows, self.kinds)
         cells = cells_of(base, allowed, self.pinned, capacity, self.parameters.cell_nodes)
         before = memory.get("population", {})
         memory["population"] = {}
@@ -191,7 +194,7 @@ class _Plan:
                 self.pinned[members],
                 not self.parameters.avoid_interference,
                 self.parameters.most_nodes,
-                self._quotas(members),
+                _quotas_of(members, state, limits),
                 self._hosts(nodes, members),
                 table[members] if self.parameters.is_artifact else None,
             )
@@ -246,24 +249,10 @@ class _Plan:
             return np.ones((snapshot.cluster.nodes, len(self.rows)), dtype=bool)
         allowed = np.zeros((snapshot.cluster.nodes, len(self.rows)), dtype=bool)
         for place, (row, kind) in enumerate(zip(self.rows.tolist(), self.kinds.tolist(), strict=True)):
-            mask = fit.nodes_for(self.carrier.scratch, row)[kind]
+            least = feasible_counts(snapshot.jobs.table, row)[0]
+            mask = fit.nodes_for(self.carrier.scratch, row, least)[kind]
             allowed[:, place] = [mask >> node & 1 for node in range(len(allowed))]
         return allowed
-
-    def _quotas(self, members: Ints) -> tuple[tuple[Bools, int], ...]:
-        """Hard limits of tenants, for the rows `members`."""
-        tenants = self.snapshot.cluster.tenants
-        jobs = self.snapshot.jobs.table
-        hard = [tenant for tenant in tenants.by_path.values() if tenant.hard]
-        quotas = []
-        for tenant in hard:
-            own = [
-                tenant in tenants.lineage(jobs.name_of("tenant", row)) for row in self.rows[members].tolist()
-            ]
-            used = self.carrier.scratch.tenant_gpus.get((tenant.path, -1), 0.0)
-            if math.isfinite(tenant.quota_gpus):
-                quotas.append((np.array(own, dtype=bool), max(int(tenant.quota_gpus - used), 0)))
-        return tuple(quotas)
 
     def _hosts(self, nodes: Ints, members: Ints) -> tuple[tuple[Floats, Floats], ...]:
         """What the rows `members` want for each GPU of CPUs and memory, and what `nodes` have."""
@@ -281,15 +270,11 @@ class _Plan:
 
     def _take_up(self, state: Array, base: Array) -> None:
         """Grants for what was found; who is not changed keeps his devices, unless a job with a part of a GPU
-        has been placed on one of them."""
+        has been placed on one of them, or uses up the quota."""
         same = (state == base).all(axis=0)
         rows = self.rows.tolist()
-        stays = [
-            self.held[row]
-            for row, is_same in zip(rows, same, strict=True)
-            if is_same and row in self.held and self.carrier.leaves(self.held[row])
-        ]
-        self.carrier.keep(stays)
+        unchanged = [(row, self.pinned.item(place)) for place, row in enumerate(rows) if same[place]]
+        stays = self.carrier.kept([(self.held[row], pinned) for row, pinned in unchanged if row in self.held])
         settled = {grant.job for grant in stays}
         wanted = {}
         for place in np.flatnonzero(state.sum(axis=0) > 0).tolist():
@@ -351,6 +336,29 @@ class _Plan:
         return PolluxReasons(self.models, self.speedups, waiting)
 
 
+def _quotas_of(
+    members: Ints, state: Array, limits: list[tuple[Bools, float]]
+) -> tuple[tuple[Bools, int], ...]:
+    """`limits` for the rows `members` alone: what they leave beside all others' in `state`, [node, row]."""
+    others = state.sum(axis=0)
+    others[members] = 0
+    return tuple(
+        (own[members], max(math.floor(left - others[own].sum() + EPSILON), 0))
+        for own, left in limits
+        if own[members].any()
+    )
+
+
+def _most_of(snapshot: Snapshot, row: int, gpu_type: str) -> float:
+    """GPUs of a type that the tenant of a job may have at all."""
+    tenants = snapshot.cluster.tenants
+    if not tenants:
+        return math.inf
+    lineage = tenants.lineage(snapshot.jobs.table.name_of("tenant", row))
+    quotas = [tenant.quota_by_type.get(gpu_type, math.inf) for tenant in lineage if tenant.hard]
+    return min(quotas, default=math.inf)
+
+
 def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:
     """The type of GPU on which each row is, or on which it is to start: where most are free."""
     cluster = snapshot.cluster
@@ -372,7 +380,7 @@ def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:
         able = [
             (room[kind], size[kind], -kind)
             for kind, name in enumerate(cluster.type_names)
-            if (not names or name in names) and size[kind] >= least
+            if (not names or name in names) and size[kind] >= least and least <= _most_of(snapshot, row, name)
         ]
         kinds[place] = -max(able)[2] if able else 0
         room[kinds[place]] -= least

@@ -37,7 +37,7 @@ def finish_time_ratio(since_s: Times, left_s: Times, alone_s: Times) -> Floats:
 
 def rate_for(ratio: float, since_s: Times, work_left: Times, alone_s: Times) -> Floats:
     """Work per second with which jobs end at this ρ; very much where they cannot any more."""
-    rate: Floats = work_left / np.maximum(ratio * alone_s - since_s, _LEAST_S)
+    rate: Floats = work_left / np.maximum(ratio * np.maximum(alone_s, _LEAST_S) - since_s, _LEAST_S)
     return rate
 
 
@@ -59,8 +59,9 @@ def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, no
     """Seconds that the work done so far would have taken on equal parts, of each of `rows`, ascending.
 
     What was done since the last call, which is noted in `memory`, counts at the rates of that call; `rate`
-    is work per second on an equal part now, `done` the work so far.  Unless it `notes` work and rates, the
-    next call counts from those noted before again.
+    is work per second on an equal part now, `done` the work so far, or less than nothing: the work to do.  Of
+    work so far that was lost a part of the time goes along, at whatever rates it was done.  Unless it `notes`
+    work and rates, the next call counts from those noted before again.
     """
     noted = memory.get("isolated")
     so_far, before, at = np.zeros(len(rows)), done.copy(), np.full(len(rows), np.inf)
@@ -69,7 +70,10 @@ def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, no
         known = noted["rows"][place] == rows
         place = place[known]
         before[known], at[known] = noted["done"][place], noted["rate"][place]
-        so_far[known] = noted["so_far_s"][place] + (done[known] - before[known]) / at[known]
+        is_lost = (done[known] >= 0.0) & (done[known] < before[known])
+        kept = np.where(is_lost, done[known] / np.where(is_lost, before[known], 1.0), 1.0)
+        more = np.where(is_lost, 0.0, done[known] - before[known])
+        so_far[known] = noted["so_far_s"][place] * kept + more / at[known]
     if notes:
         before, at = done, rate
     memory["isolated"] = {"rows": rows, "so_far_s": so_far, "done": before, "rate": at}
