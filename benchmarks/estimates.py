@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from rota.errors import RotaError
 from rota.forecast.estimate import estimate_start
 from rota.forecast.futures import ForecastRequest
 from rota.forecast.remaining import Durations, Past, RemainingSource, series_of
@@ -221,13 +222,33 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    results = []
+    for each in asked.inputs:
+        if "=" not in each:
+            parser.error(f"{each!r} names no cluster; expected TRACE=CLUSTER such as jobs.csv=12x8")
+    if min(asked.moments, asked.samples) < 1:
+        parser.error("--moments and --samples are 1 or more")
+    if asked.json and not asked.json.absolute().parent.is_dir():  # before hours of work
+        parser.error(f"--json: there is no folder {asked.json.parent}")
+    try:
+        results = measured(asked)
+    except RotaError as error:
+        parser.error(str(error))
+    if asked.json:
+        asked.json.write_text(json.dumps(results, indent=1))
+
+
+def measured(asked: argparse.Namespace) -> list[dict[str, object]]:
+    """Errors of all estimates on each trace under each policy, printed as they come."""
+    results: list[dict[str, object]] = []
     for each in asked.inputs:
         file, cluster = each.rsplit("=", 1)
         trace = with_limits(read(file), asked.seed)
         for policy in asked.policy:
             columns = ask(trace, cluster, policy, asked.moments, asked.samples, asked.seed)
             truth = columns.pop("truth")
+            if not len(truth):
+                print(f"{Path(file).name} on {cluster} under {policy}: nobody waited at these moments")
+                continue
             print(
                 f"{Path(file).name} on {cluster} under {policy}: median true wait "
                 f"{np.median(truth) / 3600.0:.2f} h\n"
@@ -236,8 +257,7 @@ def main() -> None:
             scores = [score(who, truth, said) for who, said in columns.items()]
             show(scores)
             results += [{"trace": Path(file).name, "policy": policy, **vars(one)} for one in scores]
-    if asked.json:
-        asked.json.write_text(json.dumps(results, indent=1))
+    return results
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+_BRIEF = 120
+"""As much as people read of a value that is wrong."""
+
 
 class RotaError(Exception):
     """Base of all errors meant for a person to read."""
@@ -77,6 +80,12 @@ _SEVERAL = {"policy": "policies"}
 def shown(file: object) -> str:
     """The name of a file on one line: what breaks a line or cannot be printed is written as an escape."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(file))
+
+
+def brief(value: object) -> str:
+    """`value` as a sentence can name it: its `repr`, cut where it becomes long."""
+    text = repr(value)
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}..."
 
 
 class PolicyError(RotaError):

@@ -173,6 +173,23 @@ def test_a_token_that_is_not_accepted_any_more(tmp_path: Path) -> None:
     assert Membership(bare, CpuSlots(1, [0]), Desk("join").connect).again() is None
 
 
+def test_why_it_may_not_join_again_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = Options(tmp_path, "http://127.0.0.1:1", join_token="join", node="here")
+    membership = Membership(options, CpuSlots(1, [0]), Desk().connect)
+    assert [membership.again() for _ in range(3)] == [None] * 3
+    assert caplog.text.count("this node may not join again") == 1
+
+
+def test_a_signal_that_comes_twice(tmp_path: Path) -> None:
+    """The second one may come when the lock is gone, and its number another file's."""
+    with locked(tmp_path / "agent") as lock:
+        lock.leave()
+    other = tmp_path / "other"
+    with other.open("w"):  # takes the number that has just become free
+        lock.leave()
+    assert other.read_text() == ""
+
+
 @pytest.mark.parametrize(
     ("controller", "local"),
     [
@@ -190,7 +207,7 @@ def test_is_local(controller: str, local: bool) -> None:
 
 def test_own_address() -> None:
     assert own_address("http://127.0.0.1:80") == "127.0.0.1"
-    with pytest.raises(WorldError, match="give this node's --address"):
+    with pytest.raises(WorldError, match=r"no machine 'no-such-host\.invalid' is known here$"):
         own_address("http://no-such-host.invalid:80")
 
 

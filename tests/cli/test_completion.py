@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,30 @@ def test_bash_completes_a_command(tmp_path: Path) -> None:
         COMP_WORDS="rota po", COMP_CWORD="1", _ROTA_COMPLETE="complete_bash", ROTA_HOME=str(tmp_path)
     )
     assert said.out.split() == ["policy"]
+
+
+ZSH = """
+zmodload zsh/zpty
+zpty shell env ZDOTDIR=$HOME zsh -i
+zpty -r shell said '*ready>*' && zpty -w -n shell $'rota po\\t'
+zpty -r shell said '*rota policy*' && print completed
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_zsh_completes_at_the_first_tab(tmp_path: Path) -> None:
+    """The file is read by the first question, as docs/install.md puts it there; that one is answered too."""
+    (tmp_path / ".zfunc").mkdir()
+    (tmp_path / ".zfunc" / "_rota").write_text(rota("completion", "zsh").out)
+    (tmp_path / ".zshrc").write_text("fpath+=~/.zfunc; autoload -U compinit; compinit -u\nPROMPT='ready>'\n")
+    command = Path(sys.executable).parent / "rota"
+    environment = {**os.environ, "HOME": str(tmp_path), "ROTA_HOME": str(tmp_path), "TERM": "dumb"}
+    environment["PATH"] = f"{command.parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["zsh", "-f", "-c", ZSH], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, "completed\n"), done.stderr
 
 
 def test_policies_nodes_and_jobs_are_completed(cluster: Canned) -> None:

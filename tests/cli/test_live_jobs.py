@@ -260,6 +260,8 @@ def test_url_and_tokens(cluster: Canned, tmp_path: Path, monkeypatch: pytest.Mon
     assert (done.status, done.err) == (2, f"rota: {file}: is empty; expected a token\n")
     monkeypatch.setenv("ROTA_URL", str(socket))
     assert rota("ls").status == 0
+    cluster.replies["GET /v1/status"] = refusal(503, "asked all the same")
+    assert (rota("status").status, cluster.asked[-1].path) == (1, "/v1/status")
     monkeypatch.delenv("ROTA_URL")
     (tmp_path / "controller.json").write_text(json.dumps({"url": f"unix:{socket}", "pid": 1}))
     assert rota("ls").status == 0

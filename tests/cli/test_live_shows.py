@@ -257,6 +257,23 @@ def test_new_user(cluster: Canned, tmp_path: Path) -> None:
     before = len(cluster.asked)
     assert rota("user", "add", "eve", "--out", file / "x").status == 2
     assert len(cluster.asked) == before, "no token is made that could not be kept"
+    done = rota("user", "add", "eve", "--out", file)
+    assert (done.status, done.err) == (
+        2,
+        f"rota: --out: {file} is there already; expected the name of a new file\n",
+    )
+    assert (len(cluster.asked), file.read_text()) == (before, "id.new\n"), "nobody could show it again"
+
+
+def test_join_token(cluster: Canned, tmp_path: Path) -> None:
+    """On standard output, or in a file that only its owner reads; the last one's is void in an hour."""
+    cluster.replies["POST /v1/agents/token"] = {"token": "id.join", "lifetime_s": 60.0}
+    assert rota("user", "join-token", "--valid", "1m").out == "id.join\n"
+    file = tmp_path / "join.token"
+    for _ in range(2):
+        assert rota("user", "join-token", "--out", file).out == f"token in {file}\n"
+        assert (file.read_text(), file.stat().st_mode & 0o777) == ("id.join\n", 0o600)
+    assert rota("user", "join-token", "--out", file, "--json").out.count("id.join") == 0
 
 
 def test_refusal(cluster: Canned) -> None:

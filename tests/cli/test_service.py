@@ -253,6 +253,23 @@ def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
     assert "ROTA_DATABASE_URL" in said
 
 
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [
+        ("postgresql+psycopg://rota@127.0.0.1:9/rota", False),
+        ("postgresql+psycopg://rota:geheim@127.0.0.1:9/rota", True),
+        ("postgresql+psycopg://rota:ge/he@im@127.0.0.1:9/rota", True),
+    ],
+)
+def test_a_password_is_told_of_where_there_is_one(shell: Shell, url: str, is_told: bool) -> None:
+    settings = shell.home / "strange.yaml"
+    settings.write_text("nosuch: 1\n")
+    said = shell.refused("up", "--config", str(settings), "--database-url", url, code=2)
+    assert ("a password in --database-url shows in `ps`" in said) is is_told
+    assert "nosuch" in said
+    assert "geheim" not in said
+
+
 def test_no_agent_is_wanted(shell: Shell) -> None:
     said = shell.rota("up", "--devices", "none")
     assert "0 nodes, 0 devices" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -271,8 +272,53 @@ def test_nobody_there(tmp_path: Path) -> None:
     for address in (f"http://127.0.0.1:{port}", str(tmp_path / "none.sock")):
         with pytest.raises(Unreachable, match=f"no controller listens at {address}; `rota up` starts one"):
             Client(address).call("GET", "/")
-    with pytest.raises(Unreachable, match=r"cannot reach the controller at http://nowhere\.invalid:1: "):
+    with pytest.raises(
+        Unreachable, match=r"at http://nowhere\.invalid:1: no machine 'nowhere\.invalid' is known"
+    ):
         Client("http://nowhere.invalid:1").call("GET", "/")
+
+
+def test_nobody_there_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rota up` here would start another cluster; most often the one there listens on loopback only."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    with pytest.raises(
+        Unreachable, match="at http://head:1; on that machine `rota up` starts one, which listens"
+    ):
+        Client("http://head:1").call("GET", "/")
+
+
+def test_no_tls() -> None:
+    """https:// of a controller, which speaks plain HTTP."""
+
+    def answer(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=answer, args=(listener,))
+        server.start()
+        secure = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(Unreachable, match=f"{secure} does not speak TLS; a controller itself is reached"):
+            Client(secure).call("GET", "/")
+        server.join()
+
+
+def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
+    error.verify_message = "self-signed certificate"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    said = "the certificate of https://head:1 is not trusted: self-signed certificate; SSL_CERT_FILE names"
+    with pytest.raises(Unreachable, match=said):
+        Client("https://head:1").call("GET", "/")
 
 
 def test_unix_socket(tmp_path: Path) -> None:

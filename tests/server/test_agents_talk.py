@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rota.server.agents import Agents
-from rota.server.refusals import Forbidden
+from rota.server.refusals import Conflict, Forbidden
 from rota.server.scheduler_view import SchedulerView
 from rota.server.waiting import Notifier
 from rota.wire.sync import PartStatus, Report, SyncRequest
@@ -75,3 +75,22 @@ def test_a_forgotten_node_is_refused_until_the_store_has_it_back() -> None:
     assert talk.inbox.take(0.0) == []
     talk.stored = SimpleNamespace(state="lost")
     assert len(talk.say(complete=True)) == 1, "the scheduler is about to hear of it"
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("up", "an agent takes part as node 'n1' already; give this one another name with --node"),
+        (
+            "away",
+            r"the agent of node 'n1' was stopped, .*: start that one again, wait until .*\(within 1m\), or",
+        ),
+    ],
+)
+def test_a_name_that_is_taken(state: str, sentence: str) -> None:
+    """Of an agent that has said goodbye it is not said that it takes part."""
+    talk = Talk()
+    talk.say(leaving=state == "away")
+    talk.row.state = state
+    with pytest.raises(Conflict, match=sentence):
+        talk.agents.join(SimpleNamespace(node=""), SimpleNamespace(name="n1"))  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from rota.server.config import choose
 from rota.server.hooks import autoscaling
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.autoscaling import RUNNING, Scaler, Wish, wish_of
+from rota.server.hooks.delivering import NotTaken, run_command
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import REAL, EventRow, NodeRow, PolicyRow, Step
 from rota.server.store.store import Store
@@ -102,6 +103,33 @@ def test_settings_that_make_no_sense(tmp_path: Path, said: Any) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"autoscale": said}))
     with pytest.raises(InputError):
         choose(tmp_path, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"command": ["x"]}, "it does not say `max`; expected the most nodes"),
+        ({"command": ["x"], "max": 2, "colour": 1}, "there is no `colour`; expected `command` or `url`"),
+        ({"url": "http://ann:geheim@x/", "max": 2}, "url holds a user or a password, which are not sent"),
+    ],
+)
+def test_what_is_wrong_with_a_setting(said: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=f"^autoscale: {sentence}") as caught:
+        autoscale_of(said)
+    assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["", "#!/no/such/shell\n"])
+def test_a_script_that_names_no_program_to_run_it(tmp_path: Path, first: str) -> None:
+    """The kernel says of both what it says of a file that is not there, or less."""
+    hook = tmp_path / "hook"
+    hook.write_text(f"{first}exit 0\n")
+    hook.chmod(0o755)
+    with pytest.raises(NotTaken, match="cannot be run: its first line names no program to run it with"):
+        run_command([str(hook)], b"{}", 60.0)
+    with pytest.raises(NotTaken, match="cannot be run: No such file or directory"):
+        run_command([str(tmp_path / "none")], b"{}", 60.0)
 
 
 class Play:

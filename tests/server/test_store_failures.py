@@ -255,6 +255,9 @@ def test_what_sqlite_is_told(lite: Place) -> None:  # noqa: F811
     [
         ("nonsense",                       "cannot be used"),
         ("mysql://user:secret@host/db",    "cannot be used"),
+        ("ann:secret@host/db",             "'what is given' cannot be used"),
+        ("postgresql://a:secret@h:x/db",   "its port is no number"),
+        ("postgresql://a:b@secret@h/db",   "an @ in its password is written %40"),
         ("sqlite://",                      "a database in memory is lost"),
         ("sqlite:///:memory:",             "a database in memory is lost"),
     ],

@@ -107,6 +107,7 @@ def test_a_trace_without_jobs_says_where_they_went() -> None:
 
 
 def test_gpu_types_become_bits_of_sorted_names() -> None:
-    masks = type_masks(pl.Series(["T4|A100", "", "T4|T4", "V100"]))
+    cells = pl.DataFrame({"gpu_types": ["T4|A100", "", "T4|T4", "V100"]})
+    masks = type_masks(TextTable("t.csv", cells, np.arange(2, 6)), "gpu_types")
     assert masks["type_names"] == ("A100", "T4", "V100")
     assert masks["gpu_types"].tolist() == [0b011, 0, 0b010, 0b100]

@@ -64,7 +64,15 @@ def test_vcs_become_a_level_and_quotas(tmp_path: Path) -> None:
     [
         (",num\nvcA,none\n", "row 2, column 'num'"),
         (",num\nvcA,0\n", "row 2, column 'num': '0' is less"),
-        (",num\n", "no job"),
+        (",num\n", "there is no virtual cluster in it; expected one line per virtual cluster"),
+        (
+            ",num\nvcA,1000000000000\n",
+            "row 2, column 'num': '1000000000000' nodes of 8 GPUs make the cluster too",
+        ),
+        (",num\nvcA,2\n vcA,1\n", "row 3, column 'vc': ' vcA' stands there twice; expected each name once"),
+        (",num\n ,1\n", "row 2, column 'vc': the cell is empty; expected a name"),
+        (",num\na/b,1\n", "row 2, column 'vc': 'a/b' is no name; expected a name without /, | and !"),
+        ("", "the file is empty; expected a node list"),
     ],
 )
 def test_wrong_vcs_are_named(tmp_path: Path, text: str, says: str) -> None:

@@ -82,10 +82,19 @@ def test_nodes(tmp_path: Path) -> None:
     assert cluster.type_names[int(cluster.device_type[0])] == "P100"
 
 
-def test_a_wrong_node_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("a,64000,262144,two,P100\n", "row 2, column 'gpu': 'two' is not a number"),
+        ("a,1,1,2,\nb,1,1,1e8,\n", "row 3, column 'gpu': '1e8' make the cluster too large; expected at most"),
+        ("a,1,1,2,\n a,1,1,2,\n", "row 3, column 'sn': ' a' stands there twice; expected each name once"),
+        ("", "there is no node in it; expected one line per node"),
+    ],
+)
+def test_a_wrong_node_is_named(tmp_path: Path, rows: str, says: str) -> None:
     file = tmp_path / "nodes.csv"
-    file.write_text("sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,two,P100\n")
-    with pytest.raises(InputError, match=r"row 2, column 'gpu': 'two' is not a number"):
+    file.write_text("sn,cpu_milli,memory_mib,gpu,model\n" + rows)
+    with pytest.raises(InputError, match=says):
         read_nodes(file)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,14 @@ def ended(id: str, *, start: int = 300, end: int = 3900, **said: object) -> str:
         "resources_used__walltime": "01:00:00",
     }  # fmt: skip
     return record("E", id, **{**usual, **said})
+
+
+def test_a_record_that_says_nothing_of_its_job_is_no_job(read_text: Any) -> None:
+    """Nor a warning of NumPy on the side, where no record has a moment."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=r"no job is left: no submission recorded \(1\)"):
+            read_text("03/01/2024 10:05:00;E;12.srv;no pairs here\n")
 
 
 def test_a_log(read_text: Any) -> None:

@@ -103,6 +103,45 @@ def test_a_quote_left_open_is_named(tail: str) -> None:
         table('a,b\n"1,2\n' + tail)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('a,b\n1,"x\n2,y\n3,z\n', 'row 2: a quote is not closed; expected a second "'),
+        (
+            'a,b\n0,w\n1,"x\n2,y\n3,"z\n',
+            "row 3: a quote is closed before the cell ends; expected ',' behind it",
+        ),
+        ('a,b\n1,"x"y\n', "row 2: a quote is closed before the cell ends"),
+    ],
+    ids=["to the end", "up to another", "in the cell"],
+)
+def test_a_quote_never_swallows_rows(text: str, says: str) -> None:
+    """In the last column the line that it makes of all that follows has as many cells as any."""
+    with pytest.raises(InputError) as caught:
+        table(text)
+    assert says in str(caught.value)
+
+
+def test_a_quote_inside_a_cell_is_part_of_it() -> None:
+    assert table('a,b\n1,5" disk\n').text("b").to_list() == ['5" disk']
+
+
+def test_names_are_without_the_blanks_around_them() -> None:
+    codes, names = table("a, b\n1, vgg16\n2,vgg16 \n3, \n").codes("b")
+    assert (codes.tolist(), names) == ([0, 0, -1], ("vgg16",))
+
+
+def test_a_word_for_nothing_where_a_number_has_to_be_is_shown() -> None:
+    with pytest.raises(InputError, match="row 2, column 'a': 'nan' is no number; expected a number"):
+        table("a,b\nnan,1\n").floats("a")
+
+
+def test_of_a_long_cell_the_message_shows_the_beginning() -> None:
+    with pytest.raises(InputError, match=r"column 'a': 'xxx.*x\.\.\. is not a number") as caught:
+        table("a,b\n" + "x" * 5000 + ",1\n").floats("a")
+    assert len(str(caught.value)) < 250
+
+
 def test_codes_follow_first_appearance_after_the_known_names() -> None:
     codes, names = encode(pl.Series(["b", "", "a", "b"]), known=["a"])
     assert (codes.tolist(), names) == ([1, -1, 0, 1], ("a", "b"))

@@ -253,6 +253,16 @@ def test_equal_traces_make_equal_files(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "one.csv.gz").read_bytes()).startswith(b"job_id,")
 
 
+def test_a_csv_stays_as_it_was_if_what_belongs_beside_it_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("what was there\n")
+    (tmp_path / "t.csv.rota.json").mkdir()
+    with pytest.raises(InputError, match=r"t\.csv\.rota\.json: cannot be written \(Is a directory\)"):
+        write(small(), file)
+    assert file.read_text() == "what was there\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.csv.rota.json"]
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

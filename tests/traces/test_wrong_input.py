@@ -9,6 +9,7 @@ import contextlib
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -255,7 +256,7 @@ CASES = [
         "pbs",
         "mem=64gb",
         "mem=" + "9" * 400 + "gb",
-        "gb' is no amount of memory; expected 64gb",
+        "999... is no amount of memory; expected 64gb",
     ),
     (
         "pbs",
@@ -269,6 +270,10 @@ CASES = [
         "=01:00:00\nhalf a line\n",
         "row 2: 'half a line' is no accounting record; expected MM/DD",
     ),
+    ("pbs", ";11.srv;", "; ;", "is no accounting record; expected MM/DD/YYYY HH:MM:SS;LETTER;ID;key=value"),
+    ("pbs", EXAMPLES["pbs"], '{"pbs_version": "1", "Jobs": {" ": {}}}', "job 1 has no id; expected a job by"),
+    ("philly-json", "application_1", " ", "column 'jobid': job 1 ( ): ' ' is not a text"),
+    ("plain", "deadline_s", "x" * 5000, "the header names 'xxx"),
     ("pbs", ";E;", ";Q;", "no job is left: no end recorded (1); expected jobs that ran"),
     ("pbs", ";E;", ";L;", "there is no job in it; expected records of type E"),
     ("pbs", EXAMPLES["pbs"], '{"pbs_version": "1", "Jobs": [1]}', "has no object Jobs; expected what qstat"),
@@ -385,6 +390,97 @@ def test_every_format_has_wrong_inputs() -> None:
     assert {case[0] for case in CASES} == set(EXAMPLES)
 
 
+# As above; a number in them is so long that Python or a float would stumble over it
+NINES, MORE_NINES = "9" * 400, "9" * 5000
+LONG_CASES = [
+    ("pbs", "ngpus=2)", f"ngpus={MORE_NINES})", "row 1, column 'ngpus': job 11.srv has too many GPUs"),
+    ("pbs", ".walltime=02:00:00", f".walltime={NINES}", "column 'walltime': job 11.srv: '9999"),
+    ("pbs", ".walltime=02:00:00", f".walltime={NINES}:00:00", "... is no time limit; expected hours:min"),
+    (
+        "pbs",
+        ".walltime=02:00:00",
+        ".walltime=soon",
+        "'soon' is no time limit; expected hours:minutes:seconds",
+    ),
+    ("pbs", "_List.ncpus=8", f"_List.ncpus={NINES}", "... is no number; expected a whole number"),
+    ("pbs", "_List.ncpus=8", f"_List.select={NINES}:ncpus=2", "column 'select': job 11.srv: '9999"),
+    ("pbs", "_List.ngpus=2", "_List.ngpus=two", "column 'ngpus': job 11.srv: 'two' is no number"),
+    ("pbs", "_List.ngpus=2", "_List.select=1:ngpus=two", "column 'select': job 11.srv: 'ngpus=two' is no"),
+    ("sacct", "|120|", f"|{NINES}|", "column 'TimelimitRaw': '9999"),
+    ("sacct", "|120|", f"|{MORE_NINES}|", "... is not a time limit; expected minutes"),
+    ("sacct", "|120|", f"|{NINES}-00:00:00|", "... is not a time limit; expected minutes"),
+    ("sacct", "gres/gpu=2,mem=64G\n", f"gres/gpu={MORE_NINES}\n", "column 'AllocTRES': 'gres/gpu=999"),
+    ("sacct", "mem=64G\n", f"mem={NINES}G\n", "column 'AllocTRES': 'mem=9999"),
+    ("sacct", "n[1-2]", f"n[{MORE_NINES}]", "... in brackets, which is no range"),
+    ("philly-json", '"vc1"', MORE_NINES, "jobs.txt: a number has too many digits; expected a JSON list"),
+    (
+        "philly-json",
+        "application_1",
+        "application\\ud800",
+        "row 1: \\ud800 is half a character; expected both",
+    ),
+    ("philly-json", "08:00:30", "08:00:30+05:00", "'2017-10-01 08:00:30+05:00' is not a date and time"),
+    ("philly-json", '2017-10-01 08:00:00"', '0001-10-01 08:00:00"', "is not a likely date; expected a date"),
+    ("synergy", ",1000,1,0.64", ",9e15,1,9e15", "row 2: duration_s of job '0' comes to 8.1e+31; expected at"),
+    ("chronus", ",30,1,", ",9e15,1,", "row 2: duration_s of job '0' comes to 5.4e+17"),
+    ("chronus", "40-60-80-120", "40-60-80-9e15", "'40-60-80-9e15' is not a list; expected numbers"),
+    ("chronus", "40-60-80-120", "40-60-80-9000000000000000", "the last of deadlines of job '0' comes to 5.4"),
+    ("chronus", "40-60-80-120", "40-60-80-nan", "'40-60-80-nan' is not a list; expected numbers joined by -"),
+    (
+        "chronus",
+        "40-60-80-120",
+        "40-60-50-120",
+        "'40-60-50-120' does not rise; expected the earliest time fir",
+    ),
+    ("shockwave", "-1.000000\t600", "9e15\t9e15", "row 1: deadline_s of job '0' comes to 8.1e+31"),
+    (
+        "gavel",
+        "-1.000000",
+        "-0.5",
+        "row 1, column 'SLO': '-0.5' is no factor; expected -1 for none, or at least",
+    ),
+    (
+        "pai",
+        "0.5,6,1",
+        "0,9e15,9e15",
+        "row 2: cpus of job '0' comes to 8.1e+31; expected at most 9007199254740",
+    ),
+    (
+        "openb",
+        ",T4|P100,",
+        "," + "|".join(f"T{n}" for n in range(64)) + ",",
+        "is of 64 GPU types that the file names; expected at most 63",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("format", "old", "new", "says"), LONG_CASES, ids=[f"{c[0]}: {c[3][:60]}" for c in LONG_CASES]
+)
+def test_numbers_beyond_all_sizes_are_named(
+    read_text: Any, format: str, old: str, new: str, says: str
+) -> None:
+    test_wrong_input_is_named(read_text, format, old, new, says)
+
+
+def test_a_date_of_a_pbs_log_that_no_calendar_has_is_named(read_text: Any) -> None:
+    """Where it counts: an attempt that was put back ended so long after its start as the log says."""
+    log = "".join(
+        f"99/01/2024 10:05:0{n};{kind};11.srv;start=1709283900 qtime=1709283600\n"
+        for n, kind in enumerate("SR")
+    )
+    with pytest.raises(InputError, match="row 1: '99/01/2024 10:05:00' is no date and time; expected MM/DD"):
+        read_text(log + EXAMPLES["pbs"])
+
+
+def test_best_effort_is_yes_or_no(read_text: Any) -> None:
+    head = "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n"
+    with pytest.raises(
+        InputError, match="row 2, column 'best_effort': '2' is neither yes nor no; expected 1"
+    ):
+        read_text(head + "0,10,100,vgg16,500,64,2,300,2\n")
+
+
 # A column of the plain format beside submit_s, gpus = 2 and duration_s; its cell; what the message says
 PLAIN_CASES = [
     ("gpu_share", "0", "'0' is not a share; expected more than 0, at most 1"),
@@ -400,6 +496,12 @@ PLAIN_CASES = [
     ("after", "nobody", "'nobody' names a job that is not in the file; expected job ids joined by ;"),
     ("parts", "seven", "'seven' does not list tasks; expected [{"),
     ("parts", '[{""tasks"": ""2"", ""gpus"": 1}]', '\'[{"tasks": "2", "gpus": 1}]\' does not list tasks'),
+    ("parts", "[" * 100_000, "[[... does not list tasks"),
+    ("parts", '[{""tasks"": -1, ""gpus"": 1}]', '\'[{"tasks": -1, "gpus": 1}]\' does not list tasks'),
+    ("parts", '[{""tasks"": 1, ""gpus"": 1, ""cpus"": NaN}]', '"cpus": NaN}]\' does not list tasks'),
+    ("parts", '[{""tasks"": 1, ""gpus"": 1, ""cpus"": ""x""}]', '"cpus": "x"}]\' does not list tasks'),
+    ("failures_s", "5;1e300", "'5;1e300' is not a list of run times; expected seconds joined by ;"),
+    ("deadlines", "1e300=1", "'1e300=1' is no list of deadlines; expected MOMENT=VALUE"),
     ("limit_s", "-1", "'-1' is less than 0; expected a number of at least 0"),
 ]
 
@@ -408,7 +510,21 @@ PLAIN_CASES = [
 def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         read_text(f'submit_s,gpus,duration_s,{column}\n0,2,60,"{cell}"\n')
-    assert f"row 2, column '{column}': {says}" in str(caught.value)
+    assert f"row 2, column '{column}': " in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_a_panic_of_the_library_is_a_sentence(read_text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a damaged Parquet file: it is an exception that `except Exception` lets through."""
+
+    def panics(*_: object, **__: object) -> None:
+        raise pl.exceptions.PanicException("range end index 4442 out of range")
+
+    monkeypatch.setattr("rota.traces.plain.pl.read_parquet", panics)
+    with pytest.raises(
+        InputError, match=r"jobs: cannot be read as Parquet \(range end index 4442 out of range\)"
+    ):
+        read_text(b"PAR1")
 
 
 @pytest.mark.parametrize(
@@ -434,6 +550,19 @@ def test_a_share_goes_with_a_number_of_gpus(read_text: Any, head: str, cells: st
         ),
         (
             b"#rota []\nsubmit_s,gpus,duration_s\n0,1,2\n",
+            "row 1: what stands there beside the columns is not",
+        ),
+        (
+            b'#rota {"odd": [{"what": "a", "done": "b", "count": "x", "examples": []}]}\n'
+            b"submit_s,gpus,duration_s\n0,1,2\n",
+            "row 1: what stands there beside the columns is not",
+        ),
+        (
+            b"#rota " + b"[" * 100_000 + b"\nsubmit_s,gpus,duration_s\n0,1,2\n",
+            "row 1: what stands there beside the columns is not",
+        ),
+        (
+            b'#rota {"names": {"tenant": ["\\ud800"]}}\nsubmit_s,gpus,duration_s\n0,1,2\n',
             "row 1: what stands there beside the columns is not",
         ),
         (

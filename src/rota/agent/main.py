@@ -7,7 +7,6 @@ In its folder an agent keeps `token` (mode 0600), `node.json` (what it said of i
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import logging
 import os
 import platform
@@ -28,7 +27,7 @@ from rota.agent.devices import Devices, open_devices
 from rota.agent.folder import read_json, write_json
 from rota.agent.identity import boot_id
 from rota.agent.usage import machine_memory_gib
-from rota.client.http import Client, Refused
+from rota.client.http import Client, Refused, is_loopback
 from rota.engine.link import FAR_MOST_S, LOCAL_MOST_S, Transport
 from rota.errors import InputError, WorldError
 from rota.model.atomic import write_secret
@@ -136,7 +135,9 @@ class locked:  # noqa: N801
         return self
 
     def leave(self) -> None:
-        """Say that it will be free soon."""
+        """Say that it will be free soon; it may be free already, since a signal may come a second time."""
+        if self._fd < 0:
+            return
         os.pwrite(self._fd, f"{os.getpid()} {LEAVING}\n".encode(), 0)
 
     def _taken(self) -> bool:
@@ -147,7 +148,8 @@ class locked:  # noqa: N801
         return True
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1  # first: the number may soon be another file's
+        os.close(fd)
 
 
 class Membership:
@@ -161,6 +163,8 @@ class Membership:
         self._said = read_json(options.home / NODE) or {}
         self._is_unknown = False
         """The controller does not know our token, and that has been said."""
+        self._refusal = ""
+        """Why this node may not join again, as it was said."""
         self.node = check_node(options.node or str(self._said.get("name", "")) or socket.gethostname())
 
     def transport(self) -> Transport:
@@ -186,7 +190,9 @@ class Membership:
         try:
             return self._join(self._options.join_token)
         except Refused as refused:
-            LOG.error("this node may not join again: %s", refused)
+            if str(refused) != self._refusal:
+                LOG.error("this node may not join again: %s", refused)
+            self._refusal = str(refused)
             return None
 
     def _join(self, token: str) -> Transport:
@@ -249,11 +255,7 @@ def is_local(controller: str) -> bool:
     """Whether the controller runs on this machine, as its address tells."""
     if not is_url(controller):
         return True
-    host = urlsplit(controller).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(urlsplit(controller).hostname or "")
 
 
 def own_address(controller: str) -> str:
@@ -263,6 +265,9 @@ def own_address(controller: str) -> str:
     url = urlsplit(controller)
     try:
         ways = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_DGRAM)
+    except OSError:
+        raise WorldError(f"cannot reach {controller}: no machine {url.hostname!r} is known here") from None
+    try:
         family, _, _, _, address = ways[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
             probe_socket.connect(address)  # no packet is sent

@@ -10,6 +10,9 @@ import typer
 VARIABLE = "_ROTA_COMPLETE"
 """Set by these lines when the shell asks; the rest is in the environment, as the shell has it."""
 
+FROM_A_FILE = '[[ ${zsh_eval_context[-1]} != loadautofunc ]] || _rota_completion "$@"'
+"""zsh reads a file of completions when they are first asked for: that question wants an answer as well."""
+
 
 class ShellName(StrEnum):
     """Shells that can be served."""
@@ -40,4 +43,5 @@ def script(shell: ShellName) -> str:
     """The lines for `shell`."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    return str(get_completion_script(prog_name="rota", complete_var=VARIABLE, shell=shell.value)).strip()
+    lines = str(get_completion_script(prog_name="rota", complete_var=VARIABLE, shell=shell.value)).strip()
+    return f"{lines}\n{FROM_A_FILE}" if shell is ShellName.ZSH else lines

@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # as in `quick`: the start of the command line counts in 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PASSWORD = re.compile(r"(?<=://)[^/@]*:([^/]+)(?=@)")
+_PASSWORD = re.compile(r"(?<=://)[^/@]*?:(.+)(?=@)")
 _SECRET_OPTIONS = ("--token",)
 START, END = 48, 49
 """Fields of /proc/PID/stat, from 1: where the words of the process begin and end."""

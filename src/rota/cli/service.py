@@ -26,6 +26,7 @@ from rota.cli.background import (
 )
 from rota.cli.live.connect import connect, home, recorded_url
 from rota.cli.live.tables import warn
+from rota.cli.secret_words import secrets_in
 from rota.cli.shell import LIVE_KNOWLEDGE_HELP, JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
 from rota.model.one_thread import one_thread
@@ -100,7 +101,7 @@ def up(
       rota up --policy tiresias --min-run 30s
     """
     check_server()
-    if database_url and "@" in database_url:
+    if database_url and secrets_in([database_url]):
         typer.echo(
             "rota: a password in --database-url shows in `ps` for a moment; `database_url` in config.yaml "
             "(mode 0600) or ROTA_DATABASE_URL does not",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.cli.background import controller_pid, dead_agent
-from rota.cli.live.connect import connect, home
+from rota.cli.live.connect import SOCKET, home, live, recorded_url
 from rota.cli.service import flags_of_running
 from rota.cli.shell import JsonFlag, console, print_json
 from rota.model.units import plural
 
+if TYPE_CHECKING:
+    from rota.client import Client
 
-def status(as_json: JsonFlag = False) -> None:
+
+@live
+def status(client: Client, as_json: JsonFlag = False) -> None:
     """Show what runs here, and what an operator should know."""
-    with connect() as client:
-        said = client.call("GET", "/v1/status")
-    here, node = _troubles_here(said["troubles"])
+    said = client.call("GET", "/v1/status")
+    is_here = client.address in (str(home() / SOCKET), recorded_url())
+    here, node = _troubles_here(said["troubles"]) if is_here else ([], "")
     others = [
         trouble for trouble in said["troubles"] if not here or not trouble.startswith(f"node {node} is")
     ]

@@ -11,6 +11,7 @@ import json
 import os
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, RemoteDisconnected
@@ -27,6 +28,8 @@ MOST_IDLE = 8
 """Connections kept open while nobody uses them."""
 LONGEST_SOCKET_PATH = 107
 """Bytes that fit into the address of a UNIX socket."""
+NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"})
+"""How OpenSSL calls an answer that is no TLS, or none at all."""
 Query = Mapping[str, object]
 
 
@@ -212,8 +215,23 @@ class Client:
         if isinstance(error, HTTPException):
             return f"{self.address} does not speak HTTP: {type(error).__name__} {error}".rstrip()
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            return f"no controller listens at {self.address}; `rota up` starts one"
+            return f"no controller listens at {self.address}; {self._remedy()}"
+        if isinstance(error, socket.gaierror):
+            return f"cannot reach the controller at {self.address}: no machine {self._host!r} is known here"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {self.address} is not trusted: {error.verify_message.rstrip('.')}; "
+                "SSL_CERT_FILE names a file of authorities to trust"
+            )
+        if isinstance(error, ssl.SSLError) and error.reason in NO_TLS:
+            return f"{self.address} does not speak TLS; a controller itself is reached at http://HOST:PORT"
         return f"cannot reach the controller at {self.address}: {error.strerror or error}"
+
+    def _remedy(self) -> str:
+        """What to do where nobody listens."""
+        if self._scheme == "unix" or is_loopback(self._host):
+            return "`rota up` starts one"
+        return "on that machine `rota up` starts one, which listens beyond it if `--host` says so"
 
     def _stranger(self, what: str) -> Unreachable:
         return Unreachable(f"{self.address} {what}: is that a Rota controller?")
@@ -275,6 +293,16 @@ def socket_address(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of an address is this machine to itself."""
+    import ipaddress  # not at each start of the command line
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def route(*parts: object) -> str:

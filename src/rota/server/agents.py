@@ -73,9 +73,7 @@ class Agents:
         if who.node and who.node != info.name:
             raise Forbidden(f"this is the token of node {who.node!r}, not of {info.name!r}")
         if not who.node and self._takes_part(info.name):
-            raise Conflict(
-                f"an agent takes part as node {info.name!r} already; give this one another name with --node"
-            )
+            raise Conflict(self._taken(info.name))
         known = self._store.node(info.name)
         was_forgotten = known is not None and known.state == "forgotten"
         if who.node and was_forgotten:
@@ -113,6 +111,17 @@ class Agents:
         """Whether the agent of `node` was heard lately; a controller that has just begun knows of none."""
         silent_s = self._clock() - self._talked.get(node, -math.inf)
         return silent_s < self._lost_after_s
+
+    def _taken(self, node: str) -> str:
+        """Why a machine that has no token of `node` may not have its name."""
+        other = "give this one another name with --node"
+        row = self._shown.nodes.get(node)
+        if row is None or row.state != "away":
+            return f"an agent takes part as node {node!r} already; {other}"
+        return (
+            f"the agent of node {node!r} was stopped, and its jobs may run on: start that one again, "
+            f"wait until the node is lost (within {format_duration(self._lost_after_s)}), or {other}"
+        )
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""

@@ -313,7 +313,7 @@ def shown(name: str, value: Any) -> str:
     if name in DURATIONS:
         return format_duration(value).replace(" ", "")
     if name == "database_url":
-        return str(without_password(value))
+        return str(without_password(value)) if "://" in value else "…" * bool(value)  # no address
     if name in ONLY_IN_FILE:
         return "\n".join(_entries(value))
     if isinstance(value, bool):

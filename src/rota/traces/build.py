@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError
+from rota.errors import InputError, brief
 from rota.model.columns import Array, Bools, Floats, read_only
 from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
-from rota.traces.table import TextTable, encode
+from rota.traces.table import MOST, TextTable, encode
 
 _EXAMPLES = 5
+_MOST_TYPES = 63
+"""As many bits as a mask has that are no sign."""
 
 
 @dataclass
@@ -103,7 +105,13 @@ def finish(
     wall-clock stamps, in seconds since 1970, and of which zone: then they are shifted to start at 0.
     Oddities that any format can have (zero duration, zero GPUs, duplicates, order) are noted here.
     """
+    last_s = np.full(len(odd.ids), np.nan)
+    for row, several in jobs.get("deadlines", {}).items():
+        last_s[row] = several[-1].at_s if several else np.nan
+    sizes = {"duration_s": truth.duration_s, "held_s": truth.held_s, "the last of deadlines": last_s}
+    _check_sizes(odd, {**jobs, **sizes})
     _note_common(odd, np.asarray(jobs["submit_s"]), np.asarray(jobs["gpus"]), truth)
+    _note_observed(odd, np.asarray(jobs["submit_s"]), observed)
     odd.check_left()
     trace = Trace(
         jobs=JobTable.build(odd.ids, **jobs),
@@ -130,6 +138,31 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
         observed=seen and replace(seen, start_s=seen.start_s - epoch, end_s=seen.end_s - epoch),
         facts={**trace.facts, "epoch": stamp, "time_zone": zone},
     )
+
+
+def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
+    """Raise for a number that is no size or moment of anything, such as a product of two large cells."""
+    for name, values in columns.items():
+        if name.endswith("_names") or isinstance(values, Mapping):
+            continue
+        numbers = np.asarray(values)
+        huge = np.flatnonzero((np.abs(numbers) > MOST) & ~odd.dropped)  # NaN is not
+        if len(huge):
+            at = int(huge[0])
+            raise InputError.at(
+                f"{name} of job {brief(odd.ids[at])} comes to {np.broadcast_to(numbers, len(odd.ids))[at]:g}",
+                file=odd.table.file,
+                row=int(odd.table.row[at]),
+                expected=f"at most {MOST}",
+            )
+
+
+def _note_observed(odd: Oddities, submit_s: Floats, observed: RecordedRun | None) -> None:
+    """Count starts and ends that cannot have been; what ran before it came waited for nothing."""
+    if observed is not None:
+        kept = ~odd.dropped
+        odd.note("recorded start before submission", "kept", kept & (observed.start_s < submit_s))
+        odd.note("recorded end before start", "kept", kept & (observed.end_s < observed.start_s))
 
 
 def _note_common(odd: Oddities, submit_s: Floats, gpus: Array, truth: Truth) -> None:
@@ -160,10 +193,20 @@ def tenant_paths(table: TextTable, *columns: str) -> dict[str, Any]:
     return {"tenant": tenant, "tenant_names": tenant_names}
 
 
-def type_masks(cells: pl.Series, known: Sequence[str] = ()) -> dict[str, Any]:
-    """The `JobTable` arguments for GPU types written as `A100|V100`; an empty cell means any type."""
+def type_masks(
+    table: TextTable, column: str, cells: pl.Series | None = None, known: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The `JobTable` arguments for GPU types written as `A100|V100`; an empty cell means any type.
+
+    The `cells` are those of `column`, or made of them.
+    """
+    cells = table.text(column) if cells is None else cells
     lists = {cell: [name.strip() for name in cell.split("|") if name.strip()] for cell in cells.unique()}
     names = tuple(dict.fromkeys([*known, *sorted({name for listed in lists.values() for name in listed})]))
     bit = {name: 1 << i for i, name in enumerate(names)}
+    beyond = {cell for cell, listed in lists.items() if set(names[_MOST_TYPES:]) & set(listed)}
+    many = np.array([cell in beyond for cell in cells], dtype=np.bool_)
+    problem = f"{{}} is of {len(names)} GPU types that the file names"
+    table.reject(many, column, problem, f"at most {_MOST_TYPES}")
     masks = {cell: sum(bit[name] for name in set(listed)) for cell, listed in lists.items()}
     return {"gpu_types": np.array([masks[cell] for cell in cells], dtype=np.int64), "type_names": names}

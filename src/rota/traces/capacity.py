@@ -158,7 +158,7 @@ def cluster_from(text: str | PathLike[str], trace: Trace | None = None) -> Clust
 
 def _listed(file: str) -> Cluster:
     """The cluster of a list of nodes, told apart by its header."""
-    header = load(file).header()
+    header = load(file, "a node list").header()
     if header[:1] == ("sn",):
         return read_nodes(file)
     if header[1:] in (("num",), ("node num",)):

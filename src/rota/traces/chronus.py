@@ -14,6 +14,8 @@ Handling  sorted; zero GPUs counted and kept as CPU jobs.  `deadline_s` is the f
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from rota.model.columns import Bools, Floats
@@ -23,9 +25,10 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import TextTable, read_table
+from rota.traces.table import MOST, TextTable, read_table
 
 MINUTE_S = 60.0
+_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 KINDS = {kind: kind for kind in ("strict", "soft", "best")}
 
 
@@ -42,10 +45,10 @@ def read(source: TraceSource) -> Trace:
     table = read_table(source)
     submit_s = table.floats("submit_time") * MINUTE_S
     kinds = np.array(table.one_of("job_type", KINDS))
-    steps = _steps(table, submit_s)
+    steps = _steps(table, submit_s, kinds != "best")
     odd = Oddities(table, ids_of(table, "job_id"))
     workload, workload_names = table.codes("model_name")
-    first = np.array([several[0].at_s for several in steps])
+    first = np.array([several[0].at_s if several else np.nan for several in steps])
     return finish(
         "chronus",
         odd,
@@ -63,28 +66,31 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _steps(table: TextTable, submit_s: Floats) -> list[tuple[Deadline, ...]]:
-    """Per job the deadlines of its two lists."""
+def _steps(table: TextTable, submit_s: Floats, counts: Bools) -> list[tuple[Deadline, ...]]:
+    """Per job the deadlines of its two lists; those of which it `counts` have to be some."""
     times = [_numbers(cell) for cell in table.text("expect_time_list")]
     values = [_numbers(cell) for cell in table.text("expect_value_list")]
     for name, lists in (("expect_time_list", times), ("expect_value_list", values)):
-        table.reject(_empty(lists), name, "{!r} is not a list", "numbers joined by -")
+        table.reject(_empty(lists) & counts, name, "{} is not a list", "numbers joined by -")
     uneven = np.array([len(t) != len(v) for t, v in zip(times, values, strict=True)])
     table.reject(
-        uneven, "expect_value_list", "{!r} is not as long as expect_time_list", "a value for each time"
+        uneven & counts, "expect_value_list", "{} is not as long as expect_time_list", "a value for each time"
     )
+    falls = np.array([t != sorted(t) for t in times], dtype=np.bool_)
+    table.reject(falls & counts, "expect_time_list", "{} does not rise", "the earliest time first")
     return [
-        tuple(Deadline(float(start + minutes * MINUTE_S), value) for minutes, value in zip(t, v, strict=True))
+        tuple(
+            Deadline(float(start + minutes * MINUTE_S), value) for minutes, value in zip(t, v, strict=False)
+        )
         for start, t, v in zip(submit_s, times, values, strict=True)
     ]
 
 
 def _numbers(cell: str) -> list[float]:
     """Numbers joined by `-`; empty if anything is not a number."""
-    try:
-        return [float(part) for part in cell.split("-")]
-    except ValueError:
-        return []
+    parts = cell.strip().split("-")
+    numbers = [float(part) for part in parts if _NUMBER.fullmatch(part)]
+    return numbers if len(numbers) == len(parts) and all(number <= MOST for number in numbers) else []
 
 
 def _empty(lists: list[list[float]]) -> Bools:

@@ -69,7 +69,9 @@ def _deadlines(table: TextTable) -> Floats:
     name = table.first_of("deadline", "ddl")
     if not table.has("best_effort"):
         return table.floats(name)
-    counts = table.whole("best_effort") != 1
+    marks = table.whole("best_effort")
+    table.reject(marks > 1, "best_effort", "{} is neither yes nor no", "1 or 0")
+    counts = marks == 0
     deadline_s = np.full(len(table), np.nan)
     if counts.any():
         deadline_s[counts] = table.take(counts).floats(name)

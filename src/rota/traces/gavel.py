@@ -113,6 +113,7 @@ def slo_factors(table: TextTable) -> Floats:
     if not table.has("SLO"):
         return np.full(len(table), np.nan)
     factors = table.floats("SLO", low=-1.0, blank=-1.0)
+    table.reject((factors < 0) & (factors != -1), "SLO", "{} is no factor", "-1 for none, or at least 0")
     return np.where(factors < 0, np.nan, factors)
 
 

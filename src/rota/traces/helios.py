@@ -56,7 +56,8 @@ def read(source: TraceSource) -> Trace:
     duration_s[waiting] = 0.0
     odd.note("cancelled while waiting", "kept with duration 0", waiting)
     for state in ("TIMEOUT", "NODE_FAIL"):
-        odd.note(f"ended as {state}", "kept as failed", (table.text("state") == state).to_numpy())
+        ended = (table.text("state").str.strip_chars().str.to_uppercase() == state).to_numpy()
+        odd.note(f"ended as {state}", "kept as failed", ended)
     odd.drop("no run time recorded", "how long it ran is not known", np.isnan(duration_s))
     return finish(
         "helios",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
+from rota.model.cluster import ANY_TYPE, MOST_DEVICES, Cluster, NodeShape
 from rota.model.jobs import Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
@@ -27,12 +27,14 @@ from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.helios import STATES
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource, load
-from rota.traces.table import TextTable, encode, read_table
+from rota.traces.table import TextTable, encode, read_table, reject_twice
 
 COLUMNS = ("job_id", "user", "vc", "jobname", "gpu_num", "cpu_num", "state", "submit_time", "duration")
 PROFILE = ("model", "dataset", "batchsize", "amp")
 MARKER = "warm"
 MIB_PER_GIB = 1024.0
+UNNAMED = r"[/|!\n]"
+"""What means something in the name of a tenant or of nodes."""
 
 
 @trace_format(
@@ -47,7 +49,7 @@ def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     odd = Oddities(table, ids_of(table, "job_id"))
-    marker = (table.text("jobname") == MARKER).to_numpy()
+    marker = (table.text("jobname").str.strip_chars() == MARKER).to_numpy()
     odd.drop("marker row", "it only marks the start of the period", marker)
     group, group_names = table.codes("jobname")
     return finish(
@@ -72,8 +74,12 @@ def _profile(table: TextTable) -> dict[str, Any]:
     """The `JobTable` arguments that the profile columns give; none without them."""
     if not all(table.has(name) for name in PROFILE):
         return {}
-    is_unknown = pl.all_horizontal(pl.col(PROFILE).str.strip_chars() == "")
-    key = pl.when(is_unknown).then(pl.lit("")).otherwise(pl.concat_str(PROFILE, separator="/"))
+    parts = pl.col(PROFILE).str.strip_chars()
+    key = (
+        pl.when(pl.all_horizontal(parts == ""))
+        .then(pl.lit(""))
+        .otherwise(pl.concat_str(parts, separator="/"))
+    )
     workload, workload_names = encode(table.frame.select(key.alias("workload")).to_series())
     columns = {
         "workload": workload,
@@ -93,9 +99,16 @@ def read_vcs(
     Each node is in a unit of the level `vc`, and each VC is a tenant whose quota is the GPUs of its
     nodes (`hard`: it may not borrow).  The file does not say how many GPUs a node has.
     """
-    source = load(path)
-    lines = read_table(source, ("vc", "num"), skip=1)
-    vcs, nodes = lines.text("vc").to_list(), lines.whole("num", low=1)
+    source = load(path, "a node list")
+    lines = read_table(source, ("vc", "num"), skip=1, noun="virtual cluster")
+    names, nodes = lines.text("vc").str.strip_chars(), lines.whole("num", low=1)
+    lines.reject((names == "").to_numpy(), "vc", "the cell is empty", "a name")
+    lines.reject(names.str.contains(UNNAMED).to_numpy(), "vc", "{} is no name", "a name without /, | and !")
+    reject_twice(lines, "vc", names)
+    many = np.cumsum(nodes.astype(np.float64)) * max(gpus_per_node, 1) > MOST_DEVICES
+    problem = f"{{}} nodes of {gpus_per_node} GPUs make the cluster too large"
+    lines.reject(many, "num", problem, f"at most {MOST_DEVICES:,} GPUs in all")
+    vcs = names.to_list()
     shapes = [
         NodeShape(
             count=int(count),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from rota.errors import brief
+
 MEANT = {
     "job_id": ("id", "job", "jobid", "job_name", "name"),
     "submit_s": ("submit", "submitted", "submission", "arrival", "arrived", "arrive", "release", "time"),
@@ -53,7 +55,7 @@ def near_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 def quoted(names: Iterable[str]) -> str:
     """`'id', 'name'`: the first few of them."""
-    listed = [repr(name) for name in names]
+    listed = [brief(name) for name in names]
     more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
     return ", ".join(listed[:_FEW]) + more
 

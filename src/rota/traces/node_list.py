@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from itertools import product
 
+from rota.errors import brief
+
 NOBODY = ("", "none", "none assigned", "(null)", "unknown", "n/a")
 """What stands there (in lower case) where no node was given."""
 MOST_NODES = 100_000
 """More than any cluster has: a slip in a range should not fill the memory."""
 
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 
 
 def nodes_in(text: str) -> tuple[str, ...]:
@@ -64,11 +66,11 @@ def _numbers(text: str) -> list[str]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if not match:
-            raise ValueError(f"has {part!r} in brackets, which is no range")
+            raise ValueError(f"has {brief(part)} in brackets, which is no range")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last - first >= MOST_NODES:
             raise ValueError(
-                f"has the range {part!r}, which {'does not rise' if last < first else 'is too long'}"
+                f"has the range {brief(part)}, which {'does not rise' if last < first else 'is too long'}"
             )
         numbers += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
     return numbers

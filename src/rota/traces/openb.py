@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
+from rota.model.cluster import ANY_TYPE, MOST_DEVICES, Cluster, NodeShape
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource, load
-from rota.traces.table import TextTable, read_table
+from rota.traces.table import TextTable, read_table, reject_twice
 
 COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 MILLI = 1000.0
@@ -71,7 +71,7 @@ def read(source: TraceSource) -> Trace:
         jobs={
             "submit_s": submit_s,
             **jobs,
-            **type_masks(table.text("gpu_spec")),
+            **type_masks(table, "gpu_spec"),
             "group": group,
             "group_names": group_names,
         },
@@ -84,8 +84,8 @@ def read(source: TraceSource) -> Trace:
 def _shares(table: TextTable, gpus: Ints) -> Floats:
     """Share of each GPU; 1 for pods with none."""
     milli = table.floats("gpu_milli")
-    table.reject(milli > MILLI, "gpu_milli", "{!r} is more than a whole GPU", "0 to 1000")
-    table.reject((milli == 0) & (gpus > 0), "gpu_milli", "{!r} is no share of a GPU", "1 to 1000")
+    table.reject(milli > MILLI, "gpu_milli", "{} is more than a whole GPU", "0 to 1000")
+    table.reject((milli == 0) & (gpus > 0), "gpu_milli", "{} is no share of a GPU", "1 to 1000")
     return np.where(gpus > 0, milli / MILLI, 1.0)
 
 
@@ -93,7 +93,7 @@ def _times(table: TextTable, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]
     """Submission, what was observed, and how long each pod ran."""
     submit_s, end_s = table.floats("creation_time"), table.floats("deletion_time", blank=np.nan)
     start_s = table.floats("scheduled_time", blank=np.nan)
-    table.reject(end_s < start_s, "deletion_time", "{!r} is before scheduled_time", "a later time")
+    table.reject(end_s < start_s, "deletion_time", "{} is before scheduled_time", "a later time")
     duration_s = end_s - start_s
     outcome = np.array(table.one_of("pod_phase", PHASES))
     unscheduled = np.isnan(start_s)
@@ -109,10 +109,13 @@ def read_nodes(path: str | os.PathLike[str]) -> Cluster:
 
     CPU in cores, memory in GiB; memory of the GPUs is not recorded.
     """
-    table = read_table(load(path))
+    table = read_table(load(path, "a node list"), noun="node")
     table.require("sn", "cpu_milli", "memory_mib", "gpu", "model")
     cpus, memory_gib = table.floats("cpu_milli") / MILLI, table.floats("memory_mib") / MIB_PER_GIB
-    gpus, names, models = table.whole("gpu"), ids_of(table, "sn"), table.text("model")
+    gpus, names, models = table.whole("gpu"), ids_of(table, "sn"), table.text("model").str.strip_chars()
+    many = np.cumsum(np.maximum(gpus, 1).astype(np.float64)) > MOST_DEVICES
+    table.reject(many, "gpu", "{} make the cluster too large", f"at most {MOST_DEVICES:,} GPUs in all")
+    reject_twice(table, "sn", table.text("sn").str.strip_chars())
     return Cluster.build(
         [
             NodeShape(

@@ -39,7 +39,7 @@ def read(source: TraceSource) -> Trace:
     table.require(*COLUMNS)
     odd = Oddities(table, ids_of(table, "job_id"))
     per_instance, instances = table.floats("num_gpu"), table.whole("num_inst", low=1)
-    table.reject(per_instance * instances > MOST, "num_gpu", "{!r} is too large", f"at most {MOST} in all")
+    table.reject(per_instance * instances > MOST, "num_gpu", "{} is too large", f"at most {MOST} in all")
     gpus, gpu_share = whole_gpus(per_instance, instances)
     rounded = (per_instance > 1.0) & (per_instance != np.ceil(per_instance))
     odd.note("fraction beyond one GPU", "kept, rounded up to whole GPUs", rounded)

@@ -20,28 +20,27 @@ Handling  running: kept, with the wall time so far, in a log until its last reco
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError
+from rota.errors import InputError, brief
 from rota.model.columns import Floats
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish
-from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
+from rota.traces.json_text import parsed
+from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds, unread_in
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode
 
 NAN = float("nan")
-_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;]+);(.*)")
+_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);\s*([^;\s][^;]*);(.*)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
 _QUOTED = re.compile(r'^"(.*)"$')
 _OF_ATTEMPT = ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus", "resources_used.walltime")
@@ -92,7 +91,7 @@ def _is_json(source: TraceSource) -> bool:
 )
 def read(source: TraceSource) -> Trace:
     records = list(_from_json(source) if _is_json(source) else _from_log(source))
-    jobs = _by_job(records)
+    jobs = _by_job(source, records)
     odd = _oddities(source, jobs)
     ends = [attempts[-1] for attempts in jobs]
     submit_s = _earliest(source, jobs, "qtime", "ctime")
@@ -153,14 +152,14 @@ def _from_log(source: TraceSource) -> Iterator[_Job]:
                 expected="MM/DD/YYYY HH:MM:SS;LETTER;ID;key=value ...",
             )
         if match[2] in "QSERDA":
-            yield _Job(row, match[3], match[2], _pairs(match[4]), match[1])
+            yield _Job(row, match[3].strip(), match[2], _pairs(match[4]), match[1])
 
 
 def _pairs(text: str) -> dict[str, str]:
     """`key=value key=value`, where values may hold blanks, and may stand in quotes."""
-    if not text.strip():
-        return {}
     places = [match for match in _PAIR.finditer(text) if match.start() == 0 or text[match.start() - 1] == " "]
+    if not places:
+        return {}
     ends = [match.start() for match in places[1:]] + [len(text)]
     return {
         match[1]: _QUOTED.sub(r"\1", text[match.end() : end].strip())
@@ -169,18 +168,19 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _from_json(source: TraceSource) -> Iterator[_Job]:
+    expected = "what qstat -xf -F json prints"
+    given = parsed(source, expected)
     try:
-        given = json.loads(source.data)
         jobs = given["Jobs"].items()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        row = getattr(error, "lineno", None)
-        problem = f"not valid JSON ({error})" if row else "has no object Jobs"
-        raise InputError.at(
-            problem, file=source.file, row=row, expected="what qstat -xf -F json prints"
-        ) from None
+    except (KeyError, TypeError, AttributeError):
+        raise InputError.at("has no object Jobs", file=source.file, expected=expected) from None
     for number, (id, said) in enumerate(jobs, 1):
+        if not id.strip():
+            raise InputError.at(f"job {number} has no id", file=source.file, expected="a job by its id")
         if not isinstance(said, dict):
-            raise InputError.at(f"job {id}: {said!r} is not an object", file=source.file, expected="a job")
+            raise InputError.at(
+                f"job {id}: {brief(said)} is not an object", file=source.file, expected="a job"
+            )
         flat = {key: str(value) for key, value in said.items() if not isinstance(value, dict)}
         for key in ("Resource_List", "resources_used"):
             inner = said.get(key, {})
@@ -192,10 +192,10 @@ def _from_json(source: TraceSource) -> Iterator[_Job]:
         flat["user"] = flat.get("Job_Owner", "").partition("@")[0]
         flat["jobname"] = flat.get("Job_Name", "")
         over = flat.get("job_state") in ("F", "X", "C", "E")
-        yield _Job(number, str(id), ("E" if "stime" in flat else "D") if over else "S", flat)
+        yield _Job(number, id.strip(), ("E" if "stime" in flat else "D") if over else "S", flat)
 
 
-def _by_job(records: list[_Job]) -> list[list[_Job]]:
+def _by_job(source: TraceSource, records: list[_Job]) -> list[list[_Job]]:
     """The attempts of each job, in order; one that has not ended has its latest record.
 
     What earlier records said of a job is added to the later ones.
@@ -206,7 +206,7 @@ def _by_job(records: list[_Job]) -> list[list[_Job]]:
     for record in records:
         said = known.setdefault(record.id, {})
         if record.kind == "R":
-            said.update(_put_back(record, latest.get(record.id)))
+            said.update(_put_back(source, record, latest.get(record.id)))
         said.update(record.said)
         latest[record.id] = record._replace(said=dict(said))
         own = attempts.setdefault(record.id, [])
@@ -218,13 +218,26 @@ def _by_job(records: list[_Job]) -> list[list[_Job]]:
     return [_attempts(own, latest[id]) for id, own in attempts.items()]
 
 
-def _put_back(record: _Job, start: _Job | None) -> dict[str, str]:
+def _put_back(source: TraceSource, record: _Job, start: _Job | None) -> dict[str, str]:
     """When the attempt ended that `record` puts back: as late after its `start` as that was written."""
     if start is None or start.kind != "S" or not re.fullmatch(r"\d+(\.\d+)?", start.said.get("start", "")):
         return {}
-    began, ended = (datetime.strptime(one.noted, _NOTED) for one in (start, record))
+    began, ended = (_noted(source, one) for one in (start, record))
     ran_s = max((ended - began).total_seconds(), 0.0)  # the clock may have been set back
     return {"end": f"{float(start.said['start']) + ran_s:.0f}"}
+
+
+def _noted(source: TraceSource, record: _Job) -> datetime:
+    """When the log had `record`, on the wall clock of the site."""
+    try:
+        return datetime.strptime(record.noted, _NOTED)
+    except ValueError:
+        raise InputError.at(
+            f"{record.noted!r} is no date and time",
+            file=source.file,
+            row=record.row,
+            expected="MM/DD/YYYY HH:MM:SS",
+        ) from None
 
 
 def _attempts(own: list[_Job], latest: _Job) -> list[_Job]:
@@ -257,7 +270,7 @@ def _moment(source: TraceSource, job: _Job, *names: str) -> float:
     except ValueError:
         expected = "seconds since 1970, or a stamp such as Fri Mar  1 09:00:00 2024"
         raise InputError.at(
-            f"job {job.id}: {text!r} is no moment",
+            f"job {job.id}: {brief(text)} is no moment",
             file=source.file,
             row=job.row,
             field=names[0],
@@ -306,6 +319,8 @@ def _failures(source: TraceSource, jobs: list[list[_Job]], odd: Oddities) -> dic
 
 def _so_far(source: TraceSource, records: list[_Job], running: list[_Job]) -> list[float]:
     """Seconds that jobs without an end have run: as they say, else until the last moment on record."""
+    if not running:
+        return []
     last_s = np.nanmax([_moment(source, job, "end", "start", "stime", "qtime") for job in records])
     used_s = [seconds(job.under("resources_used").get("walltime", "")) for job in running]
     began_s = [_moment(source, job, "start", "stime") for job in running]
@@ -326,17 +341,7 @@ def _nodes(job: _Job) -> tuple[str, ...]:
 def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
     """The columns that do not depend on time."""
     lists = [job.under("Resource_List") for job in jobs]
-    memory = [memory_gib(asked.get("mem", "")) for asked in lists]
-    bad = next((job for job, gib in zip(jobs, memory, strict=True) if not isfinite(gib)), None)
-    if bad is not None:
-        text = bad.under("Resource_List")["mem"]
-        raise InputError.at(
-            f"job {bad.id}: {text!r} is no amount of memory",
-            file=source.file,
-            row=bad.row,
-            field="mem",
-            expected="64gb, 512mb",
-        )
+    _check_amounts(source, jobs, lists)
     pairs = list(zip(jobs, lists, strict=True))
     gpus = [gpus_of(a, j.said.get("exec_vnode", ""), j.said.get("exec_gpus", "")) for j, a in pairs]
     huge = next((job for job, count in zip(jobs, gpus, strict=True) if count > MOST), None)
@@ -358,10 +363,19 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
     return {
         "gpus": gpus,
         "cpus": [cpus_of(asked) for asked in lists],
-        "memory_gib": memory,
+        "memory_gib": [memory_gib(asked.get("mem", "")) for asked in lists],
         "limit_s": [seconds(asked.get("walltime", "")) for asked in lists],
         **names,
     }
+
+
+def _check_amounts(source: TraceSource, jobs: list[_Job], lists: list[dict[str, str]]) -> None:
+    """Refuse what is asked for if it is no number of GPUs or cores, no memory and no time."""
+    for job, asked in zip(jobs, lists, strict=True):
+        if unread := unread_in(asked):
+            field, problem, expected = unread
+            what = f"job {job.id}: {problem}"
+            raise InputError.at(what, file=source.file, row=job.row, field=field, expected=expected)
 
 
 def _tenant(job: _Job) -> str:

@@ -4,11 +4,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isnan
+
+from rota.errors import brief
 
 _GIB = {"": 1 / 1024**3, "k": 1 / 1024**2, "m": 1 / 1024, "g": 1.0, "t": 1024.0}
-_SIZE = re.compile(r"(\d+)(?:([kmgt]?)([bw]))?", re.IGNORECASE)
-_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d\d)(?:\.\d+)?")
+_SIZE = re.compile(r"(\d{1,18})(?:([kmgt]?)([bw]))?", re.IGNORECASE | re.ASCII)
+_CLOCK = re.compile(r"(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?", re.ASCII)
+_SECONDS = re.compile(r"\d{1,12}(?:\.\d+)?", re.ASCII)
+_COUNT = re.compile(r"\d{1,15}", re.ASCII)
+_COUNTS = ("ngpus", "gpus", "ncpus", "ppn")
 _WORD_BYTES = 8
+_NUMBER = ("no number", "a whole number")
+_AMOUNTS = {
+    "mem": ("no amount of memory", "64gb, 512mb"),
+    "walltime": ("no time limit", "hours:minutes:seconds"),
+}
+"""What is wrong with an amount that is none, and what was expected."""
+_TOO_MANY = 10**18
+
+
+def unread_in(asked: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """Name of the first amount that is none, such as `ngpus` if it is `two`, what it is, what was expected.
+
+    Left alone it would count as none at all.
+    """
+    for name in ("ngpus", "ncpus", "select", "nodes", "mem", "walltime"):
+        if text := _unread(name, asked.get(name, "")):
+            what, expected = _AMOUNTS.get(name, _NUMBER)
+            return name, f"{brief(text)} is {what}", expected
+    return None
+
+
+def _unread(name: str, text: str) -> str:
+    """What of `text` is no amount of `name`; empty if all is, or if nothing is said."""
+    if name in ("select", "nodes"):
+        for part in re.split("[+:]", text):
+            key, is_set, value = part.partition("=")
+            counts = value if is_set and key in _COUNTS else part if part.isdecimal() else "0"
+            if not _COUNT.fullmatch(counts):
+                return part
+        return ""
+    if name in ("mem", "walltime"):
+        is_read = not isnan(memory_gib(text) if name == "mem" else seconds(text))
+    else:
+        is_read = bool(_COUNT.fullmatch(text))
+    return "" if is_read else text
 
 
 def gpus_of(asked: Mapping[str, str], vnodes: str, exec_gpus: str) -> int:
@@ -48,13 +89,14 @@ def memory_gib(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Seconds of `120:30:00`, `30:00` or `3600`; NaN if there are none."""
-    if text.strip().isdecimal():
+    """Seconds of `120:30:00`, `5:00:30:00` (days first), `30:00` or `3600`; NaN if there are none."""
+    if _SECONDS.fullmatch(text.strip()):
         return float(text)
     match = _CLOCK.fullmatch(text.strip())
     if not match:
         return float("nan")
-    return float(int(match[1] or 0) * 3600 + int(match[2]) * 60 + int(match[3]))
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return float(days * 86400 + hours * 3600 + minutes * 60 + rest)
 
 
 def _in_chunks(text: str, name: str) -> int:
@@ -69,4 +111,5 @@ def _in_chunks(text: str, name: str) -> int:
 
 
 def _number_in(text: str, name: str) -> int:
-    return sum(int(number) for number in re.findall(rf"\b{name}=(\d+)", text))
+    numbers = re.findall(rf"\b{name}=(\d+)", text)
+    return sum(int(number) if _COUNT.fullmatch(number) else _TOO_MANY for number in numbers)

@@ -15,7 +15,7 @@ Handling  GPUs are those of the last attempt.  The run times of the attempts bef
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,17 +25,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError
+from rota.errors import InputError, brief
 from rota.model.columns import Bools
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, tenant_paths
+from rota.traces.json_text import parsed
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import BLANKS, TextTable
 
 STATUSES = {"Pass": Outcome.COMPLETED, "Killed": Outcome.CANCELLED, "Failed": Outcome.FAILED}
 _EPOCH = datetime(1970, 1, 1)
+_LONG = 60
+"""As much of an id as a message needs."""
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?", re.ASCII)
+"""Without an offset: the log is on one clock, and a moment of another would lie hours away."""
 
 
 @dataclass(frozen=True)
@@ -141,18 +146,7 @@ def _as_table(source: TraceSource, jobs: list[_Job]) -> TextTable:
 
 
 def _entries(source: TraceSource) -> list[Any]:
-    try:
-        entries = json.loads(source.data.decode())
-    except json.JSONDecodeError as error:
-        raise InputError.at(
-            f"not valid JSON ({error.msg})",
-            file=source.file,
-            row=error.lineno,
-            expected="a JSON list of jobs",
-        ) from None
-    except RecursionError:
-        problem = "the JSON is nested too deeply"
-        raise InputError.at(problem, file=source.file, expected="a JSON list of jobs") from None
+    entries = parsed(source, "a JSON list of jobs")
     if not isinstance(entries, list) or not entries:
         raise InputError.at("holds no job", file=source.file, expected="a JSON list of jobs")
     return entries
@@ -162,7 +156,7 @@ def _job(place: _Place) -> _Job:
     """The entry at `place`, checked."""
     id, status = place.text("jobid"), place.text("status")
     if status not in STATUSES:
-        raise place.error("status", f"{status!r} is not known here", "one of " + ", ".join(STATUSES))
+        raise place.error("status", f"{brief(status)} is not known here", "one of " + ", ".join(STATUSES))
     submitted = place.seconds(place.entry, "submitted_time")
     if isnan(submitted):
         raise place.error("submitted_time", "is missing", "YYYY-MM-DD HH:MM:SS")
@@ -174,10 +168,10 @@ def _job(place: _Place) -> _Job:
 
 def _attempt(place: _Place, attempt: Any) -> _Attempt:
     if not isinstance(attempt, Mapping):
-        raise place.error("attempts", f"{attempt!r} is not an attempt", "an object with start_time")
+        raise place.error("attempts", f"{brief(attempt)} is not an attempt", "an object with start_time")
     start, end = place.seconds(attempt, "start_time"), place.seconds(attempt, "end_time")
     if end < start:
-        raise place.error("end_time", f"{attempt['end_time']!r} is before start_time", "a later time")
+        raise place.error("end_time", f"{brief(attempt['end_time'])} is before start_time", "a later time")
     return _Attempt(start, end, place.gpus(attempt))
 
 
@@ -192,22 +186,25 @@ class _Place:
     def error(self, field: str, problem: str, expected: str) -> InputError:
         id = self.entry.get("jobid", "?") if isinstance(self.entry, Mapping) else "?"
         return InputError.at(
-            f"job {self.number} ({id}): {problem}", file=self.source.file, field=field, expected=expected
+            f"job {self.number} ({str(id)[:_LONG]}): {problem}",
+            file=self.source.file,
+            field=field,
+            expected=expected,
         )
 
     def text(self, field: str) -> str:
         if not isinstance(self.entry, Mapping):
             raise self.error(field, "the entry is not an object", "an object with jobid, status ...")
         value = self.entry.get(field)
-        if not isinstance(value, str) or not value:
-            raise self.error(field, f"{value!r} is not a text", "a text")
-        return value
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(field, f"{brief(value)} is not a text", "a text")
+        return value.strip()
 
     def attempts(self) -> list[Any]:
         """What stands there of its attempts; none if there is nothing."""
         listed = self.entry.get("attempts") or []
         if not isinstance(listed, list):
-            raise self.error("attempts", f"{listed!r} is not a list", "[{start_time, end_time, detail}]")
+            raise self.error("attempts", f"{brief(listed)} is not a list", "[{start_time, end_time, detail}]")
         return listed
 
     def seconds(self, holder: Mapping[str, Any], field: str) -> float:
@@ -216,9 +213,14 @@ class _Place:
         if value is None or str(value).lower() in BLANKS:
             return nan
         try:
-            return (datetime.fromisoformat(value).replace(tzinfo=None) - _EPOCH).total_seconds()
+            if not _STAMP.fullmatch(value):
+                raise ValueError
+            seconds = (datetime.fromisoformat(value) - _EPOCH).total_seconds()
         except (TypeError, ValueError):
-            raise self.error(field, f"{value!r} is not a date and time", "YYYY-MM-DD HH:MM:SS") from None
+            raise self.error(field, f"{brief(value)} is not a date and time", "YYYY-MM-DD HH:MM:SS") from None
+        if seconds < 0:
+            raise self.error(field, f"{brief(value)} is not a likely date", "a date since 1970")
+        return seconds
 
     def gpus(self, attempt: Mapping[str, Any]) -> int:
         detail = attempt.get("detail") or ()
@@ -227,5 +229,5 @@ class _Place:
         except (TypeError, KeyError):
             lists = [None]
         if not all(isinstance(listed, list) for listed in lists):
-            raise self.error("detail", f"{detail!r} does not list GPUs", "[{ip, gpus: [...]}]")
+            raise self.error("detail", f"{brief(detail)} does not list GPUs", "[{ip, gpus: [...]}]")
         return sum(map(len, lists))

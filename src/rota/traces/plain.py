@@ -27,7 +27,6 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError
+from rota.errors import InputError, brief
 from rota.model.columns import Array, Floats
 from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
 from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
@@ -44,7 +43,7 @@ from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.near_names import near_names, quoted
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import TextTable, encode, read_table
+from rota.traces.table import MOST, TextTable, encode, read_table
 
 REQUIRED = ("submit_s", "gpus", "duration_s")
 OTHERS = (
@@ -64,6 +63,8 @@ OTHERS = (
 )
 """What stands beside the columns of a job."""
 _HEAD = "#rota "
+_SAID = 200
+"""As much as people read of what another library says."""
 _BESIDE = ".rota.json"
 
 
@@ -110,7 +111,7 @@ def read(source: TraceSource) -> Trace:
             "parts": _parts(table),
         },
         truth=_truth(table),
-        observed=_observed(table, odd),
+        observed=_observed(table),
         facts=head.facts,
     )
     return trace if head.odd is None else replace(trace, odd=head.odd)
@@ -143,7 +144,7 @@ def _described(source: TraceSource) -> _Head:
         is_of_these = json.loads(text)["of"] == digest(source.data)
     except FileNotFoundError:
         return _Head()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError.at(
             "is not as Rota writes it", file=file, expected=f"what describes {source.file}, or no such file"
         ) from None
@@ -155,8 +156,8 @@ def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
         frame = pl.read_parquet(io.BytesIO(source.data))
         head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
         cells = frame.select(pl.all().cast(pl.String).fill_null(""))
-    except pl.exceptions.PolarsError as error:
-        problem = f"cannot be read as Parquet ({str(error).splitlines()[0]})"
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        problem = f"cannot be read as Parquet ({str(error).splitlines()[0][:_SAID]})"
         raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
     if not frame.height:
         raise InputError.at("there is no job in it", file=source.file, expected="one row per job")
@@ -166,19 +167,29 @@ def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
 def _head(file: str, text: str, row: int | None = None) -> _Head:
     try:
         given = json.loads(text)
+        json.dumps(given, ensure_ascii=False).encode()  # a ValueError, if a name holds half a character
         odd = given.get("odd")
         return _Head(
             facts=dict(given.get("facts", {})),
-            odd=odd if odd is None else tuple(OddRows(**o | {"examples": tuple(o["examples"])}) for o in odd),
+            odd=odd if odd is None else tuple(map(_odd_rows, odd)),
             names={name: [str(text) for text in names] for name, names in given.get("names", {}).items()},
         )
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise InputError.at(
             "what stands there beside the columns is not as Rota writes it",
             file=file,
             row=row,
             expected="JSON with facts, odd and names, or nothing",
         ) from None
+
+
+def _odd_rows(said: dict[str, Any]) -> OddRows:
+    """One entry of what was odd; TypeError, if it is none."""
+    rows = OddRows(**said | {"examples": tuple(said["examples"])})
+    texts = (rows.what, rows.done, *rows.examples)
+    if not (isinstance(rows.count, int) and all(isinstance(text, str) for text in texts)):
+        raise TypeError("no oddity")
+    return rows
 
 
 def _check_columns(table: TextTable) -> None:
@@ -191,7 +202,7 @@ def _check_columns(table: TextTable) -> None:
     what = f"the header names {quoted(unknown)}, which this format does not have"
     near = near_names(unknown, known - set(table.frame.columns))
     if near:
-        meant = ", ".join(f"{column!r} by {name!r}" for name, column in near.items())
+        meant = ", ".join(f"{column!r} by {brief(name)}" for name, column in near.items())
         meant = meant if len(unknown) > 1 else repr(near[unknown[0]])
         raise InputError.at(f"{what}; did you mean {meant}?", file=table.file)
     expected = "columns that docs/traces.md lists, such as tenant or deadline_s"
@@ -234,16 +245,16 @@ def _check_sizes(table: TextTable, columns: dict[str, Array]) -> None:
     """Raise where the GPU columns of one row contradict each other."""
     gpus, ones = columns["gpus"], np.ones(len(table))
     share = columns.get("gpu_share", ones)
-    table.reject((share <= 0) | (share > 1), "gpu_share", "{!r} is not a share", "more than 0, at most 1")
-    table.reject((share < 1) & (gpus < 1), "gpu_share", "{!r} of no GPU", "1, or gpus of at least 1")
+    table.reject((share <= 0) | (share > 1), "gpu_share", "{} is not a share", "more than 0, at most 1")
+    table.reject((share < 1) & (gpus < 1), "gpu_share", "{} of no GPU", "1, or gpus of at least 1")
     least, most = columns.get("gpus_min", gpus), columns.get("gpus_max", gpus)
-    table.reject(least > gpus, "gpus_min", "{!r} is more than gpus", "at most gpus")
-    table.reject(most < gpus, "gpus_max", "{!r} is less than gpus", "at least gpus")
+    table.reject(least > gpus, "gpus_min", "{} is more than gpus", "at most gpus")
+    table.reject(most < gpus, "gpus_max", "{} is less than gpus", "at least gpus")
     elastic = (share < 1) & (least < most)
-    table.reject(elastic, "gpu_share", "{!r} of a number of GPUs that may change", "1, or gpus alone")
+    table.reject(elastic, "gpu_share", "{} of a number of GPUs that may change", "1, or gpus alone")
     if "batch_min" in columns and "batch_max" in columns:
         crossed = columns["batch_min"] > columns["batch_max"]
-        table.reject(crossed, "batch_min", "{!r} is more than batch_max", "at most batch_max")
+        table.reject(crossed, "batch_min", "{} is more than batch_max", "at most batch_max")
 
 
 def _named(table: TextTable, known: dict[str, list[str]]) -> dict[str, Any]:
@@ -257,7 +268,7 @@ def _named(table: TextTable, known: dict[str, list[str]]) -> dict[str, Any]:
         columns[name], columns[f"{name}_names"] = encode(cells, names)
     types = next((name for name in ("gpu_types", "gpu_type") if table.has(name)), None)
     cells = table.text(types) if types else pl.Series([""] * len(table), dtype=pl.String)
-    return columns | type_masks(cells, known.get("type", []))
+    return columns | type_masks(table, types or "gpu_types", cells, known.get("type", []))
 
 
 def _truth(table: TextTable) -> Truth:
@@ -265,7 +276,7 @@ def _truth(table: TextTable) -> Truth:
     runs = table.text("failures_s").to_list() if table.has("failures_s") else []
     failures = {row: _run_times(cell) for row, cell in enumerate(runs) if cell}
     bad = np.array([row in failures and not failures[row] for row in range(len(table))])
-    table.reject(bad, "failures_s", "{!r} is not a list of run times", "seconds joined by ;")
+    table.reject(bad, "failures_s", "{} is not a list of run times", "seconds joined by ;")
     iterations = table.floats("iterations", blank=np.nan) if table.has("iterations") else np.nan
     duration_s = table.floats("duration_s", blank=np.nan)
     held_s = table.floats("held_s", blank=np.nan) if table.has("held_s") else np.nan
@@ -285,10 +296,10 @@ def _run_times(cell: str) -> tuple[float, ...]:
         times = tuple(float(part) for part in cell.split(";"))
     except ValueError:
         return ()
-    return times if all(0 <= time < np.inf for time in times) else ()
+    return times if all(0 <= time <= MOST for time in times) else ()
 
 
-def _observed(table: TextTable, odd: Oddities) -> RecordedRun | None:
+def _observed(table: TextTable) -> RecordedRun | None:
     if not any(table.has(name) for name in ("start_s", "end_s", "ran_on", "ran_type", "array", "exit")):
         return None
 
@@ -298,8 +309,6 @@ def _observed(table: TextTable, odd: Oddities) -> RecordedRun | None:
         return table.floats(name, low=-np.inf, blank=np.nan)
 
     began_s, ended_s = moments("start_s"), moments("end_s")
-    odd.note("recorded start before submission", "kept", began_s < table.floats("submit_s", low=-np.inf))
-    odd.note("recorded end before start", "kept", ended_s < began_s)
     nodes = {row: tuple(cell.split("|")) for row, cell in _filled(table, "ran_on")}
     types, arrays, exits = (dict(_filled(table, name)) for name in ("ran_type", "array", "exit"))
     return RecordedRun(began_s, ended_s, nodes, types, arrays, exits)
@@ -317,7 +326,7 @@ def _deadlines(table: TextTable) -> dict[int, tuple[Deadline, ...]]:
     cells = table.text("deadlines")
     several = {row: _deadline_list(cell) for row, cell in enumerate(cells) if cell}
     bad = np.array([row in several and not several[row] for row in range(len(table))])
-    table.reject(bad, "deadlines", "{!r} is no list of deadlines", "MOMENT=VALUE joined by ;, in their order")
+    table.reject(bad, "deadlines", "{} is no list of deadlines", "MOMENT=VALUE joined by ;, in their order")
     return several
 
 
@@ -328,8 +337,8 @@ def _deadline_list(cell: str) -> tuple[Deadline, ...]:
         several = tuple(Deadline(float(at_s), float(value)) for at_s, _, value in pairs)
     except ValueError:
         return ()
-    are_finite = all(isfinite(at_s) and isfinite(value) for at_s, value in several)
-    return several if are_finite and all(a.at_s <= b.at_s for a, b in pairwise(several)) else ()
+    are_sizes = all(abs(at_s) <= MOST and abs(value) <= MOST for at_s, value in several)
+    return several if are_sizes and all(a.at_s <= b.at_s for a, b in pairwise(several)) else ()
 
 
 def _after(table: TextTable, ids: Any) -> dict[int, tuple[int, ...]]:
@@ -339,11 +348,11 @@ def _after(table: TextTable, ids: Any) -> dict[int, tuple[int, ...]]:
     row_of = {id: row for row, id in enumerate(ids)}
     cells = [cell.split(";") if cell else [] for cell in table.text("after")]
     missing = np.array([any(id not in row_of for id in cell) for cell in cells])
-    table.reject(missing, "after", "{!r} names a job that is not in the file", "job ids joined by ;")
+    table.reject(missing, "after", "{} names a job that is not in the file", "job ids joined by ;")
     after = {row: tuple(row_of[id] for id in cell) for row, cell in enumerate(cells) if cell}
     endless = np.zeros(len(table), dtype=np.bool_)
     endless[_never_ready(after)] = True
-    table.reject(endless, "after", "waiting for {!r} never ends", "jobs that do not wait for each other")
+    table.reject(endless, "after", "waiting for {} never ends", "jobs that do not wait for each other")
     return after
 
 
@@ -363,7 +372,7 @@ def _parts(table: TextTable) -> dict[int, tuple[JobPart, ...]]:
     cells = table.text("parts")
     parts = {row: _part_list(cell) for row, cell in enumerate(cells) if cell}
     bad = np.array([row in parts and not parts[row] for row in range(len(table))])
-    table.reject(bad, "parts", "{!r} does not list tasks", '[{"tasks": 1, "gpus": 4}, ...]')
+    table.reject(bad, "parts", "{} does not list tasks", '[{"tasks": 1, "gpus": 4}, ...]')
     return parts
 
 
@@ -371,6 +380,19 @@ def _part_list(cell: str) -> tuple[JobPart, ...]:
     """The tasks in a cell of JSON; empty if it is not such a list."""
     try:
         parts = tuple(JobPart(**part) for part in json.loads(cell))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return ()
-    return parts if all(isinstance(part.tasks, int) and isinstance(part.gpus, int) for part in parts) else ()
+    return parts if all(map(_is_part, parts)) else ()
+
+
+def _is_part(part: JobPart) -> bool:
+    """Whether `part` holds numbers where they belong, and a text."""
+    counts, amounts = (part.tasks, part.gpus), (part.cpus, part.memory_gib)
+    return (
+        all(isinstance(count, int) and not isinstance(count, bool) and count <= MOST for count in counts)
+        and all(isinstance(amount, int | float) and not isinstance(amount, bool) for amount in amounts)
+        and all(0 <= amount <= MOST for amount in amounts)
+        and part.tasks >= 1
+        and part.gpus >= 0
+        and isinstance(part.role, str)
+    )

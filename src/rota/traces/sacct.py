@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rota.errors import brief
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
@@ -84,7 +85,8 @@ STATES: dict[str, int] = {
     ),
 }
 NO_LIMIT = ("unlimited", "partition_limit", "invalid")
-_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)(?:\.\d+)?")
+_LIMIT = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?")
+_MINUTES = re.compile(r"\d{1,12}")
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
@@ -155,7 +157,7 @@ def _check_amounts(table: TextTable) -> None:
         cells = table.text(name) if table.has(name) else pl.Series([], dtype=pl.String)
         for cell in cells.unique(maintain_order=True):
             if entry := unread_in(cell):
-                problem = f"{entry!r} is no amount".replace("{", "{{").replace("}", "}}")
+                problem = f"{brief(entry)} is no amount".replace("{", "{{").replace("}", "}}")
                 table.reject((cells == cell).to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
 
 
@@ -185,7 +187,7 @@ def _elapsed(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
         return end_s - start_s
     cells = table.text("Elapsed").str.strip_chars()
     seconds = np.array([_clock(cell) for cell in cells])
-    table.reject(np.isnan(seconds) & ~is_blank(cells), "Elapsed", "{!r} is no run time", "days-hours:min:sec")
+    table.reject(np.isnan(seconds) & ~is_blank(cells), "Elapsed", "{} is no run time", "days-hours:min:sec")
     return seconds
 
 
@@ -257,7 +259,7 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
         # What a site does not allocate stands in the request alone.
         "cpus": np.array([cpus_in(a) or cpus_in(r) for a, r in pairs]),
         "memory_gib": np.array([memory_gib_in(a) or memory_gib_in(r) for a, r in pairs]),
-        **type_masks(pl.Series(["|".join(names) for names in types], dtype=pl.String)),
+        **type_masks(jobs, "ReqTRES", pl.Series(["|".join(names) for names in types], dtype=pl.String)),
     }
 
 
@@ -266,7 +268,7 @@ def _gpus(jobs: TextTable, tres: list[str]) -> Ints:
     gpus = [gpus_in(text) for text in tres]
     column = jobs.first_of("AllocTRES", "ReqTRES")
     huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
-    jobs.reject(huge, column, "{!r} has too many GPUs", f"at most {MOST}")
+    jobs.reject(huge, column, "{} has too many GPUs", f"at most {MOST}")
     return np.array(gpus, dtype=np.int64)
 
 
@@ -279,13 +281,13 @@ def _limits(jobs: TextTable) -> Any:
     free = is_blank(cells) | cells.str.to_lowercase().is_in(list(NO_LIMIT)).to_numpy()
     seconds = np.array([_clock(cell) for cell in cells])
     expected = "minutes" if name == "TimelimitRaw" else "days-hours:minutes:seconds"
-    jobs.reject(np.isnan(seconds) & ~free, name, "{!r} is not a time limit", expected)
+    jobs.reject(np.isnan(seconds) & ~free, name, "{} is not a time limit", expected)
     return seconds
 
 
 def _clock(text: str) -> float:
     """Seconds of `1-12:00:00`, `02:30:00`, `30:00`, or of a bare number of minutes; else NaN."""
-    if text.isdecimal():
+    if _MINUTES.fullmatch(text):
         return int(text) * MINUTE_S
     match = _LIMIT.fullmatch(text)
     if not match:
@@ -297,7 +299,7 @@ def _clock(text: str) -> float:
 def _names(jobs: TextTable) -> dict[str, Any]:
     """Tenant `account/user` and group (job name), as far as the columns are there."""
     names: dict[str, Any] = {}
-    levels = [jobs.text(name) for name in ("Account", "User") if jobs.has(name)]
+    levels = [jobs.text(name).str.strip_chars() for name in ("Account", "User") if jobs.has(name)]
     if levels:
         paths = ["/".join(part for part in parts if part) or "default" for parts in zip(*levels, strict=True)]
         names["tenant"], names["tenant_names"] = encode(pl.Series("tenant", paths))
@@ -355,7 +357,7 @@ def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
             known[cell] = nodes_in(cell)
         except ValueError as error:
             bad = (cells == cell).to_numpy()
-            problem = "{!r} " + str(error).replace("{", "{{").replace("}", "}}")
+            problem = "{} " + str(error).replace("{", "{{").replace("}", "}}")
             jobs.reject(bad, "NodeList", problem, "names such as gpu[01-04,07],login1")
     rows = zip(clusters_of(jobs), cells, strict=True)
     return {

@@ -24,7 +24,7 @@ SIGNATURES = {
 """What a state says that an attempt failed of; the other states say nothing."""
 
 _TASK = re.compile(r"((?:[^:]+:)?\d+)_(?:\d+|\[.*\])")
-_EXIT = re.compile(r"(\d+):(\d+)")
+_EXIT = re.compile(r"(\d{1,9}):(\d{1,9})")
 OUT_OF_MEMORY = "0:125"
 """Slurm's mark for that, beside the state that says so; no signal has this number."""
 

@@ -30,7 +30,7 @@ def plain_moments(table: TextTable) -> tuple[TextTable, str]:
     if any(marks.any() for marks in in_utc.values()):
         for name in names:
             local = ~in_utc[name].to_numpy() & ~is_blank(cells[name])
-            table.reject(local, name, "{!r} has no offset, other moments have", _expected(zoned))
+            table.reject(local, name, "{} has no offset, other moments have", _expected(zoned))
     columns = [_utc(cells[name], zoned[name]).alias(name) for name in names]
     plain = TextTable(table.file, table.frame.with_columns(columns), table.row)
     return plain, UTC_ZONE if any(marks.any() for marks in in_utc.values()) else LOCAL

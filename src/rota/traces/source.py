@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
+import stat
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from rota.errors import InputError
 
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r+\n|\r")
+"""Those of Windows, also where they were made twice, and of old Macs."""
 _SAMPLE_BYTES = 65536
+_OTHERS = (
+    (b"PK\x03\x04", "is a zip archive"),  # .xlsx and .npz too
+    (b"\xfd7zXZ\x00", "is packed with xz"),
+    (b"BZh", "is packed with bzip2"),
+    (b"\x28\xb5\x2f\xfd", "is packed with zstd"),
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive"),
+    (_GZIP, "is packed with gzip twice"),
+    (b"\x80\x02", "is a pickle, which could run any program"),
+    (b"\x80\x03", "is a pickle, which could run any program"),
+    (b"\x80\x04", "is a pickle, which could run any program"),
+    (b"\x80\x05", "is a pickle, which could run any program"),
+    (b"\x89HDF", "is an HDF5 file"),
+    (b"SQLite format 3\x00", "is a database of SQLite"),
+    (b"\xff\xfe", "is text in UTF-16"),
+    (b"\xfe\xff", "is text in UTF-16"),
+)
+"""How files begin that people take for traces, and what they are."""
+_TAR, _TAR_AT = b"ustar", 257
 
 
 @dataclass(frozen=True)
@@ -47,28 +68,41 @@ class TraceSource:
         return tuple(name.strip().strip('"') for name in self.opening[0].split(separator))
 
 
-def load(path: str | os.PathLike[str]) -> TraceSource:
-    """The content of `path`; gzip is recognised by its first bytes, whatever the name says."""
+def load(path: str | os.PathLike[str], expected: str = "a trace") -> TraceSource:
+    """The content of `path`; gzip is recognised by its first bytes, whatever the name says.
+
+    InputError, where there is none: `expected` says of what.
+    """
     file = os.fspath(path)
-    data = _unzipped(_bytes_of(file), file)
+    data = _unzipped(_bytes_of(file, expected), file)
     if not data.strip():
-        raise InputError.at("the file is empty", file=file, expected="a trace")
+        raise InputError.at("the file is empty", file=file, expected=expected)
     if data.startswith(_PARQUET):
         return TraceSource(file, data)
-    data = data.removeprefix(_BOM).replace(b"\r\n", b"\n")
+    _check_kind(data, file)
+    data = data.removeprefix(_BOM)
+    if b"\r" in data:
+        data = _LINE_END.sub(b"\n", data)
     _check_utf8(data, file)
     return TraceSource(file, data)
 
 
-def _bytes_of(file: str) -> bytes:
+def _bytes_of(file: str, expected: str) -> bytes:
     if os.path.isdir(file):
-        raise InputError.at("is a directory", file=file, expected="a trace file")
+        raise InputError.at("is a directory", file=file, expected=f"{expected} file")
     try:
-        return Path(file).read_bytes()
+        with open(file, "rb") as opened:
+            before = os.fstat(opened.fileno())
+            data = opened.read()
+            after = os.fstat(opened.fileno())
     except FileNotFoundError:
         raise InputError.at("no such file", file=file) from None
     except OSError as error:
         raise InputError.at(f"cannot be read ({error.strerror})", file=file) from None
+    # A log may grow meanwhile; of one that was emptied the jobs behind the cut would be missing.
+    if stat.S_ISREG(before.st_mode) and min(len(data), after.st_size) < before.st_size:
+        raise InputError.at("became shorter while it was read", file=file, expected="a file that stays")
+    return data
 
 
 def _unzipped(data: bytes, file: str) -> bytes:
@@ -82,11 +116,21 @@ def _unzipped(data: bytes, file: str) -> bytes:
         ) from None
 
 
+def _check_kind(data: bytes, file: str) -> None:
+    """Raise if `data` is something else than text that people keep traces in."""
+    what = next((what for start, what in _OTHERS if data.startswith(start)), "")
+    if data[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        what = "is a tar archive"
+    if what:
+        raise InputError.at(what, file=file, expected="text in UTF-8, as it is or packed with gzip")
+
+
 def _check_utf8(data: bytes, file: str) -> None:
     try:
         data.decode("utf-8")
+        at, what = data.find(b"\x00"), "byte 0x00 is no letter, but stands in binary files and text in UTF-16"
     except UnicodeDecodeError as error:
-        row = data.count(b"\n", 0, error.start) + 1
-        raise InputError.at(
-            f"byte 0x{data[error.start]:02x} is not UTF-8", file=file, row=row, expected="text in UTF-8"
-        ) from None
+        at, what = error.start, f"byte 0x{data[error.start]:02x} is not UTF-8"
+    if at >= 0:
+        row = data.count(b"\n", 0, at) + 1
+        raise InputError.at(what, file=file, row=row, expected="text in UTF-8")

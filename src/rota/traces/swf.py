@@ -58,7 +58,10 @@ def _matches(source: TraceSource) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return text.lstrip("+-").replace(".", "", 1).isdigit()
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 @trace_format(

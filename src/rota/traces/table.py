@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError
+from rota.errors import InputError, brief
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.units import plural
 from rota.traces.near_names import near_name
@@ -79,17 +79,18 @@ class TextTable:
         empty = is_blank(cells)
         wanted = "a number" if low == -np.inf else f"a number of at least {low:g}"
         if blank is None:
-            self.reject(empty, name, "the cell is empty", wanted)
-        self.reject(~np.isfinite(numbers) & ~empty, name, "{!r} is not a number", wanted)
-        self.reject(np.abs(numbers) > MOST, name, "{!r} is too large", f"at most {MOST}")
-        self.reject((numbers < low) & ~empty, name, f"{{!r}} is less than {low:g}", wanted)
+            self.reject((cells == "").to_numpy(), name, "the cell is empty", wanted)
+            self.reject(empty, name, "{} is no number", wanted)
+        self.reject(~np.isfinite(numbers) & ~empty, name, "{} is not a number", wanted)
+        self.reject(np.abs(numbers) > MOST, name, "{} is too large", f"at most {MOST}")
+        self.reject((numbers < low) & ~empty, name, f"{{}} is less than {low:g}", wanted)
         numbers[empty] = np.nan if blank is None else blank
         return numbers
 
     def whole(self, name: str, *, low: int = 0, blank: int | None = None) -> Ints:
         """A column of whole numbers (`8` or `8.0`), checked as `floats` does."""
         numbers = self.floats(name, low=low, blank=blank)
-        self.reject(numbers != np.floor(numbers), name, "{!r} is not a whole number", "a whole number")
+        self.reject(numbers != np.floor(numbers), name, "{} is not a whole number", "a whole number")
         return numbers.astype(np.int64)
 
     def stamps(self, name: str, *, blank: bool = False) -> Floats:
@@ -105,8 +106,8 @@ class TextTable:
             moments.dt.epoch("s").cast(pl.Float64).fill_null(unix).fill_null(np.nan).to_numpy()
         )
         bad = np.isnan(seconds) & ~is_blank(cells) if blank else np.isnan(seconds)
-        self.reject(bad, name, "{!r} is not a date and time", "YYYY-MM-DD HH:MM:SS")
-        self.reject(seconds < 0, name, "{!r} is not a likely date", "a date since 1970")
+        self.reject(bad, name, "{} is not a date and time", "YYYY-MM-DD HH:MM:SS")
+        self.reject(seconds < 0, name, "{} is not a likely date", "a date since 1970")
         return seconds
 
     def one_of(self, name: str, meanings: Mapping[str, _Value]) -> list[_Value]:
@@ -119,21 +120,24 @@ class TextTable:
         self.reject(
             ~cells.is_in(list(known)).to_numpy(),
             name,
-            "{!r} is not known here",
+            "{} is not known here",
             "one of " + ", ".join(word for word in meanings if word),
         )
         return [known[word] for word in cells]
 
     def codes(self, name: str) -> tuple[Array, tuple[str, ...]]:
-        """A column of names as codes (-1 where empty) and the names, in order of appearance."""
-        return encode(self.text(name))
+        """A column of names as codes (-1 where empty) and the names, in order of appearance.
+
+        Blanks around a name are none of it: profiles know it without.
+        """
+        return encode(self.text(name).str.strip_chars())
 
     def reject(self, bad: Bools, name: str, problem: str, expected: str) -> None:
-        """Raise for the first row marked in `bad`; `{!r}` in `problem` becomes the cell."""
+        """Raise for the first row marked in `bad`; `{}` in `problem` becomes the cell."""
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             raise InputError.at(
-                problem.format(self.frame[name][at]) if self.has(name) else problem,
+                problem.format(brief(self.frame[name][at])) if self.has(name) else problem,
                 file=self.file,
                 row=int(self.row[at]),
                 field=name,
@@ -147,6 +151,12 @@ class TextTable:
     def take(self, keep: Bools) -> TextTable:
         """The table of the rows marked in `keep`."""
         return TextTable(self.file, self.frame.filter(pl.Series(keep)), self.row[keep])
+
+
+def reject_twice(table: TextTable, name: str, cells: pl.Series) -> None:
+    """Raise for the first of `cells`, made of the column `name`, that stands there before."""
+    again = (~cells.is_first_distinct()).to_numpy()
+    table.reject(again, name, "{} stands there twice", "each name once")
 
 
 def is_blank(cells: pl.Series) -> Bools:
@@ -172,16 +182,17 @@ def read_table(
     separator: str = ",",
     quoted: bool = True,
     skip: int = 0,
+    noun: str = "job",
 ) -> TextTable:
     """The rows of delimited text after `skip` lines; blank lines are passed over.
 
     `names` are the columns of a file without header.  `quoted` says whether a double quote has the
-    meaning it has in CSV.
+    meaning it has in CSV, and `noun` what a row is.
     """
     read = _read_quoted if quoted and b'"' in source.data else _read_lines
     table = read(source, names, separator, skip)
     if not len(table):
-        raise InputError.at("there is no job in it", file=source.file, expected="one line per job")
+        raise InputError.at(f"there is no {noun} in it", file=source.file, expected=f"one line per {noun}")
     return table
 
 
@@ -218,8 +229,8 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
     rows: list[int] = []
     records: list[list[str]] = []
     is_headed = names is None
-    for row, record in _records(source, separator):
-        if row <= skip or not any(cell.strip() for cell in record):
+    for row, record in _records(source, separator, skip):
+        if not any(cell.strip() for cell in record):
             continue
         if names is None:
             names = _column_names(source, row, record)
@@ -232,25 +243,29 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
     return TextTable(source.file, frame, np.array(rows, dtype=np.int64))
 
 
-def _records(source: TraceSource, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each record, with the line it starts in."""
-    reader = csv.reader(io.StringIO(source.data.decode(), newline=""), delimiter=separator)
-    row = 1
+def _records(source: TraceSource, separator: str, skip: int) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each record after `skip` lines, with the line it starts in."""
+    lines = source.data.decode().split("\n", skip)
+    text = io.StringIO(lines[skip] if len(lines) > skip else "", newline="")
+    # Not strict, a quote that is left open swallows all jobs below it.
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    row = skip + 1
     try:
         for record in reader:
             yield row, record
-            row = reader.line_num + 1
-    except csv.Error:
-        raise InputError.at(
-            "a quote is not closed", file=source.file, row=row, expected='a second "'
-        ) from None
+            row = skip + reader.line_num + 1
+    except csv.Error as error:
+        is_open = "expected after" not in str(error)
+        what = "a quote is not closed" if is_open else "a quote is closed before the cell ends"
+        expected = 'a second "' if is_open else f"{separator!r} behind it, and each quote in a cell twice"
+        raise InputError.at(what, file=source.file, row=row, expected=expected) from None
 
 
 def _column_names(source: TraceSource, row: int, cells: Sequence[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise InputError.at(f"two columns are called {twice!r}", file=source.file, row=row)
+        raise InputError.at(f"two columns are called {brief(twice)}", file=source.file, row=row)
     return names
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)(?=,|$)")
+_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d{1,15})(?=,|$)")
 _PART = re.compile(r"(?:^|,)gres/(?:shard|mps)(?::[^=,]+)?=0*[1-9]")
-_AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn]?)(?=,|$)", re.IGNORECASE)
-_USED = re.compile(r"(?:^|,)(mem|gres/gpumem|gres/gpuutil)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)")
+_AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d{1,15}(?:\.\d+)?)([KMGTP]?)(?:[cn]?)(?=,|$)", re.IGNORECASE)
+_USED = re.compile(r"(?:^|,)(mem|gres/gpumem|gres/gpuutil)=(\d{1,15}(?:\.\d+)?)([KMGTP]?)(?=,|$)")
 _COUNTED = re.compile(r"cpu|mem|gres/gpu(:[^=]+)?", re.IGNORECASE)
 _GIB = {"K": 1 / 1024**2, "": 1 / 1024, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _BYTES_GIB = _GIB | {"": 1 / 1024**3}

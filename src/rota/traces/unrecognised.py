@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from rota.errors import InputError
+from rota.errors import InputError, shown
 from rota.traces.near_names import near_name, quoted
 from rota.traces.source import TraceSource
 
@@ -13,6 +13,8 @@ _LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in
 """How files of LSF begin: `lsb.acct`, `lsb.events`, `bhist -l` and `bhist`."""
 _SLURM_JSON = re.compile(rb'"(?:jobs"\s*:\s*\[|slurm"\s*:)', re.IGNORECASE)
 """What `sacct --json` has near its beginning."""
+_LFS = "version https://git-lfs"
+_PAGE = ("<!doctype html", "<html")
 _FROM_SLURM = (
     "what the command prints that `rota trace formats sacct` shows: `sacct --parsable2 --format=...`"
 )
@@ -36,6 +38,11 @@ def unrecognised(source: TraceSource, matches: Mapping[str, Callable[[TraceSourc
     start = source.opening[0][:60] if source.opening else ""
     if start.startswith(_LSF):
         return InputError.at("is written by LSF, which is not read", file=source.file, expected=_FROM_LSF)
+    if start.startswith(_LFS):
+        what = "is a pointer of Git LFS, not the file that it stands for"
+        return InputError.at(what, file=source.file, expected="the file, which `git lfs pull` gets")
+    if start.lower().startswith(_PAGE):
+        return InputError.at("is a web page", file=source.file, expected="the file that its link names")
     if start.startswith("{") and _SLURM_JSON.search(source.data[:100_000]):
         return InputError.at("is JSON of Slurm, which is not read", file=source.file, expected=_FROM_SLURM)
     return _slip(source, matches) or _short_line(source) or _own_names(source) or _unknown(source, start)
@@ -45,13 +52,13 @@ def _slip(source: TraceSource, matches: Mapping[str, Callable[[TraceSource], boo
     """What is wrong with a header that would be known but for how it is written."""
     header = source.opening[0] if source.opening else ""
     for separator, what in _SLIPS:
-        if separator not in header:
+        if separator not in header or (not separator and "\t" in header):  # tabs split what has no header
             continue
         changed = ",".join(name.strip() for name in header.split(separator or ",")).lower()
         nearly = TraceSource(source.file, changed.encode() + b"\n")
         name = next((name for name, fits in matches.items() if changed != header and fits(nearly)), None)
         if name is not None:
-            return InputError.at(what, file=source.file, row=1, expected=f"as for {name}, {changed}")
+            return InputError.at(what, file=source.file, row=1, expected=f"as for {name}, {shown(changed)}")
     return None
 
 

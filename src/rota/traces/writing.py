@@ -10,6 +10,7 @@ import io
 import json
 from dataclasses import asdict
 from enum import IntEnum
+from errno import EISDIR
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,13 @@ def write(trace: Trace, path: str | PathLike[str]) -> None:
     is_csv = suffixes[0] == ".csv"
     data = _csv_bytes(trace) if is_csv else _parquet_bytes(trace)
     # A fixed stamp in the gzip header: equal traces make equal files.
-    _replace(file, gzip.compress(data, mtime=0) if suffixes[-1] == ".gz" else data)
-    if is_csv:
-        # After the file it describes: until it is there, or if that fails, the old one matches no content.
-        _replace(beside(file), (_head(trace, of=digest(data)) + "\n").encode())
+    packed = gzip.compress(data, mtime=0) if suffixes[-1] == ".gz" else data
+    head = (_head(trace, of=digest(data)) + "\n").encode() if is_csv else None
+    try:
+        _replace(file, packed, head)
+    except OSError as error:
+        named = beside(file) if error.filename == str(beside(file)) else file
+        raise InputError.at(f"cannot be written ({error.strerror})", file=named) from None
 
 
 def _csv_bytes(trace: Trace) -> bytes:
@@ -188,10 +192,19 @@ def _head(trace: Trace, **more: str) -> str:
     return json.dumps(head, ensure_ascii=True, default=str)
 
 
-def _replace(file: Path, data: bytes) -> None:
-    """Put `data` where `file` is, in one step: a reader sees the old content or the new."""
-    try:
+def _replace(file: Path, data: bytes, head: bytes | None) -> None:
+    """Put `data` where `file` is, in one step: a reader sees the old content or the new.
+
+    The `head` goes beside it.  Both are written before either takes its place, so that a full disk leaves
+    both as they were; the head goes last, since until then the old one matches no content.
+    """
+    if head is None:
         with replacing(file) as partial:
             partial.write_bytes(data)
-    except OSError as error:
-        raise InputError.at(f"cannot be written ({error.strerror})", file=file) from None
+        return
+    if beside(file).is_dir():
+        raise IsADirectoryError(EISDIR, "Is a directory", str(beside(file)))
+    with replacing(beside(file)) as described:
+        described.write_bytes(head)
+        with replacing(file) as partial:
+            partial.write_bytes(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,8 @@ import typer
 
 from rota.cli.live.connect import live
 from rota.cli.live.tables import table_text
-from rota.cli.shell import JsonFlag, check_folder, print_json
+from rota.cli.shell import JsonFlag, check_file, print_json
+from rota.errors import InputError
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -59,8 +61,7 @@ def add(
 
     The user sets ROTA_TOKEN to it, or puts it into a file for --token-file.  Admins only.
     """
-    if out is not None:
-        check_folder(out.parent)
+    _check_new(out)
     body = {"name": name, "admin": admin, "tenant": tenant, "account": account}
     if viewer:
         body["viewer"] = True
@@ -81,7 +82,7 @@ def token(client: Client, name: NameArgument, out: OutOption = None, as_json: Js
     from rota.client import route
 
     if out is not None:
-        check_folder(out.parent)
+        check_file(out)
     _show_token(client.call("POST", route("v1", "users", name, "token")), out, as_json)
 
 
@@ -126,40 +127,57 @@ def rm(client: Client, name: NameArgument, as_json: JsonFlag = False) -> None:
 def join_token(
     client: Client,
     valid: Annotated[str, typer.Option(metavar="TIME", help="How long machines may join with it.")] = "1h",
+    out: OutOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token with which machines join: rota agent --join URL --token-file FILE.
 
     \b
     Example:
-      rota user join-token --valid 10m
+      rota user join-token --valid 10m --out join.token
 
     Admins only.
     """
     from rota.model.units import parse_duration
 
     body = {"lifetime_s": parse_duration(valid, "--valid")}
-    answer = client.call("POST", "/v1/agents/token", body)
+    if out is not None:
+        check_file(out)
+    answer = _kept(client.call("POST", "/v1/agents/token", body), out)
     if as_json:
         print_json(answer)
     else:
-        typer.echo(answer["token"])
+        typer.echo(f"token in {out}" if out is not None else answer["token"])
 
 
 def _show_token(answer: dict[str, Any], out: Path | None, as_json: bool) -> None:
     """The token once: to a file of its owner, or on standard output."""
-    user = answer["user"]
-    if out is not None:
-        from rota.model.atomic import write_secret
-
-        write_secret(out, answer["token"])
-        answer = {"user": user, "token_file": str(out)}
+    user, answer = answer["user"], _kept(answer, out)
     if as_json:
         print_json(answer)
         return
     role = _role(user)
     typer.echo(f"{role} {user['name']} of tenant {user['tenant']}", err=out is None)
     typer.echo(f"token in {out}" if out is not None else answer["token"])
+
+
+def _kept(answer: dict[str, Any], out: Path | None) -> dict[str, Any]:
+    """The answer, whose token has gone into a file of its owner if one was named."""
+    if out is None:
+        return answer
+    from rota.model.atomic import write_secret
+
+    write_secret(out, answer["token"])
+    return {**{name: value for name, value in answer.items() if name != "token"}, "token_file": str(out)}
+
+
+def _check_new(out: Path | None) -> None:
+    """Refuse, before a user is made, a file that may hold the token of another: nobody can show it again."""
+    if out is None:
+        return
+    check_file(out)
+    if os.path.lexists(out):
+        raise InputError.at(f"{out} is there already", field="--out", expected="the name of a new file")
 
 
 def _role(user: dict[str, Any]) -> str:

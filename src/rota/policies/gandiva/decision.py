@@ -8,6 +8,7 @@ Memory    `homes`    servers with the jobs that belong to them (`stages.homes`),
           `bad`      per job, the jobs it was parted from because sharing did not pay
           `moves`    per moved job: home before, rate before, moment at which to compare
           `barred`   per job, the homes it was sent back from
+          `turns`, `longer`   per job, how long its turns are (`stages.turn_lengths`)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rota.model.grants import Leave, Role
-from rota.policies.gandiva.derived import Derived
+from rota.policies.gandiva.derived import LEAST_TURN, Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import PairTrials
@@ -27,6 +28,7 @@ from rota.policies.gandiva.server_groups import can_hold
 from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.table.state import Phase
 
 # As in `loop`: with plain integers nothing is looked up, and no flag is made of the result.
@@ -59,6 +61,7 @@ class GandivaDecision:
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
         self.homeless = derived.homeless
         self.growth = Growth(snapshot, parameters, self.homeless)
+        self.lengths = TurnLengths(snapshot, memory, parameters.quantum * LEAST_TURN)
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
@@ -78,8 +81,10 @@ class GandivaDecision:
         if self.left and self.p.migration:
             self._migrate()
         self._find_due()
-        seating = Seating(self.snapshot, self.p, self.derived, self.trials, self.growth)
+        seating = Seating(self.snapshot, self.p, self.derived, self.trials, self.growth, self.lengths)
         grants, preempt = seating.seat(sorted(self.due), self.left, self.moved)
+        if not self.snapshot.is_steady:  # else every turn brings something
+            self.lengths.end_all(preempt, grants)
         return Decision(
             self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake(), otherwise=TAKES_TURNS
         )
@@ -179,6 +184,7 @@ class GandivaDecision:
         self.derived.grant_of.pop(row, None)
         for name in ("alone", "bad", "moves", "barred"):
             self.memory[name].pop(row, None)
+        self.lengths.drop(row)
 
     def _leave(self, row: int) -> None:
         """`row` leaves its home, which falls apart if it was several servers and nobody is left."""
@@ -229,7 +235,9 @@ class GandivaDecision:
         return True
 
     def _may_move(self, row: int, key: int) -> bool:
-        """True if `row` can run in that home and was not sent back from there."""
+        """True if `row` can run in that home, was not sent back from there, and has no longer turn now."""
+        if self.lengths.goes_on(row):
+            return False
         return key not in self.memory["barred"].get(row, ()) and can_hold(
             self.homes.homes[key], self.sizes[row], self.grounds.accepting(row)
         )

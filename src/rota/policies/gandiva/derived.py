@@ -16,6 +16,9 @@ from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.grounds import Grounds
 
+LEAST_TURN = 0.5
+"""Part of a quantum that a turn lasts at least, unless somebody leaves."""
+
 
 class Homeless:
     """Waiting rows without a home, in order of submission: lists by kind of request."""
@@ -118,7 +121,7 @@ class TurnEnds:
         It ends with another one if that ends within the second half of it: so no more than two moments in a
         quantum are those of turns, however many homes there are.
         """
-        least_s, most_s = now + self.quantum_s / 2, now + self.quantum_s + switch_s
+        least_s, most_s = now + self.quantum_s * LEAST_TURN, now + self.quantum_s + switch_s
         if most_s in self.ends:
             return most_s
         return max([end_s for end_s in self.ends if least_s <= end_s <= most_s], default=most_s)

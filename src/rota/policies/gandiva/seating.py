@@ -21,6 +21,7 @@ from rota.policies.gandiva.swaps import TAKE_TURNS, Swaps
 from rota.policies.gandiva.turns import counting, join_turn, take_turn, take_turn_by_count
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.runners import Fits, Runner, RunnerPlacement
+from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.table.free import mask_of
 
 
@@ -34,12 +35,14 @@ class Seating:
         derived: Derived,
         trials: PairTrials,
         growth: Growth,
+        lengths: TurnLengths,
     ) -> None:
         self.snapshot = snapshot
         self.p = parameters
         self.derived = derived
         self.trials = trials
         self.growth = growth
+        self.lengths = lengths
         self.left: set[int] = set()
         self.moved: set[int] = set()
         self.now = snapshot.now
@@ -81,7 +84,7 @@ class Seating:
 
         Returns the place of that.  Of the others `_is_simple` and `_take_turn` would say and do the same.
         """
-        if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch:
+        if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch or self.lengths.longer:
             return at
         turns, grounds = self.derived.turns, self.grounds
         whole = None if grounds.all_whole_gpus else grounds.whole_gpus
@@ -123,6 +126,7 @@ class Seating:
         """Let the jobs of a simple home run whose turn it is."""
         is_new, circle, held = self._is_new_turn(key, home), home["circle"], self.snapshot.grants
         if is_new:
+            self._lead_on(home)
             rows, others = take_turn_by_count(circle, self.sizes, home["gpus"])
         else:
             rows = join_turn(circle, held, counting(self.sizes, home["gpus"]))
@@ -198,10 +202,25 @@ class Seating:
     def _runners(self, key: int, home: ServerGroup, fits: Fits) -> list[int]:
         """Who runs from now on, by turns; notes when the turn ends."""
         is_new, circle = self._is_new_turn(key, home), home["circle"]
+        if is_new:
+            self._lead_on(home)
         rows = take_turn(circle, fits) if is_new else join_turn(circle, self.snapshot.grants, fits)
         held = self.snapshot.grants
         self._note_turn(key, home, len(rows), any(row not in held for row in rows), is_new=is_new)
         return rows
+
+    def _lead_on(self, home: ServerGroup) -> None:
+        """Those whose turns go on come first in a new one: there is room for all of them."""
+        if not self.lengths.longer:
+            return
+        pairs = home["pairs"]
+        stay = [
+            row
+            for row in home["circle"]
+            if self.lengths.goes_on(row) or (row in pairs and self.lengths.goes_on(pairs[row]))
+        ]
+        if stay:
+            home["circle"][:] = stay + [row for row in home["circle"] if row not in stay]
 
     def _note_turn(self, key: int, home: ServerGroup, count: int, some_come: bool, *, is_new: bool) -> None:
         """Note when the turn of `count` jobs, which is new or has been joined, ends."""

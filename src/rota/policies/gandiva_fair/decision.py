@@ -9,7 +9,7 @@ Memory    `parts`    per job, GPUs by node: the servers it belongs to
           `moved`    per job, when it last went to another server
           `tenants`  per tenant while jobs take turns, how it stands (`arrears.Standing`)
           `arrears`  per tenant, what it is short of, and the factor on its tickets for it
-          `turns`    per job, how long its turns are (`stages.turn_lengths`)
+          `turns`, `longer`   per job, how long its turns are (`stages.turn_lengths`)
           `counted_s`, `ends_s`   when turns were last counted, and end of the turn
 """
 

@@ -5,7 +5,6 @@ Read from the policy's memory when somebody asks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from rota.model.reasons import Code, Constraint, names_of
@@ -14,7 +13,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.stages.received import has_run
 from rota.scheduler.stages.turn_lengths import TurnLengths
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.table.occupancy import Occupancy
 
 _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
 
@@ -54,14 +53,9 @@ class ByTurns:
             ids = snapshot.jobs.table.ids
             before = names_of([ids[other] for other in sorted(others)])
             words.append(f"before it in this turn: {before}" if before else "its turn is not now")
-        ends_s = self._ends_s(snapshot, row) if has_turn else self.ends_s
-        return Constraint(Code.TURN, float(has_turn), max(ends_s - snapshot.now, 0.0), "; ".join(words))
-
-    def _ends_s(self, snapshot: Snapshot, row: int) -> float:
-        """When the turn of `row` is over: at the end of a quantum."""
         lengths = TurnLengths(snapshot, self.memory, self.quantum_s)
-        more_s = lengths.until_s(row) - self.ends_s if lengths.goes_on(row) else 0.0
-        return self.ends_s + self.quantum_s * max(math.ceil(more_s / self.quantum_s - EPSILON), 0)
+        ends_s = lengths.ends_s(row, self.ends_s) if has_turn else self.ends_s
+        return Constraint(Code.TURN, float(has_turn), max(ends_s - snapshot.now, 0.0), "; ".join(words))
 
     def _share(self, snapshot: Snapshot, row: int) -> str:
         """`is to have 50% of the time on n0, by its tenant's tickets, and has run 40% of it so far`."""

@@ -161,5 +161,6 @@ def turns(parameters: GavelParameters) -> Turns:
         keeps_books=parameters.mode is GavelMode.SIA,
         lowest=parameters.mode is GavelMode.SIA,
         all_pairs=artifact,
+        grow=parameters.mode is GavelMode.PAPER,
         waits=parameters.mode is not GavelMode.PAPER,
     )

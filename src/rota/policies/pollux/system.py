@@ -40,6 +40,7 @@ from rota.policies.pollux.speedups import Speedups, models_of, restart_factor
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.resize import feasible_counts
 from rota.scheduler.stages.sizes import left_alone
 from rota.scheduler.targets import GPUS, Targets
 from rota.table.occupancy import EPSILON
@@ -248,7 +249,8 @@ class _Plan:
             return np.ones((snapshot.cluster.nodes, len(self.rows)), dtype=bool)
         allowed = np.zeros((snapshot.cluster.nodes, len(self.rows)), dtype=bool)
         for place, (row, kind) in enumerate(zip(self.rows.tolist(), self.kinds.tolist(), strict=True)):
-            mask = fit.nodes_for(self.carrier.scratch, row)[kind]
+            least = feasible_counts(snapshot.jobs.table, row)[0]
+            mask = fit.nodes_for(self.carrier.scratch, row, least)[kind]
             allowed[:, place] = [mask >> node & 1 for node in range(len(allowed))]
         return allowed
 
@@ -347,6 +349,16 @@ def _quotas_of(
     )
 
 
+def _most_of(snapshot: Snapshot, row: int, gpu_type: str) -> float:
+    """GPUs of a type that the tenant of a job may have at all."""
+    tenants = snapshot.cluster.tenants
+    if not tenants:
+        return math.inf
+    lineage = tenants.lineage(snapshot.jobs.table.name_of("tenant", row))
+    quotas = [tenant.quota_by_type.get(gpu_type, math.inf) for tenant in lineage if tenant.hard]
+    return min(quotas, default=math.inf)
+
+
 def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:
     """The type of GPU on which each row is, or on which it is to start: where most are free."""
     cluster = snapshot.cluster
@@ -368,7 +380,7 @@ def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:
         able = [
             (room[kind], size[kind], -kind)
             for kind, name in enumerate(cluster.type_names)
-            if (not names or name in names) and size[kind] >= least
+            if (not names or name in names) and size[kind] >= least and least <= _most_of(snapshot, row, name)
         ]
         kinds[place] = -max(able)[2] if able else 0
         room[kinds[place]] -= least

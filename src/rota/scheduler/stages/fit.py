@@ -93,19 +93,23 @@ class Fitter:
             return ()
         return [(nodes, gpus) for nodes in self._nodes_by_type(row) if nodes]
 
-    def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
-        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
+    def nodes_for(self, scratch: Occupancy, row: int, gpus: int | None = None) -> list[int]:
+        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none.
+
+        With `gpus` GPUs instead of those it asked for.
+        """
         if not scratch.counts_hosts:
             return self._nodes_by_type(row)
-        return self._left(scratch, row, self._hosts(scratch, row, self.jobs.gpus.item(row)))
+        gpus = self.jobs.gpus.item(row) if gpus is None else gpus
+        return self._left(scratch, row, self._hosts(scratch, row, gpus), gpus)
 
     def nodes_in_part(self, scratch: Occupancy, row: int) -> list[int]:
         """The same with nodes that can feed one of its GPUs, if not as many as they have."""
-        return self._left(scratch, row, mask_of(list(self.fed(scratch, row, (1 << self.cluster.nodes) - 1))))
+        hosts = mask_of(list(self.fed(scratch, row, (1 << self.cluster.nodes) - 1)))
+        return self._left(scratch, row, hosts, self.jobs.gpus.item(row))
 
-    def _left(self, scratch: Occupancy, row: int, hosts: int) -> list[int]:
-        jobs, need = self.jobs, self.jobs.gpu_memory_gib.item(row)
-        claim = jobs.gpus.item(row) * jobs.gpu_share.item(row)
+    def _left(self, scratch: Occupancy, row: int, hosts: int, gpus: int) -> list[int]:
+        need, claim = self.jobs.gpu_memory_gib.item(row), gpus * self.jobs.gpu_share.item(row)
         if need:
             hosts &= self._node_sets.with_memory(need)
         return [

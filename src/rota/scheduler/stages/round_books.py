@@ -57,6 +57,8 @@ _REMEMBERED = (
     "solved_s",
     "round",
     "own",
+    "turns",
+    "longer",
 )
 
 
@@ -100,6 +102,10 @@ class Books:
         self.round = 0
         self.own: Memory = {}
         """What `Fractions` remembers."""
+        self.turns: dict[int, list[float]] = {}
+        """What turns brought, and ..."""
+        self.longer: dict[int, float] = {}
+        """... who has longer ones (`turn_lengths`)."""
         self._places: list[int] | None = None
         """Entry of each that ran, -1 for one that is none any more; None if that is to be looked up."""
 
@@ -109,7 +115,7 @@ class Books:
         books = cls(types)
         if memory and len(memory["total_s"]) == types:  # a node of another type may have joined
             for name in _REMEMBERED:
-                setattr(books, name, memory[name])
+                setattr(books, name, memory.get(name, getattr(books, name)))
         elif memory:
             books.round = memory["round"]
         return books

@@ -74,16 +74,19 @@ class RoundQueue:
 
     # -- walking along it --------------------------------------------------------------------------
 
-    def walk(self, books: Books, types: list[int], left: list[float], *, reserve: bool) -> list[Pick]:
+    def walk(
+        self, books: Books, types: list[int], left: list[float], kept: Sequence[Pick] = (), *, reserve: bool
+    ) -> list[Pick]:
         """Those who run where the types are served one after the other, and have so many GPUs `left`.
 
-        Who came after the last recomputation takes room, and if there is a `reserve` for such does not run.
+        Who is `kept` runs on, on others.  Who came after the last recomputation takes room, and if there is a
+        `reserve` for such does not run.
         """
-        anyhow = self.anyhow(types, left, reserve=reserve)
+        anyhow = None if kept else self.anyhow(types, left, reserve=reserve)
         if anyhow is not None:
             return anyhow
-        taken: set[int] = set()
-        picks: list[Pick] = []
+        taken = {row for pick in kept for row in pick[:2] if row != ALONE}
+        picks = list(kept)
         jobs = len(books.rows)
         for kind in types:
             asks = self.asks[kind]

@@ -12,6 +12,7 @@ from rota.model.units import format_duration
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.stages.round_books import Books
+from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.scheduler.targets import Targets
 from rota.solvers.division import ALONE
 from rota.table.occupancy import Occupancy
@@ -24,9 +25,10 @@ class RoundTurns:
 
     spreads = _BY_SUBMISSION.spreads
 
-    def __init__(self, books: Books, round_s: float, end_s: float) -> None:
+    def __init__(self, books: Books, lengths: TurnLengths, end_s: float) -> None:
         self.books = books
-        self.round_s = round_s
+        self.lengths = lengths
+        self.round_s = lengths.turn_s
         self.end_s = end_s
         """Moment at which the next round begins."""
 
@@ -53,7 +55,9 @@ class RoundTurns:
         if not has_turn:
             before = self._before(snapshot, mine)
             words.append(f"before it in this round: {before}" if before else "its turn is not in this round")
-        return Constraint(Code.TURN, float(has_turn), left_s, "; ".join(words))
+            return Constraint(Code.TURN, 0.0, left_s, "; ".join(words))
+        left_s = max(self.lengths.ends_s(row, self.end_s) - snapshot.now, 0.0)
+        return Constraint(Code.TURN, 1.0, left_s, "; ".join(words))
 
     def _has_turn(self, snapshot: Snapshot, row: int) -> bool:
         """True if it runs in this round: as was decided, or later as it came, for a cluster may refuse."""

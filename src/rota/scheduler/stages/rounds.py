@@ -24,11 +24,13 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate, lowest
 from rota.scheduler.stages.round_books import Books, Shares, of_one_size
 from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
-from rota.scheduler.stages.round_places import Pick, place_picks
+from rota.scheduler.stages.round_places import Pick, make_pick, place_picks
 from rota.scheduler.stages.round_queue import RoundQueue
 from rota.scheduler.stages.round_turns import RoundTurns, targets_of
+from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.scheduler.targets import PART_OF_TIME
 from rota.solvers.division import ALONE, alone
+from rota.table.occupancy import EPSILON
 
 ROUND = Event.ROUND
 _ROUND_OR_IDLE = ROUND | Event.IDLE
@@ -66,6 +68,8 @@ class Turns:
     all_pairs: bool = False
     """All pairs of one size are entries, also those without a fraction, and owed half a round when they are
     new: in the authors' books they begin without the credit that the first recomputation takes off again."""
+    grow: bool = True
+    """Whose turns bring it nothing has longer ones (`turn_lengths`)."""
     waits: bool = False
     """A round goes on also when nobody runs any more, as in the authors' simulators."""
 
@@ -97,7 +101,11 @@ class Rounds:
         demand = self._demanded(snapshot, rows)
         self._count(snapshot, books, demand)
         sizes = demand.gpus if self.turns.all_pairs and demand.pairs is not None else None
+        kept = {"turns": books.turns, "longer": books.longer}
+        lengths, known = TurnLengths(snapshot, kept, self.turns.round_s), books.rows
         books.follow(self._live.listed, self.turns.round_s / 2, None if sizes is None else sizes.tolist())
+        if books.turns and books.rows is not known:
+            lengths.forget(set(books.rows))
         if self.turns.learn:
             books.learn(demand.rates)
         if books.is_stale and snapshot.now >= self._again_s(books):
@@ -106,7 +114,7 @@ class Rounds:
             if sizes is not None:
                 shares, owed_s = shares.with_pairs(of_one_size(sizes)), credit_s
             books.reset(shares, snapshot.now, credit_s, keeps=self.turns.keeps_books, owed_s=owed_s)
-        picks = self._walk(snapshot, books, demand)
+        picks = self._walk(snapshot, books, demand, lengths)
         if picks == self._picks:
             picks = self._picks
         books.round += 1
@@ -117,12 +125,14 @@ class Rounds:
         else:
             place = lowest if self.turns.lowest else consolidate
             decision = place_picks(snapshot, picks, admits_idle=self._live.has_idle, place=place)
+            if self.turns.grow:
+                lengths.end_all(decision.preempt, decision.grants)
             self._mark(snapshot, books, picks, decision)
             rests = decision.names_nobody and len(books.ran) == len(picks)
             self._picks, self._rests = picks, books.ran if rests else None
         decision.memory = self._memory = books.memory()
         decision.wake = self._wake(snapshot, books)
-        decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
+        decision.ranking = RoundTurns(books, lengths, decision.wake.at_s)
         decision.targets, decision.target = targets_of(books), PART_OF_TIME
         return decision
 
@@ -226,7 +236,9 @@ class Rounds:
 
     # -- who runs where ----------------------------------------------------------------------------
 
-    def _walk(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> list[Pick]:
+    def _walk(
+        self, snapshot: Snapshot, books: Books, demand: RoundDemand, lengths: TurnLengths
+    ) -> list[Pick]:
         """The entries that run in this round."""
         queue = self._queue
         if queue is None or not queue.is_of(books, demand):
@@ -234,7 +246,8 @@ class Rounds:
         left: list[float] = demand.capacity.tolist()
         if self.turns.one_queue:
             return queue.walk_together(books, left)
-        return queue.walk(books, self._types(snapshot, books.round), left, reserve=self.turns.reserve)
+        kept = _kept(snapshot, books, lengths, left) if books.longer else []
+        return queue.walk(books, self._types(snapshot, books.round), left, kept, reserve=self.turns.reserve)
 
     def _types(self, snapshot: Snapshot, round_number: int) -> list[int]:
         """Types in the order in which they are served."""
@@ -288,3 +301,17 @@ class Rounds:
             return Wake(snapshot.now + self.turns.round_s, ROUND if self.turns.waits else _ROUND_OR_IDLE)
         again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
+
+
+def _kept(snapshot: Snapshot, books: Books, lengths: TurnLengths, left: list[float]) -> list[Pick]:
+    """Those of the last round whose turns go on; what they hold is no longer among the GPUs `left`."""
+    held, share, kept = snapshot.grants, snapshot.jobs.table.gpu_share, list[Pick]()
+    for row, beside, kind in zip(books.ran, books.ran_beside, books.ran_type, strict=True):
+        here = [one for one in (row, beside) if one in held]
+        if not any(map(lengths.goes_on, here)):
+            continue
+        gpus = snapshot.gpus_of[here[0]] * share.item(here[0])
+        if gpus <= left[kind] + EPSILON:
+            left[kind] -= gpus
+            kept.append(make_pick(here[0], here[1] if len(here) > 1 else ALONE, kind))
+    return kept

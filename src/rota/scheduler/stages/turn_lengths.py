@@ -6,12 +6,14 @@ the end of its last one has turns twice as long from then on.  So one that loses
 its end after about twice log2(its length / a turn) losses, and holds others up no longer than it was set back
 itself; nobody else's turns change.  What failures and lost nodes undo does not count.
 
-Memory    `turns`  per job whose turn has ended: the work it had to show then, how many times as long its
-                   turns are, and how often it had begun by then without having been preempted before
+Memory    `turns`   per job whose turn has ended: the work it had to show then, and how often it had begun by
+                    then without having been preempted before
+          `longer`  how many times as long its turns are, of each job that has longer ones
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -33,18 +35,24 @@ class TurnLengths:
         self.snapshot = snapshot
         self.turn_s = turn_s
         self.turns: dict[Row, list[float]] = memory.setdefault("turns", {})
+        self.longer: dict[Row, float] = memory.setdefault("longer", {})
 
     def times(self, row: Row) -> float:
         """How many times as long as usual the turns of `row` are."""
-        return self.turns[row][1] if row in self.turns else 1.0
+        return self.longer.get(row, 1.0)
 
     def goes_on(self, row: Row) -> bool:
         """True if `row` runs, and its turn is a longer one that is not over."""
-        return self.times(row) > 1.0 and row in self.snapshot.grants and not self._is_whole(row)
+        return row in self.longer and row in self.snapshot.grants and not self._is_whole(row)
 
     def until_s(self, row: Row) -> float:
         """When the turn of `row`, which runs, may end."""
         return self.snapshot.by_row.since_s.item(row) + self.times(row) * self.turn_s
+
+    def ends_s(self, row: Row, end_s: float) -> float:
+        """When the turn of `row`, which runs, is over: at `end_s`, or some usual turns later."""
+        more_s = self.until_s(row) - end_s if self.goes_on(row) else 0.0
+        return end_s + self.turn_s * max(math.ceil(more_s / self.turn_s - _NEARLY), 0)
 
     def end_all(self, leaving: Iterable[Row], grants: Iterable[Grant]) -> None:
         """Who leaves has had its turn, and who runs and comes to other devices."""
@@ -58,15 +66,21 @@ class TurnLengths:
         """A whole turn of `row` is over."""
         jobs, by_row = self.snapshot.jobs, self.snapshot.by_row
         begun = float(by_row.starts.item(row) - by_row.preemptions.item(row))
-        work, (before, times, begun_before) = jobs.work_done(row), self.turns.get(row, (0.0, 1.0, begun))
-        least = _LEAST * jobs.rate(row) * times * self.turn_s
-        is_in_vain = begun == begun_before and work <= before + least
-        self.turns[row] = [work, 2.0 * times if is_in_vain else times, begun]
+        work, (before, begun_before) = jobs.work_done(row), self.turns.get(row, (0.0, begun))
+        least = _LEAST * jobs.rate(row) * self.times(row) * self.turn_s
+        self.turns[row] = [work, begun]
+        if begun == begun_before and work <= before + least:
+            self.longer[row] = 2.0 * self.times(row)
 
     def forget(self, live: Collection[Row]) -> None:
         """Only those of `live` will have turns."""
         for row in [row for row in self.turns if row not in live]:
-            del self.turns[row]
+            self.drop(row)
+
+    def drop(self, row: Row) -> None:
+        """`row` has ended."""
+        self.turns.pop(row, None)
+        self.longer.pop(row, None)
 
     def _is_whole(self, row: Row) -> bool:
         return self.snapshot.now >= self.until_s(row) - _NEARLY * self.turn_s

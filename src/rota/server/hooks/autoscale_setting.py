@@ -36,7 +36,9 @@ def autoscale_of(said: Any) -> AutoscaleSetting | None:
     if not said:
         return None
     command, url = command_or_url(said, "autoscale", _KNOWN)
-    least, most, nodes = said.get("min", 1), said.get("max"), said.get("nodes", "*")
+    if "max" not in said:
+        raise InputError("autoscale: it does not say `max`; expected the most nodes that there may ever be")
+    least, most, nodes = said.get("min", 1), said["max"], said.get("nodes", "*")
     if not _is_count(least) or not _is_count(most) or not 1 <= least <= most:
         raise InputError(
             f"autoscale: min {least!r} and max {most!r}; expected whole numbers, 1 <= min <= max"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import signal
@@ -50,7 +51,7 @@ def run_command(
                 start_new_session=True,
             )
         except OSError as error:
-            raise NotTaken(f"it cannot be run: {error.strerror or error}") from None
+            raise NotTaken(f"it cannot be run: {_unrun(command[0], error)}") from None
         if begun is not None:
             begun(process.pid)
         try:
@@ -63,6 +64,13 @@ def run_command(
             said.seek(0)
             lines = said.read().decode(errors="replace").strip().splitlines()
             raise NotTaken(f"it ended with {code}{': ' + lines[-1][:MOST_SAID] if lines else ''}")
+
+
+def _unrun(program: str, error: OSError) -> str:
+    """Why a program did not start; the kernel says no more of a script's first line than that."""
+    if error.errno == errno.ENOEXEC or (isinstance(error, FileNotFoundError) and os.path.isfile(program)):
+        return "its first line names no program to run it with that is here (expected #!/bin/sh or the like)"
+    return error.strerror or str(error)
 
 
 def kill_group(pid: int) -> None:
@@ -112,14 +120,20 @@ def shown_target(command: Sequence[str], url: str) -> str:
 
 def command_or_url(said: Any, where: str, known: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """`command` and `url` of a setting, which has one of them besides `known`; InputError if it has not."""
-    is_known = isinstance(said, dict) and set(said) <= {"command", "url", *known}
-    if not is_known or ("command" in said) == ("url" in said):
-        raise InputError(f"{where}: expected `command` or `url`, and some of {', '.join(known)}")
+    expected = f"expected `command` or `url`, and some of {', '.join(known)}"
+    if not isinstance(said, dict):
+        raise InputError(f"{where}: {expected}")
+    if strange := sorted(str(name) for name in set(said) - {"command", "url", *known}):
+        raise InputError(f"{where}: there is no `{strange[0]}`; {expected}")
+    if ("command" in said) == ("url" in said):
+        raise InputError(f"{where}: {expected}")
     command, url = said.get("command", []), said.get("url", "")
     if "command" in said and not (command and are_texts(command)):
         raise InputError(f"{where}: command is {command!r}; expected a program and its arguments as a list")
     if "url" in said and not str(url).startswith(("http://", "https://")):
         raise InputError(f"{where}: url is no address; expected http://… or https://…")
+    if "@" in urlsplit(str(url)).netloc:
+        raise InputError(f"{where}: url holds a user or a password, which are not sent; expected none in it")
     return tuple(command), str(url)
 
 

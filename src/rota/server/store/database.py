@@ -73,6 +73,10 @@ class Database:
             self.dialect = parsed.get_backend_name()
         except (ArgumentError, NoSuchModuleError) as error:
             raise _bad_url(url, str(error)) from None
+        except ValueError:  # of the port, as SQLAlchemy reads it
+            raise _bad_url(url, "its port is no number") from None
+        if "@" in (parsed.host or ""):
+            raise _bad_url(url, "an @ in its password is written %40") from None
         if self.dialect not in ("sqlite", "postgresql"):
             raise _bad_url(url, f"{self.dialect} is not supported")
         self.faults, self.busy_s = faults, busy_s
@@ -341,9 +345,9 @@ def _is_read_only(folder: Path | None) -> bool:
 
 def _bad_url(url: str | None, problem: str) -> InputError:
     # Never the URL itself: it may hold a password.
-    scheme = (url or "").partition("://")[0]
+    scheme, separator, _ = (url or "").partition("://")
     return InputError.at(
-        f"{scheme!r} cannot be used ({problem})",
+        f"{scheme if separator else 'what is given'!r} cannot be used ({problem})",
         field="--database-url",
         expected="sqlite:////path/to/file.db or postgresql+psycopg://user@host/name",
     )

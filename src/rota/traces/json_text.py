@@ -1,0 +1,41 @@
+"""Logs in JSON: parsed, or refused in a sentence that says where and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rota.errors import InputError
+from rota.traces.source import TraceSource
+
+
+def parsed(source: TraceSource, expected: str) -> Any:
+    """What stands in `source`; InputError, if that is no JSON or holds what is no text or number."""
+    text = source.data.decode()
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError.at(
+            f"not valid JSON ({error.msg})", file=source.file, row=error.lineno, expected=expected
+        ) from None
+    except RecursionError:
+        raise InputError.at("the JSON is nested too deeply", file=source.file, expected=expected) from None
+    except ValueError:  # Python reads no whole number of more than some thousand digits
+        raise InputError.at("a number has too many digits", file=source.file, expected=expected) from None
+    _check_characters(source, text, value)
+    return value
+
+
+def _check_characters(source: TraceSource, text: str, value: Any) -> None:
+    r"""Raise for half a character, `\ud83d` without the other half: JSON may say it, no file can hold it."""
+    if "\\ud" not in text.lower():
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        lower = text.lower()
+        row = lower.count("\n", 0, lower.find(half)) + 1
+        raise InputError.at(
+            f"{half} is half a character", file=source.file, row=row, expected="both halves, or text in UTF-8"
+        ) from None
