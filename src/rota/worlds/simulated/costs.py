@@ -79,9 +79,14 @@ class Costs:
         return self.prepare != CostModel()
 
     @property
+    def undo_work(self) -> bool:
+        """True if jobs lose work by being preempted."""
+        return self.preempt != CostModel()
+
+    @property
     def keep_work(self) -> bool:
         """True if nothing but a failure undoes or adds work."""
-        return not self.checkpoint_every_s and self.preempt == CostModel()
+        return not self.checkpoint_every_s and not self.undo_work
 
     def first_start(self, workload: str, gpus: int) -> float:
         return self.start.of(workload, gpus)

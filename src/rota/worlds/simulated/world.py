@@ -31,7 +31,7 @@ from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
 from rota.worlds.simulated.answers import UserAnswers
-from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.ends import ENTER, VALID
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
@@ -114,8 +114,7 @@ class SimulatedWorld:
         self._to_speak: dict[int, int] = self.abilities.late
         self._is_lacking: bool = self.abilities.lacking
         self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self._is_lacking
-        if self._is_lacking or self.costs.preempt != CostModel():
-            self.progress.steady = False  # a stop undoes work
+        self.progress.steady &= not (self._is_lacking or self.costs.undo_work)
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._lasting: Callable[[int, Grant], float] | None = getattr(self.speed, "lasting", None)
         self._failures = trace.truth.failures
@@ -124,8 +123,7 @@ class SimulatedWorld:
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
         self._heap: list[tuple[Any, ...]] = []  # moment, row, version
-        self._heap_most = HEAP_LEAST
-        """Entries at which void ones are looked for."""
+        self._heap_most = HEAP_LEAST  # entries at which void ones are looked for
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._strikes = Strikes(self._failures)
