@@ -91,7 +91,7 @@ def test_every_setting_is_shown_with_its_source(tmp_path: Path) -> None:
 
 def test_what_becomes_of_idle_jobs(tmp_path: Path) -> None:
     write(tmp_path, idle_action="kill")
-    assert sentence(tmp_path, {}) == "--idle-action: 'kill' is nothing to do; expected tell or suspend"
+    assert sentence(tmp_path, {}).endswith("idle_action: 'kill' is nothing to do; expected tell or suspend")
 
 
 def test_the_file_of_the_manual_is_accepted(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("deadline", math.nan, "is not a duration"),
     ("deadline", math.inf, "is not a duration"),
     ("lost_after", "500ms", "is too short"),
-    ("deadline", "0s", "--deadline: leaves no time to decide"),
+    ("deadline", "0s", ": leaves no time to decide"),
     ("keep_files", 30, "expected a unit"),
     ("keep_files", "always", "'always' is not a duration"),
     ("keep_files", "400d", "365d is shorter than keep_files (400d)"),
@@ -202,6 +202,45 @@ def test_wrong_values_in_flags_and_environment_name_their_place(
         assert sentence(tmp_path, {name: value}).startswith(f"--{name.replace('_', '-')}")
         variable = f"ROTA_{name.upper()}"
         assert sentence(tmp_path, {}, {variable: value}).startswith((f"{variable}: ", "--"))
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"port": 99999}, "port: 99999 is no port; expected 0 to 65535"),
+        ({"lost_after": "100ms"}, "lost_after: is too short; expected 1s or more"),
+        ({"retries_alike": 1}, "retries_alike: 1 is no number of same failures; expected 2 or more"),
+        ({"idle_action": "kill"}, "idle_action: 'kill' is nothing to do; expected tell or suspend"),
+        ({"autoscale": {"command": ["add"]}}, "autoscale: it does not say `max`; expected the most nodes"),
+        ({"notify": 5}, "notify: 5 is no list"),
+        ({"prices": [1]}, "prices: is no list of prices"),
+        ({"caps": [1]}, "caps"),
+        ({"failures": 5}, "failures"),
+        ({"tenants": 5}, "tenants"),
+        ({"layout": 5}, "layout"),
+    ],
+)
+def test_what_is_wrong_in_the_file_names_it(tmp_path: Path, written: dict[str, Any], said: str) -> None:
+    write(tmp_path, **written)
+    told = sentence(tmp_path, {})
+    assert told.startswith(f"{tmp_path / 'config.yaml'}: {said}")
+    assert told.count("config.yaml") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "said"),
+    [
+        ({"port": 70000}, {}, "--port: 70000 is no port; expected 0 to 65535"),
+        ({"idle_action": "kill"}, {}, "--idle-action: 'kill' is nothing to do; expected tell or suspend"),
+        ({}, {"ROTA_PORT": "70000"}, "ROTA_PORT: 70000 is no port; expected 0 to 65535"),
+        ({}, {"ROTA_LOST_AFTER": "1ms"}, "ROTA_LOST_AFTER: is too short; expected 1s or more"),
+    ],
+)
+def test_what_is_wrong_elsewhere_names_the_option_or_the_variable(
+    tmp_path: Path, flags: dict[str, object], environment: dict[str, str], said: str
+) -> None:
+    write(tmp_path, port=7682, lost_after="30s")
+    assert sentence(tmp_path, flags, environment) == said
 
 
 def test_what_is_kept_for_ever(tmp_path: Path) -> None:
@@ -300,12 +339,12 @@ def test_own_rules_of_the_classifier_come_first(tmp_path: Path) -> None:
 )
 def test_rules_that_make_no_sense(tmp_path: Path, rule: Any) -> None:
     write(tmp_path, failures=[rule])
-    assert sentence(tmp_path, {}).startswith("failures: rule 1: ")
+    assert sentence(tmp_path, {}).startswith(f"{tmp_path / 'config.yaml'}: failures: rule 1: ")
 
 
 def test_failures_that_are_no_list(tmp_path: Path) -> None:
     write(tmp_path, failures={"name": "x"})
-    assert sentence(tmp_path, {}).startswith("failures: ")
+    assert sentence(tmp_path, {}).startswith(f"{tmp_path / 'config.yaml'}: failures: ")
 
 
 def test_sources_of_knowledge_and_pauses(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -156,18 +156,21 @@ def choose(
     written = read_file(path, must_exist=file is not None)
     values: dict[str, Any] = {}
     source: dict[str, str] = {}
+    said: dict[str, str] = {}
     for name in _FIELDS:
         variable = f"ROTA_{name.upper()}"
         if flags.get(name) is not None:
-            values[name], source[name] = parsed(name, flags[name], f"--{name.replace('_', '-')}"), "flag"
+            said[name], source[name], value = f"--{name.replace('_', '-')}", "flag", flags[name]
         elif variable in environment and name not in ONLY_IN_FILE:
-            values[name], source[name] = parsed(name, environment[variable], variable), variable
+            said[name], source[name], value = variable, variable, environment[variable]
         elif name in written:
-            values[name], source[name] = parsed(name, written[name], f"{path}: {name}"), str(path)
+            said[name], source[name], value = f"{path}: {name}", str(path), written[name]
         else:
             source[name] = "default"
+            continue
+        values[name] = parsed(name, value, said[name])
     config = Config(**values)
-    _check(config, path)
+    _check(config, path, said.__getitem__)
     return Chosen(config, source)
 
 
@@ -260,40 +263,39 @@ def _made(kind: Any, value: Any) -> Any:
     return None if kind is int and isinstance(value, float) and made != value else made
 
 
-def _check(config: Config, file: Path) -> None:
-    if not 0 <= config.port <= 65535:
-        raise InputError.at(f"{config.port} is no port", field="--port", expected="0 to 65535")
-    if config.deadline <= 0.0:
-        raise InputError.at("leaves no time to decide", field="--deadline", expected="a duration such as 10s")
-    if config.lost_after < 1.0:
-        raise InputError.at("is too short", field="--lost-after", expected="1s or more")
-    if config.retries_alike < 0 or config.retries_alike == 1:
-        raise InputError.at(
-            f"{config.retries_alike} is no number of same failures",
-            field="retries_alike",
-            expected="2 or more, or 0 for never",
-        )
-    if config.retries_others < 0:
-        raise InputError.at(
-            f"{config.retries_others} is no number of others", field="retries_others", expected="0 or more"
-        )
-    if config.idle_action not in ("tell", "suspend"):
-        raise InputError.at(
-            f"{config.idle_action!r} is nothing to do", field="--idle-action", expected="tell or suspend"
-        )
-    if config.log_level not in ("debug", "info", "warning", "error"):
-        raise InputError.at(
-            f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
-        )
+def _check(config: Config, file: Path, given_by: Callable[[str], str]) -> None:
+    """Raises InputError for what cannot be; `given_by` tells where a setting stands, by name."""
+    for name, is_sound, problem, expected in _rules(config):
+        if not is_sound:
+            raise InputError(f"{given_by(name)}: {problem}; expected {expected}")
     keep_of(config)
     layout = layout_of(config.layout, f"{file}: layout")
     check_levels(layout, tenants_of(config, f"{file}: tenants"), f"{file}: tenants")
-    caps_of(config.caps)
-    targets_of(config.notify)
-    autoscale_of(config.autoscale)
-    prices_of(config.prices)
-    rules_of(config.failures)
+    try:
+        caps_of(config.caps)
+        targets_of(config.notify)
+        autoscale_of(config.autoscale)
+        prices_of(config.prices)
+        rules_of(config.failures)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
     _check_files_of(knowledge_of(config))
+
+
+def _rules(config: Config) -> Iterator[tuple[str, bool, str, str]]:
+    """Setting, whether it is sound, what is wrong with it otherwise, and what was expected."""
+    port, alike, others = config.port, config.retries_alike, config.retries_others
+    levels = ("debug", "info", "warning", "error")
+    yield "port", 0 <= port <= 65535, f"{port} is no port", "0 to 65535"
+    yield "deadline", config.deadline > 0.0, "leaves no time to decide", "a duration such as 10s"
+    yield "lost_after", config.lost_after >= 1.0, "is too short", "1s or more"
+    problem = f"{alike} is no number of same failures"
+    yield "retries_alike", alike >= 0 and alike != 1, problem, "2 or more, or 0 for never"
+    yield "retries_others", others >= 0, f"{others} is no number of others", "0 or more"
+    idle = config.idle_action
+    yield "idle_action", idle in ("tell", "suspend"), f"{idle!r} is nothing to do", "tell or suspend"
+    problem = f"{config.log_level!r} is no level"
+    yield "log_level", config.log_level in levels, problem, "debug, info, warning or error"
 
 
 def without_password(value: Any) -> Any:
