@@ -64,13 +64,23 @@ class TurnLengths:
 
     def _end(self, row: Row) -> None:
         """A whole turn of `row` is over."""
-        jobs, by_row = self.snapshot.jobs, self.snapshot.by_row
+        by_row = self.snapshot.by_row
         begun = float(by_row.starts.item(row) - by_row.preemptions.item(row))
-        work, (before, begun_before) = jobs.work_done(row), self.turns.get(row, (0.0, begun))
-        least = _LEAST * jobs.rate(row) * self.times(row) * self.turn_s
+        (work, per_s), (before, begun_before) = self._work(row), self.turns.get(row, (0.0, begun))
+        least = _LEAST * per_s * self.times(row) * self.turn_s
         self.turns[row] = [work, begun]
         if begun == begun_before and work <= before + least:
             self.longer[row] = 2.0 * self.times(row)
+
+    def _work(self, row: Row) -> tuple[float, float]:
+        """What `row` has to show, and more of it each second.
+
+        In seconds at its request, as those are the same in a fork, which counts no iterations; but where they
+        do not count its work, in whatever it reports.
+        """
+        jobs = self.snapshot.jobs
+        speed = jobs.speed(row)
+        return (jobs.work_s(row), speed) if speed == speed else (jobs.work_done(row), jobs.rate(row))
 
     def forget(self, live: Collection[Row]) -> None:
         """Only those of `live` will have turns."""
