@@ -14,6 +14,9 @@ from rota.errors import InputError
 from rota.model.cluster import parse_cluster
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import parse_policy
+from rota.worlds.simulated.abilities import parse_can
+from rota.worlds.simulated.costs import parse_costs
+from rota.worlds.simulated.run import Setting
 
 EXAMPLE_1 = "J1 2x2 J2 1x8 J3 2x6"
 
@@ -116,3 +119,31 @@ def test_quanta_are_looked_at_when_they_end(quantum: int) -> None:
 def test_wrong_parameters_are_refused(spec: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         parse_policy(spec)
+
+
+NOTHING = Setting(can=parse_can("nothing"))
+LONG_STARTS, DEAR_STOPS = (Setting(costs=parse_costs(text)) for text in ("switch=60s", "preempt=60s"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "setting", "ends"),
+    [
+        # turns of 1 1 2 2 4 4 minutes each, and the one that is long enough
+        ("las:every=60", NOTHING, {"A": 1980, "B": 2280}),
+        # of 1 2 2 2 2 2 2 4 4 4 4 minutes, as who is level runs on, and the one that is long enough
+        ("las:quantum=60", NOTHING, {"A": 2340, "B": 2040}),
+        # of two minutes, of which the first is the start
+        ("las:every=60", LONG_STARTS, {"A": 1140, "B": 1260}),
+        ("las:quantum=60", LONG_STARTS, {"A": 1020, "B": 1140}),
+        ("las:every=60", DEAR_STOPS, {"A": 1080, "B": 1200}),
+        ("las:quantum=60", DEAR_STOPS, {"A": 1020, "B": 900}),
+    ],
+)
+def test_quanta_in_vain_grow(policy: str, setting: Setting, ends: dict[str, float]) -> None:
+    assert finishes(play(policy, "A 1x300 B 1x300", "1x1", setting)) == ends
+
+
+def test_a_longer_quantum_ends_before_anybody_else_begins() -> None:
+    """A's, of four minutes, lasts from 12 to 16 min; C, who has received nothing, comes in the 14th."""
+    ends = finishes(play("las:every=60", "A 1x300 B 1x300 C 1x10@800", "1x1", NOTHING))
+    assert ends["C"] == 970

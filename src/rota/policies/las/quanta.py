@@ -31,6 +31,8 @@ class Quanta:
     def __init__(self, quantum: float, *, by_gpus: bool) -> None:
         self.quantum = quantum
         self.by_gpus = by_gpus
+        self.ahead: set[Row] = set()
+        """Running rows that come before all others, whatever they have received."""
         self._begin()
 
     def _begin(self) -> None:
@@ -41,7 +43,9 @@ class Quanta:
         self._places: dict[Row, tuple[float, Item]] = {}
 
     def key(self, snapshot: Snapshot, row: Row) -> int:
-        """Twice the whole quanta received, and one more for a job that does not run."""
+        """Twice the whole quanta received, and one more for who does not run; -1 for who is `ahead`."""
+        if self.ahead and row in self.ahead:
+            return -1
         waits: bool = snapshot.by_row.phase_of[row] != _RUNNING
         return 2 * math.floor(self._received(snapshot, row) / self.quantum + _NEARLY) + waits
 

@@ -37,6 +37,10 @@ class TurnLengths:
         self.turns: dict[Row, list[float]] = memory.setdefault("turns", {})
         self.longer: dict[Row, float] = memory.setdefault("longer", {})
 
+    def usual_s(self, row: Row) -> float:
+        """How long a turn of `row` usually lasts."""
+        return self.turn_s
+
     def times(self, row: Row) -> float:
         """How many times as long as usual the turns of `row` are."""
         return self.longer.get(row, 1.0)
@@ -47,7 +51,7 @@ class TurnLengths:
 
     def until_s(self, row: Row) -> float:
         """When the turn of `row`, which runs, may end."""
-        return self.snapshot.by_row.since_s.item(row) + self.times(row) * self.turn_s
+        return self.snapshot.by_row.since_s.item(row) + self.times(row) * self.usual_s(row)
 
     def ends_s(self, row: Row, end_s: float) -> float:
         """When the turn of `row`, which runs, is over: at `end_s`, or some usual turns later."""
@@ -67,7 +71,7 @@ class TurnLengths:
         by_row = self.snapshot.by_row
         begun = float(by_row.starts.item(row) - by_row.preemptions.item(row))
         (work, per_s), (before, begun_before) = self._work(row), self.turns.get(row, (0.0, begun))
-        least = _LEAST * per_s * self.times(row) * self.turn_s
+        least = _LEAST * per_s * self.times(row) * self.usual_s(row)
         self.turns[row] = [work, begun]
         if begun == begun_before and work <= before + least:
             self.longer[row] = 2.0 * self.times(row)
@@ -93,4 +97,4 @@ class TurnLengths:
         self.longer.pop(row, None)
 
     def _is_whole(self, row: Row) -> bool:
-        return self.snapshot.now >= self.until_s(row) - _NEARLY * self.turn_s
+        return self.snapshot.now >= self.until_s(row) - _NEARLY * self.usual_s(row)
