@@ -102,8 +102,8 @@ class Las:
             return Decision(memory, wake=Wake(if_waiting=True))
         every = self.parameters.every
         turns = None if snapshot.is_steady else TurnsByService(snapshot, memory, self.parameters)
-        longer = [] if turns is None else turns.of_running()
-        self.quanta.ahead = {row for row in longer if turns is not None and turns.goes_on(row)}
+        longer = turns.of_running() if turns else []
+        self.quanta.ahead = set(filter(turns.goes_on, longer)) if turns else set()
         if not every:
             for row in (*self.quanta.update(snapshot), *longer):
                 self.inner.move(snapshot, row)
@@ -113,7 +113,7 @@ class Las:
             if every
             else self._next_swap(snapshot, grants, preempt)
         )
-        if turns is not None:
+        if turns:
             turns.end_all(preempt, grants)
             at_s = min([at_s, *map(turns.until_s, self.quanta.ahead)])
         wake = Wake(at_s=at_s, if_waiting=True)
