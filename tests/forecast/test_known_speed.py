@@ -111,6 +111,23 @@ def test_a_fork_ends_as_the_simulation_does(name: str, at_s: float) -> None:
     assert {row: at for row, (_, at) in ends.ends.items()} == pytest.approx(left, abs=1e-6)
 
 
+@pytest.mark.parametrize("at_s", [100.0, 300.0, 700.0])
+def test_who_has_worked_in_iterations_is_promoted_as_before(at_s: float) -> None:
+    """A fork counts seconds, of nine iterations each: so does what had been done by the last promotion."""
+    trace, cluster = iterations("A 1x9000 B 1x9000 C 1x9000"), parse_cluster("1x1:V100")
+    policy = "tiresias:limits=50,promote=1"
+    speed = ThroughputSpeed(trace, cluster, TYPES)
+    loop, recorder, moment = paused(policy, trace, cluster, speed, at_s)
+    wake, total_s = loop.wake, speed.total(trace) / speed.per_s
+    origin = Origin(moment.packed, waits_of(moment.packed, None))
+    forked, ends = fork(
+        origin, parse_policy(policy).make(), total_s, total_s, memory=moment.memory, wake=wake
+    )
+    forked.run()
+    loop.run()
+    assert {row: at for row, (_, at) in ends.ends.items()} == pytest.approx(dict(recorder.ends), abs=1e-6)
+
+
 def test_another_policy_meets_the_same_speeds() -> None:
     """On the K80s, where FIFO left it, A is nine times slower than it asked to be."""
     trace = iterations("A 1x900 B 1x900 C 1x900")

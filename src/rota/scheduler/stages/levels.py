@@ -28,6 +28,7 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.alarms import Alarms
+from rota.scheduler.stages.turn_lengths import to_show
 from rota.table.state import Phase
 
 _PENDING: Final = int(Phase.PENDING)
@@ -174,7 +175,7 @@ class Levels:
         runs = snapshot.by_row.phase_of[row] == _RUNNING
         waited_s = snapshot.now - jobs.table.submit_s.item(row) - ran_s if runs else -1.0
         self.resets[row] = [jobs.service_gpu_s(row), ran_s, waited_s]
-        work, before = jobs.work_done(row), self.turns[row][0] if row in self.turns else 0.0
+        work, before = to_show(snapshot, row)[0], self.turns[row][0] if row in self.turns else 0.0
         self.turns[row] = [work, self._times(row) * (1.0 if work > before else 2.0)]
 
     # -- moments, from what was so when the present phase began -------------------------------------

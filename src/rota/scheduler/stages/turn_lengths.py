@@ -70,21 +70,11 @@ class TurnLengths:
         """A whole turn of `row` is over."""
         by_row = self.snapshot.by_row
         begun = float(by_row.starts.item(row) - by_row.preemptions.item(row))
-        (work, per_s), (before, begun_before) = self._work(row), self.turns.get(row, (0.0, begun))
+        (work, per_s), (before, begun_before) = to_show(self.snapshot, row), self.turns.get(row, (0.0, begun))
         least = _LEAST * per_s * self.times(row) * self.usual_s(row)
         self.turns[row] = [work, begun]
         if begun == begun_before and work <= before + least:
             self.longer[row] = 2.0 * self.times(row)
-
-    def _work(self, row: Row) -> tuple[float, float]:
-        """What `row` has to show, and more of it each second.
-
-        In seconds at its request, as those are the same in a fork, which counts no iterations; but where they
-        do not count its work, in whatever it reports.
-        """
-        jobs = self.snapshot.jobs
-        speed = jobs.speed(row)
-        return (jobs.work_s(row), speed) if speed == speed else (jobs.work_done(row), jobs.rate(row))
 
     def forget(self, live: Collection[Row]) -> None:
         """Only those of `live` will have turns."""
@@ -98,3 +88,13 @@ class TurnLengths:
 
     def _is_whole(self, row: Row) -> bool:
         return self.snapshot.now >= self.until_s(row) - _NEARLY * self.usual_s(row)
+
+
+def to_show(snapshot: Snapshot, row: Row) -> tuple[float, float]:
+    """The work that `row` has to show, and more of it each second.
+
+    In seconds at its request, as those are the same in a fork, which counts no iterations; but where they do
+    not count its work, in whatever it reports.
+    """
+    jobs, speed = snapshot.jobs, snapshot.jobs.speed(row)
+    return (jobs.work_s(row), speed) if speed == speed else (jobs.work_done(row), jobs.rate(row))
