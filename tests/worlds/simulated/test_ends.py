@@ -17,6 +17,7 @@ from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
 from rota.worlds.simulated.ends import FUNCTIONS
 from rota.worlds.simulated.run import Setting, prepare
+from tests.play import trace_of
 
 pytestmark = pytest.mark.skipif(not FUNCTIONS, reason="no C compiler when Rota was installed")
 
@@ -43,7 +44,7 @@ def run(policy: str, cluster: str, seed: int) -> tuple[object, ...]:
     return recorder.intervals, recorder.ends, tables, loop.counts.decisions
 
 
-@pytest.mark.parametrize("cluster", ["3x4", "6x2,2x8", "2x4:V100,2x4:P100"])
+@pytest.mark.parametrize("cluster", ["3x4", "12x2", "6x2,2x8", "2x4:V100,2x4:P100"])
 @pytest.mark.parametrize("policy", ["gandiva", "gandiva:quantum=600", "srtf", "las", "tiresias"])
 def test_in_c_as_one_by_one(policy: str, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     in_c = [run(policy, cluster, seed) for seed in range(2)]
@@ -57,3 +58,24 @@ def test_void_entries_are_dropped_alike(monkeypatch: pytest.MonkeyPatch) -> None
     """Also where that happens at every turn."""
     monkeypatch.setattr(rota.worlds.simulated.world, "HEAP_LEAST", 4)
     test_in_c_as_one_by_one("gandiva", "3x4", monkeypatch)
+
+
+def test_homes_of_several_servers_take_turns_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by itself; nothing is tried out, and nobody is placed one by one."""
+    seating, homes = rota.policies.gandiva.seating.Seating, 0
+    in_order = seating._in_order
+
+    def counted(self: object, apart: object, *rest: object) -> object:
+        nonlocal homes
+        homes += len(apart)  # type: ignore[arg-type]
+        return in_order(self, apart, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(seating, "_in_order", counted)
+    one_by_one = []
+    for name in ("_take_apart", "_place_runners"):
+        monkeypatch.setattr(seating, name, lambda *_, name=name: one_by_one.append(name))
+    trace = trace_of("A 4x500 B 4x500 C 3x500 D 2x100")
+    loop, _ = prepare(parse_policy("gandiva").make(), trace, parse_cluster("3x2"), Setting())
+    loop.run()
+    assert homes > 10
+    assert not one_by_one

@@ -1,7 +1,7 @@
 """Who of a home runs from now on, and on which devices, by turns.
 
-In most homes, servers on which counting GPUs decides, a turn is taken in C (`turns.c`), or as there
-(`swaps.py`); in homes of several servers, or of which somebody has moved, by counting too.  Only where two
+In most homes, of which nobody has moved and where counting GPUs decides, a turn is taken in C (`turns.c`), or
+as there (`swaps.py`), each home by itself; elsewhere by counting too, but all homes together.  Only where two
 share devices, somebody grows, or more than GPUs is asked for, placements are tried out.
 """
 
@@ -23,6 +23,10 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.runners import Fits, Runner, RunnerPlacement
 from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.table.free import mask_of
+
+
+Apart = dict[int, tuple[list[Grant], list[int], list[int]]]
+"""By home of several servers, of which nobody else holds a GPU: who comes, who leaves, who ran there before."""
 
 
 class Seating:
@@ -59,10 +63,10 @@ class Seating:
         Somebody has `left` some of the homes; in some that are `moved`, somebody holds devices of another.
         """
         self.left, self.moved = left, moved
-        swaps = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of)
+        swaps, apart = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of), Apart()
         placed, at = [], 0
         while at < len(keys):
-            at = self._take_common_turns(keys, at, swaps)
+            at = self._take_common_turns(keys, at, swaps, apart)
             if at == len(keys):
                 break
             key = keys[at]
@@ -70,19 +74,43 @@ class Seating:
             home = self.homes.homes[key]
             if self._is_simple(key, home):
                 self._take_turn(key, home, swaps)
+            elif self._is_apart(key, home):
+                apart[key] = self._take_apart(key, home, swaps)
             else:
                 placed.append(key)
         for row in swaps.leaving:
             self.trials.note_rate(row)
-        if not placed and not self.derived.without_gpus:
-            return swaps.grants, swaps.leaving
-        grants, leaving = self._place_runners(placed, swaps)
+        for _, _, running in apart.values():
+            for row in running:
+                self.trials.note_rate(row)
+        grants, leaving = list[Grant](), list[int]()
+        if placed or self.derived.without_gpus:
+            grants, leaving = self._place_runners(placed, swaps)
+        if apart:
+            grants, leaving = self._in_order(apart, grants, leaving)
         return swaps.grants + grants, swaps.leaving + leaving
 
-    def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps) -> int:
+    def _in_order(
+        self, apart: Apart, grants: list[Grant], leaving: list[int]
+    ) -> tuple[list[Grant], list[int]]:
+        """Who comes and who leaves, of homes that were placed apart and of others, by home."""
+        if not grants and not leaving:
+            for come, gone, _ in apart.values():  # `keys` are in order
+                grants += come
+                leaving += gone
+            return grants, leaving
+        home_of, last = self.homes.home_of, len(self.homes.homes) + self.grounds.cluster.nodes
+        grants += [grant for come, _, _ in apart.values() for grant in come]
+        leaving += [row for _, gone, _ in apart.values() for row in gone]
+        grants.sort(key=lambda grant: home_of.get(grant[0], last))
+        leaving.sort(key=lambda row: home_of.get(row, last))
+        return grants, leaving
+
+    def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps, apart: Apart) -> int:
         """Let new turns begin in homes of `keys` from `at` on, in C, up to one that is not as most are.
 
-        Returns the place of that.  Of the others `_is_simple` and `_take_turn` would say and do the same.
+        Returns the place of that.  Of the others `_is_simple` and `_take_turn`, or `_is_apart` and
+        `_take_apart`, would say and do the same.
         """
         if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch or self.lengths.longer:
             return at
@@ -93,6 +121,7 @@ class Seating:
         next_place: int = TAKE_TURNS(
             keys, at, self.homes.homes, self.left, self.moved, turns.end_of, turns.ends, end_s, self.now,
             self.sizes, whole, use, *swaps.places(), swaps.grants, swaps.leaving,
+            None if self.derived.without_gpus else apart,
         )  # fmt: skip
         return next_place
 
@@ -139,6 +168,28 @@ class Seating:
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
             self.derived.note(key)
+
+    def _is_apart(self, key: int, home: ServerGroup) -> bool:
+        """True if a home of several servers needs no trial, and nobody else holds any of its GPUs."""
+        if len(home["nodes"]) == 1 or key in self.moved or self.derived.without_gpus:
+            return False
+        if not self._needs_no_trial(key, home):
+            return False
+        occupancy, held = self.snapshot.occupancy, self.snapshot.grants
+        free, nodes = occupancy.free, set(home["nodes"])
+        own = [device for row in home["circle"] if row in held for device in held[row][1]]
+        if any(free.node_of[device] not in nodes for device in own):
+            return False
+        return len(own) + sum([free.count[node] for node in home["nodes"]]) == home["gpus"]
+
+    def _take_apart(
+        self, key: int, home: ServerGroup, swaps: Swaps
+    ) -> tuple[list[Grant], list[int], list[int]]:
+        """Let the jobs of such a home run whose turn it is: who comes, who leaves, who ran before."""
+        held = self.snapshot.grants
+        running = [row for row in home["circle"] if row in held]
+        grants, leaving = self._place_by_count([key], swaps)
+        return grants, leaving, running
 
     def _place_runners(self, keys: list[int], swaps: Swaps) -> tuple[list[Grant], list[int]]:
         """Let the jobs of homes that are not simple run whose turn it is."""

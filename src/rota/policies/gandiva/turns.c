@@ -90,7 +90,7 @@ typedef struct {
     PyObject **others;
 } Turn;
 
-/* Whose turn it is: they go to the tail of the circle, unless everybody runs. */
+/* Whose turn it is. */
 static int walk(Turn *turn, long gpus)
 {
     for (Py_ssize_t i = 0; i < turn->count; i++) {
@@ -105,20 +105,25 @@ static int walk(Turn *turn, long gpus)
             turn->others[turn->left++] = row;
         }
     }
+    return 1;
+}
+
+/* They go to the tail of the circle, unless everybody runs. */
+static void rotate(const Turn *turn)
+{
     if (!turn->left)
-        return 1;
+        return;
     for (Py_ssize_t i = 0; i < turn->left; i++)
         PyList_SET_ITEM(turn->circle, i, turn->others[i]);
     for (Py_ssize_t i = 0; i < turn->taken; i++)
         PyList_SET_ITEM(turn->circle, turn->left + i, turn->rows[i]);
-    return 1;
 }
 
 /* All that the turns of one moment are taken with: what `take_turns` is given. */
 typedef struct {
     PyObject *homes, *left, *moved, *end_of, *ends, *end_s;
     double now;
-    PyObject *sizes, *whole, *held, *free, *first, *devices_of, *grant_of, *model, *grants, *leaving;
+    PyObject *sizes, *whole, *held, *free, *first, *devices_of, *grant_of, *model, *grants, *leaving, *apart;
     const double *use; /* per row; NULL if nobody is put beside others, or nobody knows */
     Py_ssize_t used;
     int packs;
@@ -218,6 +223,248 @@ static int note_turn(const Turns *turns, PyObject *key, PyObject *home, const Tu
            && PyDict_SetItem(home, TURN_ENDS, turns->end_s) == 0;
 }
 
+/* -- homes of several servers ------------------------------------------------------------------------------ */
+
+/* A server of such a home, and which of its devices are free, or held by those who belong to the home. */
+typedef struct {
+    Py_ssize_t node;
+    long first, end;
+    uint64_t free, held, taken;
+} Server;
+
+typedef struct {
+    Server *servers;
+    Py_ssize_t count;
+    PyObject *grants, *leaving, *running;
+} Several;
+
+static int count_of(const Server *server)
+{
+    return __builtin_popcountll(server->free);
+}
+
+/* The server with the fewest free devices, but at least `least`; or, with `most`, that with the most, if it has any.
+ * Of several the lowest; NULL if there is none. */
+static Server *pick(const Several *several, int least, int most)
+{
+    Server *best = NULL;
+    for (Py_ssize_t i = 0; i < several->count; i++) {
+        Server *one = &several->servers[i];
+        int free = count_of(one);
+        if (most ? free && (!best || free > count_of(best)) : free >= least && (!best || free < count_of(best)))
+            best = one;
+    }
+    return best;
+}
+
+/* As `place.consolidate`: `size` devices on one server if one has them, else on the fewest; 0 if there are too few.
+ * They are `taken` of each server. */
+static int consolidate(const Several *several, long size)
+{
+    for (Py_ssize_t i = 0; i < several->count; i++)
+        several->servers[i].taken = 0;
+    while (size > 0) {
+        Server *one = pick(several, (int)size, 0);
+        if (!one)
+            one = pick(several, 0, 1);
+        if (!one)
+            return 0;
+        long count = Py_MIN(size, (long)count_of(one));
+        uint64_t mask = lowest(one->free, count);
+        one->free ^= mask;
+        one->taken |= mask;
+        size -= count;
+    }
+    return 1;
+}
+
+/* True if `devices` are those taken. */
+static int are_taken(const Several *several, PyObject *devices, Py_ssize_t size)
+{
+    if (PyTuple_GET_SIZE(devices) != size)
+        return 0;
+    Py_ssize_t at = 0;
+    for (Py_ssize_t i = 0; i < several->count; i++)
+        for (uint64_t bits = several->servers[i].taken; bits; bits &= bits - 1)
+            if (PyLong_AsLong(PyTuple_GET_ITEM(devices, at++)) != several->servers[i].first + __builtin_ctzll(bits))
+                return 0;
+    return 1;
+}
+
+/* The devices that are taken of several servers, borrowed of what is `known` of the first of them. */
+static PyObject *devices_over(const Several *several, PyObject *devices_of, long size)
+{
+    PyObject *devices = PyTuple_New(size), *known = NULL;
+    Py_ssize_t at = 0;
+    for (Py_ssize_t i = 0; devices && i < several->count; i++) {
+        const Server *one = &several->servers[i];
+        if (one->taken && !known)
+            known = PyList_GET_ITEM(devices_of, one->node);
+        for (uint64_t bits = one->taken; devices && bits; bits &= bits - 1) {
+            PyObject *device = PyLong_FromLong(one->first + __builtin_ctzll(bits));
+            if (device)
+                PyTuple_SET_ITEM(devices, at++, device);
+            else
+                Py_CLEAR(devices);
+        }
+    }
+    PyObject *same = devices && known ? PyDict_SetDefault(known, devices, devices) : NULL;
+    Py_XDECREF(devices);
+    return same;
+}
+
+/* Devices for `row`, of those that are free. */
+static int seat_over(const Turns *turns, Several *several, PyObject *row)
+{
+    long size = item_of(turns->sizes, row);
+    if (!consolidate(several, size)) {
+        PyErr_Format(PyExc_ValueError, "a home has no %ld GPUs for a job whose turn it is", size);
+        return 0;
+    }
+    PyObject *last = PyDict_GetItemWithError(turns->grant_of, row), *devices = NULL;
+    if (last && are_taken(several, DEVICES_OF(last), size))
+        return PyList_Append(several->grants, last) == 0;
+    for (Py_ssize_t i = 0; !devices && i < several->count; i++) {
+        const Server *one = &several->servers[i];
+        if (__builtin_popcountll(one->taken) == size) {
+            devices = devices_in(PyList_GET_ITEM(turns->devices_of, one->node), one->taken, one->first);
+            if (!devices)
+                return 0;
+        }
+    }
+    if (!devices)
+        devices = devices_over(several, turns->devices_of, size);
+    return devices && give(several->grants, turns->grant_of, turns->model, row, devices);
+}
+
+/* True if `grant` is to `size` whole devices of these servers, by the very objects with which `model` says so; notes
+ * that they are held. */
+static int holds_own(const Several *several, PyObject *grant, PyObject *model, long size)
+{
+    PyObject *devices = DEVICES_OF(grant);
+    if (Py_TYPE(grant) != Py_TYPE(model) || !PyTuple_CheckExact(devices) || PyTuple_GET_SIZE(devices) != size)
+        return 0;
+    for (Py_ssize_t field = 2; field < PyTuple_GET_SIZE(model); field++)
+        if (PyTuple_GET_ITEM(grant, field) != PyTuple_GET_ITEM(model, field))
+            return 0;
+    Server *one = several->servers, *end = one + several->count;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        long device = PyLong_AsLong(PyTuple_GET_ITEM(devices, i));
+        while (one < end && device >= one->end)
+            one++; /* devices of a grant are in order, and so are servers */
+        if (one == end || device < one->first)
+            return 0;
+        one->held |= (uint64_t)1 << (device - one->first);
+    }
+    return 1;
+}
+
+/* Fill in the servers of a home; 1 if all its GPUs are free, or held by those who belong to it, 0 if not. */
+static int survey(const Turns *turns, const Several *several, PyObject *nodes, PyObject *circle, long gpus)
+{
+    long whole = 0;
+    for (Py_ssize_t i = 0; i < several->count; i++) {
+        Server *one = &several->servers[i];
+        one->node = PyLong_AsSsize_t(PyList_GET_ITEM(nodes, i));
+        if (one->node < 0 || one->node >= PyList_GET_SIZE(turns->free))
+            return 0;
+        one->first = PyLong_AsLong(PyList_GET_ITEM(turns->first, one->node));
+        one->end = PyLong_AsLong(PyList_GET_ITEM(turns->first, one->node + 1));
+        if (one->end - one->first > MOST_GPUS || (i && one->first < one[-1].end))
+            return 0;
+        one->free = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(turns->free, one->node));
+        one->held = 0;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(circle); i++) {
+        PyObject *row = PyList_GET_ITEM(circle, i), *grant = PyDict_GetItemWithError(turns->held, row);
+        if (grant && !holds_own(several, grant, turns->model, item_of(turns->sizes, row)))
+            return 0;
+    }
+    for (Py_ssize_t i = 0; i < several->count; i++) {
+        const Server *one = &several->servers[i];
+        if (one->free & one->held)
+            return 0;
+        whole += __builtin_popcountll(one->free | one->held);
+    }
+    return whole == gpus;
+}
+
+/* The turn of a home of several servers: who runs stays where he is, whoever comes gets what is free or left.  What
+ * they get, who leaves and who has run until now stands in `apart` under the key. */
+static int take_apart(const Turns *turns, const Turn *turn, Several *several, PyObject *key)
+{
+    int failed = 0;
+    for (Py_ssize_t i = 0; !failed && i < turn->count; i++) {
+        PyObject *row = PyList_GET_ITEM(turn->circle, i);
+        if (PyDict_GetItemWithError(turns->held, row))
+            failed = PyList_Append(several->running, row) < 0;
+    }
+    for (Py_ssize_t i = 0; i < several->count; i++)
+        several->servers[i].free |= several->servers[i].held;
+    for (Py_ssize_t i = 0; !failed && i < turn->taken; i++) {
+        PyObject *grant = PyDict_GetItemWithError(turns->held, turn->rows[i]);
+        Server *one = several->servers;
+        for (Py_ssize_t at = 0; grant && at < PyTuple_GET_SIZE(DEVICES_OF(grant)); at++) {
+            long device = PyLong_AsLong(PyTuple_GET_ITEM(DEVICES_OF(grant), at));
+            while (device >= one->end)
+                one++;
+            one->free &= ~((uint64_t)1 << (device - one->first));
+        }
+    }
+    for (Py_ssize_t i = 0; !failed && i < turn->left; i++)
+        if (PyDict_GetItemWithError(turns->held, turn->others[i]))
+            failed = PyList_Append(several->leaving, turn->others[i]) < 0;
+    for (Py_ssize_t i = 0; !failed && i < turn->taken; i++)
+        if (!PyDict_GetItemWithError(turns->held, turn->rows[i]))
+            failed = !seat_over(turns, several, turn->rows[i]);
+    PyObject *all = failed ? NULL : PyTuple_Pack(3, several->grants, several->leaving, several->running);
+    failed = !all || PyDict_SetItem(turns->apart, key, all) < 0;
+    Py_XDECREF(all);
+    return !failed;
+}
+
+/* As `take_one`, of several servers. */
+static int take_several(const Turns *turns, Turn *turn, PyObject *key, PyObject *home, PyObject *nodes, long gpus,
+                        PyObject *never)
+{
+    Several several = {malloc((size_t)PyList_GET_SIZE(nodes) * sizeof(Server)), PyList_GET_SIZE(nodes),
+                       PyList_New(0), PyList_New(0), PyList_New(0)};
+    int taken = -1;
+    if (!several.servers)
+        PyErr_NoMemory();
+    else if (several.grants && several.leaving && several.running) {
+        taken = survey(turns, &several, nodes, turn->circle, gpus);
+        if (PyErr_Occurred())
+            taken = -1;
+        if (taken > 0) {
+            taken = walk(turn, gpus) && take_apart(turns, turn, &several, key) ? 1 : -1;
+            if (taken > 0)
+                rotate(turn);
+            taken = taken > 0 && note_turn(turns, key, home, turn, never) ? 1 : -1;
+        }
+    }
+    free(several.servers);
+    Py_XDECREF(several.grants);
+    Py_XDECREF(several.leaving);
+    Py_XDECREF(several.running);
+    return taken;
+}
+
+/* -- one home ---------------------------------------------------------------------------------------------- */
+
+/* As `take_one`, of one server. */
+static int take_single(const Turns *turns, Turn *turn, PyObject *key, PyObject *home, PyObject *nodes, long gpus,
+                       PyObject *never)
+{
+    Py_ssize_t node = PyLong_AsSsize_t(PyList_GET_ITEM(nodes, 0));
+    if (node < 0 || node >= PyList_GET_SIZE(turns->free) || gpus > MOST_GPUS)
+        return 0;
+    if (!walk(turn, gpus))
+        return -1;
+    rotate(turn);
+    return seat(turns, turn, node) >= 0 && note_turn(turns, key, home, turn, never) ? 1 : -1;
+}
+
 /* The turn of the home `key`, if it is one of the common case: 1 if it is taken, 0 if not, -1 with an error. */
 static int take_one(const Turns *turns, PyObject *key, PyObject *never)
 {
@@ -226,13 +473,13 @@ static int take_one(const Turns *turns, PyObject *key, PyObject *never)
         return 0;
     PyObject *nodes = PyDict_GetItemWithError(home, NODES), *circle = PyDict_GetItemWithError(home, CIRCLE);
     PyObject *pairs = PyDict_GetItemWithError(home, PAIRS), *size = PyDict_GetItemWithError(home, GPUS);
-    if (!nodes || !circle || !pairs || !size || !PyList_Check(nodes) || PyList_GET_SIZE(nodes) != 1)
+    if (!nodes || !circle || !pairs || !size || !PyList_Check(nodes) || !PyList_GET_SIZE(nodes))
         return 0;
     if (!PyList_Check(circle) || !PyDict_Check(pairs) || PyDict_GET_SIZE(pairs))
         return 0;
-    Py_ssize_t node = PyLong_AsSsize_t(PyList_GET_ITEM(nodes, 0));
+    Py_ssize_t servers = PyList_GET_SIZE(nodes);
     long gpus = PyLong_AsLong(size);
-    if (node < 0 || node >= PyList_GET_SIZE(turns->free) || gpus < 0 || gpus > MOST_GPUS)
+    if (gpus < 0 || (servers > 1 && turns->apart == Py_None))
         return 0;
     double ends_s = number_of(home, TURN_ENDS);
     if (number_of(home, IDLE_SINCE) != (double)INFINITY)
@@ -251,22 +498,24 @@ static int take_one(const Turns *turns, PyObject *key, PyObject *never)
     }
     turn.rows = all;
     turn.others = all + turn.count;
-    int taken = walk(&turn, gpus) && seat(turns, &turn, node) >= 0 && note_turn(turns, key, home, &turn, never);
+    int taken = servers > 1 ? take_several(turns, &turn, key, home, nodes, gpus, never)
+                            : take_single(turns, &turn, key, home, nodes, gpus, never);
     if (all != some)
         free(all);
-    return taken ? 1 : -1;
+    return taken;
 }
 
 /* take_turns(keys, at, homes, left, moved, end_of, ends, end_s, now, sizes, whole, use, held, free, first,
- * devices_of, grant_of, model, grants, leaving): new turns begin in the homes `keys` from `at` on, up to one that is
- * not of the common case; the place of that.
+ * devices_of, grant_of, model, grants, leaving, apart): new turns begin in the homes `keys` from `at` on, up to one
+ * that is not of the common case; the place of that.
  *
- * Common is a home of one server without pairs, of which nobody has moved or grows, where counting GPUs decides and
- * no two jobs leave some of a GPU; its last turn is over.  Turns end at `end_s`.  `whole` tells the rows that ask
+ * Common is a home without pairs, of which nobody has moved or grows, where counting GPUs decides and no two jobs
+ * leave some of a GPU; its last turn is over.  Who comes to one of several servers, leaves, and has run there until
+ * now, stands in `apart`; None if only homes of one server are to be taken.  Turns end at `end_s`.  `whole` tells the rows that ask
  * for whole GPUs, None if all do; `use` what each leaves busy of them, None if nobody is put beside others. */
 static PyObject *take_turns(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (!takes(nargs, 20))
+    if (!takes(nargs, 21))
         return NULL;
     const int lists[] = {0, 9, 13, 14, 15, 18, 19};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -280,7 +529,7 @@ static PyObject *take_turns(PyObject *self, PyObject *const *args, Py_ssize_t na
         return NULL;
     }
     Turns turns = {args[2], args[3], args[4], args[5], args[6], args[7], PyFloat_AsDouble(args[8]), args[9], whole,
-                   args[12], args[13], args[14], args[15], args[16], args[17], args[18], args[19], NULL, 0,
+                   args[12], args[13], args[14], args[15], args[16], args[17], args[18], args[19], args[20], NULL, 0,
                    use != Py_None};
     Py_ssize_t at = PyLong_AsSsize_t(args[1]);
     if (PyErr_Occurred())

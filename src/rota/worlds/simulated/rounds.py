@@ -366,6 +366,7 @@ class RoundWorld(SimulatedWorld):
                 self.progress.base[row], self._total[row] = counted
                 if self.progress.per_s is not None:
                     self._per_s[row] = self.progress.per_s.item(row)
+                self._attempts[row] = self._attempt(row)
                 self._dirty.add(row)
                 if self._stretches is not None:
                     self._stretches.end(row, since, done)

@@ -126,6 +126,8 @@ class SimulatedWorld:
         self._heap_most = HEAP_LEAST  # entries at which void ones are looked for
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
+        self._attempts = [self._attempt(row) for row in range(n)] if self._failures else self._total
+        """Work at which the present attempt of each job ends."""
         self._strikes = Strikes(self._failures)
         self._dirty: set[int] = set()
         self._suspended: dict[int, Resident] = {}
@@ -277,6 +279,7 @@ class SimulatedWorld:
         failed = self._failed.get(row, 0) if self._failed else 0
         if self._failures and failed < len(self._failures.get(row, ())):
             self._failed[row] = failed + 1
+            self._attempts[row] = self._attempt(row)
             pause_s, failed_of = self._retrier.pause_after(row, failed + 1)
             if pause_s:
                 self._holds.pause(row, now + pause_s, failed_of, now)
@@ -305,10 +308,14 @@ class SimulatedWorld:
     # -- work --------------------------------------------------------------------------------------
 
     def _target(self, row: int) -> float:
-        """Work at which the present attempt ends: by failing, or by being done."""
-        failures = self._failures
-        if failures and row in failures and self._failed.get(row, 0) < len(failures[row]):
-            return failures[row][self._failed.get(row, 0)] * self._per_s[row]
+        """Work at which the present attempt ends."""
+        return self._attempts[row]
+
+    def _attempt(self, row: int) -> float:
+        """The same, found out anew: by failing, or by being done."""
+        failures, failed = self._failures, self._failed.get(row, 0)
+        if failures and row in failures and failed < len(failures[row]):
+            return failures[row][failed] * self._per_s[row]
         return self._total[row]
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
@@ -402,30 +409,16 @@ class SimulatedWorld:
     def _enter_all(self, gone: list[Row], come: list[Row], rates: list[float]) -> None:
         """Enter the moments at which `come` end, which work at `rates` from now on; `gone` end no more."""
         now, version = self.state.now, self._version
-        is_simple = not (self._failures or self._clock_s or self._epoch_clock_s)
-        if is_simple and ENTER is not None:
+        if ENTER is not None and not (self._clock_s or self._epoch_clock_s):
             address = self.progress.address
-            ENTER(version, self._heap, self._total, gone, come, rates, address, now, self._lag_s)
+            ENTER(version, self._heap, self._attempts, gone, come, rates, address, now, self._lag_s)
             if len(self._heap) > self._heap_most:
                 self._drop_void()
             return
         for row in gone:
             version[row] += 1
-        if not is_simple:
-            for i, row in enumerate(come):
-                self._schedule(row, rates[i], now)
-            return
-        total_of, base_of, heap, lag_s = self._total, self.progress.base_of, self._heap, self._lag_s
-        for i, row in enumerate(come):  # as `_schedule`, of what is left when nothing can come in between
-            number = version[row] = version[row] + 1
-            rate: float = rates[i]
-            if rate > 0.0:
-                total: float = total_of[row]
-                moment = now + (total - base_of(row)) / rate + lag_s
-                if moment < math.inf:
-                    heappush(heap, (moment if moment > now else now, row, number))
-        if len(heap) > self._heap_most:
-            self._drop_void()
+        for i, row in enumerate(come):
+            self._schedule(row, rates[i], now)
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         for row, offer in offers.items():
