@@ -105,16 +105,22 @@ def test_a_closed_inbox_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert taken == [arrivals(1)]
 
 
+def may_wait(stage: Stage) -> bool:
+    """Whether arrivals would wait for company now."""
+    stage.turn(stage.now)
+    return stage.inbox.gathered[-1]
+
+
 def test_only_a_full_cluster_lets_them_wait() -> None:
     stage = Stage(n0=2)
     first, second = stage.submit(), stage.submit()
     stage.start(first, 0)
-    assert not stage.inbox.gathered[-1]
+    assert not may_wait(stage)
     stage.start(second, 1)
-    assert stage.inbox.gathered[-1]
+    assert may_wait(stage)
     stage.grant(second, 1, share=0.5)
-    assert not stage.inbox.gathered[-1], "half of a device is left"
+    assert not may_wait(stage), "half of a device is left"
     stage.grant(second, 1)
-    assert stage.inbox.gathered[-1]
+    assert may_wait(stage)
     stage.end(first)
-    assert not stage.inbox.gathered[-1]
+    assert not may_wait(stage)
