@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from live_stage import Stage
 
+from rota.model.grants import Role
 from rota.worlds.live import inbox as module
 from rota.worlds.live.inbox import Arrived, Begun, Event, Inbox
 
@@ -118,7 +119,7 @@ def test_only_a_full_cluster_lets_them_wait() -> None:
     assert not may_wait(stage)
     stage.start(second, 1)
     assert may_wait(stage)
-    stage.grant(second, 1, share=0.5)
+    stage.grant(second, 1, share=0.5, role=Role.PACKED)
     assert not may_wait(stage), "half of a device is left"
     stage.grant(second, 1)
     assert may_wait(stage)
