@@ -21,7 +21,7 @@ from rota.client import Refused
 from rota.server.api.app import ApiSettings
 from rota.server.api.desk import DeskCall, PlainDesk
 from rota.server.api.forms import NewUser
-from rota.server.plain_calls import PlainCall, read, written
+from rota.server.api.plain_calls import PlainCall, read, written
 from tiers import examples
 
 BODY = b'{"spec": {"command": ["x"]}}'

@@ -29,9 +29,9 @@ from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
+from rota.server.api.plain_protocol import PlainProtocol
 from rota.server.auth import ROOT, Peer
 from rota.server.connections import Connections, JoinedWrites, most_connections
-from rota.server.plain_protocol import PlainProtocol
 
 LOOPBACK = "127.0.0.1"
 PORT_FILE = "controller.port"

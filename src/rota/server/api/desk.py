@@ -16,13 +16,13 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.server.api.calling import Waiting
+from rota.server.api.plain_calls import PlainCall, read
 from rota.server.api.problems import problem
 from rota.server.api.services import Services
 from rota.server.api.talking import StraightCall, straight
 from rota.server.auth import Roster, Unauthorized, identify_token
 from rota.server.limits import MOST_BODY_BYTES, CallRates
 from rota.server.metrics import Metrics
-from rota.server.plain_calls import PlainCall, read
 from rota.wire import cluster_clock
 
 NOW_HEADER = cluster_clock.HEADER.encode()

@@ -8,12 +8,12 @@ from typing import Any
 import h11
 
 from rota.server.api.desk import DeskAnswer, DeskCall, PlainDesk
+from rota.server.api.plain_calls import written
 from rota.server.connections import CountedProtocol
-from rota.server.plain_calls import written
 
 
 class PlainProtocol(CountedProtocol):
-    """HTTP/1.1 whose plainest calls (`rota.server.plain_calls`) do not pass through parser and application.
+    """HTTP/1.1 whose plainest calls (`rota.server.api.plain_calls`) do not pass through parser and application.
 
     Such a call begins where the parser has read all that came, and is answered before the parser sees
     anything more: to the parser it has never been.  What comes meanwhile waits.
