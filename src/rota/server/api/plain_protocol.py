@@ -13,7 +13,7 @@ from rota.server.connections import CountedProtocol
 
 
 class PlainProtocol(CountedProtocol):
-    """HTTP/1.1 whose plainest calls (`rota.server.api.plain_calls`) do not pass through parser and application.
+    """HTTP/1.1 whose plainest calls (`rota.server.api.plain_calls`) pass neither parser nor application.
 
     Such a call begins where the parser has read all that came, and is answered before the parser sees
     anything more: to the parser it has never been.  What comes meanwhile waits.
