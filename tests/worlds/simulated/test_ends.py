@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.play import trace_of
 
 import rota.policies.gandiva.seating
 import rota.scheduler.guard.check
@@ -17,7 +18,6 @@ from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
 from rota.worlds.simulated.ends import FUNCTIONS
 from rota.worlds.simulated.run import Setting, prepare
-from tests.play import trace_of
 
 pytestmark = pytest.mark.skipif(not FUNCTIONS, reason="no C compiler when Rota was installed")
 

@@ -24,9 +24,8 @@ from rota.scheduler.stages.runners import Fits, Runner, RunnerPlacement
 from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.table.free import mask_of
 
-
 Apart = dict[int, tuple[list[Grant], list[int], list[int]]]
-"""By home of several servers, of which nobody else holds a GPU: who comes, who leaves, who ran there before."""
+"""By home of several servers of which nobody else holds a GPU: who comes, who leaves, who ran before."""
 
 
 class Seating:
