@@ -357,10 +357,30 @@ class Search:
                 states[node, at] = np.where(need > 0.0, np.minimum(own, fed), own)
 
     def _keep_quota(self, states: Array, members: Bools, most: int) -> None:
-        """Jobs that have more together than they may: the last ones get nothing."""
-        gpus = np.add.reduce(states, axis=0) * members
-        over = (np.cumsum(gpus, axis=1) > most) & members & ~self.problem.pinned
-        states[:, over] = 0
+        """Jobs that have more together than they may: the last ones get what the first ones leave."""
+        gpus = np.add.reduce(states, axis=0, dtype=self._sum)
+        over = np.flatnonzero(gpus @ members > most)
+        if not len(over):
+            return
+        pinned = self.problem.pinned
+        left = most - gpus[over] @ (members & pinned)
+        for job in np.flatnonzero(members & ~pinned).tolist():
+            has = gpus[over, job]
+            most_of_it = np.clip(np.minimum(has, left), 0, self._most)
+            keeps = np.minimum(has, self._limit.take(self._limit_of[job] + most_of_it))
+            self._shrink(states, over[keeps < has], job, keeps[keeps < has])
+            left = left - keeps
+
+    @staticmethod
+    def _shrink(states: Array, at: Ints, job: int, keeps: Array) -> None:
+        """`job` keeps so many of its GPUs in the members `at`: on the nodes where it has most."""
+        rows = states[:, at, job]
+        order = np.argsort(-rows, axis=0, kind="stable")
+        fullest = np.take_along_axis(rows, order, axis=0)
+        before = np.cumsum(fullest, axis=0, dtype=np.int64) - fullest
+        kept = np.minimum(fullest, np.maximum(keeps - before, 0)).astype(states.dtype)
+        np.put_along_axis(rows, order, kept, axis=0)
+        states[:, at, job] = rows
 
 
 def dtypes(problem: SharingProblem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
