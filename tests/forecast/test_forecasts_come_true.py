@@ -43,7 +43,7 @@ POLICIES = [
     ),
 ]
 PER_S = {"resnet": 9.0, "bert": 0.25, "lstm": 2.0}
-"""Iterations of each workload in a second, on however many GPUs it asked for."""
+"""Iterations of each workload in a second on one GPU."""
 LONGER = 12.0
 """Times that scenes last longer, so that rounds of minutes end in them."""
 PHASES = {
@@ -79,11 +79,11 @@ def counted_in_seconds(seed: int) -> Setup:
 def counted_in_iterations(seed: int) -> Setup:
     """Every workload does another number of iterations in a second."""
     trace, cluster = longer_scene(seed)
-    per_s = np.array([PER_S[trace.jobs.name_of("workload", row)] for row in range(len(trace))])
+    per_gpu = np.array([PER_S[trace.jobs.name_of("workload", row)] for row in range(len(trace))])
     kinds = [(kind, gpus) for kind in cluster.type_names for gpus in range(1, 33)]
-    rates = {(name, *kind): rate for name, rate in PER_S.items() for kind in kinds}
+    rates = {(name, *kind): kind[1] * rate for name, rate in PER_S.items() for kind in kinds}
     duration_s = trace.truth.duration_s
-    trace = replace(trace, truth=Truth.build(duration_s, iterations=duration_s * per_s))
+    trace = replace(trace, truth=Truth.build(duration_s, iterations=duration_s * per_gpu * trace.jobs.gpus))
     speed = ThroughputSpeed(trace, cluster, ThroughputTable.build(rates))
     return Setup(trace, cluster, speed, trace.truth.duration_s)
 

@@ -47,6 +47,8 @@ from rota.worlds.simulated.world import SimulatedWorld
 PATIENCE = 1000
 """Alarms of a policy in a row while nothing will ever end by itself; after them the fork is over."""
 
+_ROUNDING = 1e-12
+"""Relative difference of rates that are the same, one of them counted in another unit in between."""
 _ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
 
 
@@ -110,8 +112,10 @@ class ForkedWorld(SimulatedWorld):
             self._last_user.update(dict.fromkeys(grant.devices, row))
         self._company[row] = self._company_of(row, grant)
         rate, until_work, until_s = self._pace(row, grant)
-        since = progress.since.item(row)
-        if rate != progress.rate.item(row):
+        since, before = progress.since.item(row), progress.rate.item(row)
+        if math.isclose(rate, before, rel_tol=_ROUNDING):
+            rate = before
+        else:
             since = max(since, now)
             progress.pace(row, rate, since, now)
             progress.steady = False
