@@ -47,7 +47,7 @@ def _row_of_the_first(text: str) -> int | None:
     class Reader(json.JSONDecoder):
         def __init__(self) -> None:
             super().__init__(object_pairs_hook=_object)
-            inner = self.parse_object
+            inner: Any = self.parse_object  # type: ignore[has-type]
             self.parse_object = lambda at, *rest: self._noting(inner, at, *rest)
             self.scan_once = py_make_scanner(self)
 
