@@ -61,7 +61,7 @@ PHASES = {
 
 
 @dataclass(frozen=True)
-class Setup:
+class Played:
     """What is played, and how fast it is."""
 
     trace: Trace
@@ -71,12 +71,12 @@ class Setup:
     """Seconds that each job takes at its request."""
 
 
-def counted_in_seconds(seed: int) -> Setup:
+def counted_in_seconds(seed: int) -> Played:
     trace, cluster = longer_scene(seed)
-    return Setup(trace, cluster, None, trace.truth.duration_s)
+    return Played(trace, cluster, None, trace.truth.duration_s)
 
 
-def counted_in_iterations(seed: int) -> Setup:
+def counted_in_iterations(seed: int) -> Played:
     """Every workload does another number of iterations in a second."""
     trace, cluster = longer_scene(seed)
     per_gpu = np.array([PER_S[trace.jobs.name_of("workload", row)] for row in range(len(trace))])
@@ -85,17 +85,17 @@ def counted_in_iterations(seed: int) -> Setup:
     duration_s = trace.truth.duration_s
     trace = replace(trace, truth=Truth.build(duration_s, iterations=duration_s * per_gpu * trace.jobs.gpus))
     speed = ThroughputSpeed(trace, cluster, ThroughputTable.build(rates))
-    return Setup(trace, cluster, speed, trace.truth.duration_s)
+    return Played(trace, cluster, speed, trace.truth.duration_s)
 
 
-def counted_in_examples(seed: int) -> Setup:
+def counted_in_examples(seed: int) -> Played:
     """Elastic jobs whose goodput changes with the batch, and from one phase of their training to the next."""
     trace, cluster = longer_scene(seed)
     jobs = trace.jobs
     ranges = {"gpus_min": np.ones_like(jobs.gpus), "gpus_max": np.minimum(2 * jobs.gpus, cluster.gpus)}
     trace = replace(trace, jobs=replace(jobs, **ranges))
     speed = GoodputSpeed(trace, cluster, GoodputTable(PHASES))
-    return Setup(trace, cluster, speed, speed.alone_s)
+    return Played(trace, cluster, speed, speed.alone_s)
 
 
 def longer_scene(seed: int) -> tuple[Trace, Cluster]:
@@ -107,11 +107,11 @@ def longer_scene(seed: int) -> tuple[Trace, Cluster]:
     return replace(trace, jobs=replace(jobs, **columns), truth=truth), scene.cluster
 
 
-def knows_speeds(moment: Frozen, setup: Setup) -> bool:
+def knows_speeds(moment: Frozen, played: Played) -> bool:
     """True if the moment tells how fast jobs are on whatever they may be given, once and for all."""
     known = moment.packed["knowledge"]
     is_learning = any(known[kind]["provenance"] == Provenance.MEASURED for kind in SPEEDS if kind in known)
-    return not is_learning and (not isinstance(setup.speed, GoodputSpeed) or Knowledge.GOODPUT in known)
+    return not is_learning and (not isinstance(played.speed, GoodputSpeed) or Knowledge.GOODPUT in known)
 
 
 def ends_in_the_fork(moment: Frozen, wake: Wake, total_s: Floats) -> dict[int, float]:
@@ -126,22 +126,22 @@ def ends_in_the_fork(moment: Frozen, wake: Wake, total_s: Floats) -> dict[int, f
     return {row: at_s for row, (_, at_s) in recorder.ends.items()}
 
 
-def errors(setup: Setup, policy: str, seed: int) -> list[str]:
+def errors(played: Played, policy: str, seed: int) -> list[str]:
     """Jobs whose end is foreseen wrongly at some moments of a run, drawn by `seed`."""
     made = parse_policy(policy).make()
-    loop, recorder = prepare(made, setup.trace, setup.cluster, Setting(speed=setup.speed, seed=seed))
+    loop, recorder = prepare(made, played.trace, played.cluster, Setting(speed=played.speed, seed=seed))
     moments = list[tuple[Frozen, Wake]]()
     rng = np.random.default_rng(seed)
     while loop.step():
-        if loop.state.submitted == len(setup.trace) and rng.random() < 0.2 and len(moments) < 4:
+        if loop.state.submitted == len(played.trace) and rng.random() < 0.2 and len(moments) < 4:
             moments.append((freeze(loop.snapshot(), loop.memory, policy), loop.wake))
     loop.close()
     ends, said = dict(recorder.ends), list[str]()
     for moment, wake in moments:
         now, state = moment.packed["state"]["now"], moment.packed["state"]
-        foreseen = ends_in_the_fork(moment, wake, setup.total_s)
+        foreseen = ends_in_the_fork(moment, wake, played.total_s)
         assert foreseen.keys() == {row for row in ends if state["phase"].item(row) < Phase.COMPLETED}
-        for row, at_s in foreseen.items() if knows_speeds(moment, setup) else ():
+        for row, at_s in foreseen.items() if knows_speeds(moment, played) else ():
             if ends[row] != pytest.approx(at_s, rel=1e-9, abs=1e-6):
                 said.append(f"at {now:g} s: job {row} is to end at {at_s}, and ends at {ends[row]}")
     return said
@@ -152,7 +152,7 @@ def errors(setup: Setup, policy: str, seed: int) -> list[str]:
 @pytest.mark.parametrize("seed", first(1, range(2, 10)))
 @pytest.mark.parametrize("counted", [counted_in_seconds, counted_in_iterations, counted_in_examples])
 def test_a_forecast_comes_true(counted, seed, policy) -> None:
-    setup = counted(seed)
-    if "vc" in policy and "vc" not in setup.cluster.levels:
+    played = counted(seed)
+    if "vc" in policy and "vc" not in played.cluster.levels:
         pytest.skip("the scene has no virtual clusters")
-    assert errors(setup, policy, seed) == []
+    assert errors(played, policy, seed) == []

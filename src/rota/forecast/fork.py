@@ -19,7 +19,7 @@ import numpy as np
 from rota.forecast.held import Releases, Wait
 from rota.forecast.known_speed import KnownSpeed, known_speeds, speed_of
 from rota.forecast.remaining import Past
-from rota.forecast.units import InOwnUnits, Units
+from rota.forecast.units import InOwnUnits, WorkUnits
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Known, Provenance, Provider, Table
 from rota.knowledge.service import CompletedService, ServiceSamples
@@ -200,11 +200,11 @@ class Origin:
         """What the moment knows of how fast jobs are."""
         return known_speeds(self.packed["knowledge"], state.jobs, state.cluster)
 
-    def units(self, state: State) -> Units:
+    def units(self, state: State) -> WorkUnits:
         """What work is counted in, at the moment and from then on."""
         if state.progress.per_s is None:
-            return Units(state, None)
-        return Units(state, self.speeds(state).get(Knowledge.GOODPUT))
+            return WorkUnits(state, None)
+        return WorkUnits(state, self.speeds(state).get(Knowledge.GOODPUT))
 
     def providers(
         self, policy: Policy, told_s: Floats, source: Provenance, trace: Trace, state: State, *, goes_on: bool

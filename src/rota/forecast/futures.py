@@ -18,7 +18,7 @@ from rota.forecast.altered import with_gpus
 from rota.forecast.fork import ForkRecorder, Origin, fork, live_rows
 from rota.forecast.held import Wait, waits_of
 from rota.forecast.remaining import Durations, RemainingSource, RemainingTimes
-from rota.forecast.units import Units
+from rota.forecast.units import WorkUnits
 from rota.knowledge.needs import Provenance
 from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Event, Memory, Wake
@@ -85,7 +85,7 @@ class ForecastCase:
     state: State
     rows: Ints
     """The jobs that live at the moment."""
-    units: Units
+    units: WorkUnits
     done_s: Floats
     """Work that each of them has done, in seconds at its request."""
     estimate: RemainingTimes

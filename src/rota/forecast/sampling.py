@@ -18,7 +18,7 @@ from rota.errors import InputError
 from rota.forecast.altered import with_arrivals
 from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, RemainingTimes
-from rota.forecast.units import Units
+from rota.forecast.units import WorkUnits
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
@@ -112,7 +112,7 @@ class SampledArrivals:
     """From the first until the moment."""
 
     @classmethod
-    def of(cls, state: State, durations: Durations, units: Units | None = None) -> SampledArrivals:
+    def of(cls, state: State, durations: Durations, units: WorkUnits | None = None) -> SampledArrivals:
         """As often as so far, and like all that were submitted; none if less than two were.
 
         `units` say what their work is counted in, the seconds run where it is in none that last.

@@ -22,7 +22,7 @@ from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.speed import SpeedModel
 
 
-class Units:
+class WorkUnits:
     """What a second at the request is worth, of each job of a moment."""
 
     def __init__(self, state: State, goodput: Known | None) -> None:
@@ -79,7 +79,7 @@ def _so_far(state: State, rows: Ints) -> Floats:
 class InOwnUnits:
     """Speeds that count seconds at the request, for a world that counts in the units of a moment."""
 
-    def __init__(self, speed: SpeedModel, units: Units) -> None:
+    def __init__(self, speed: SpeedModel, units: WorkUnits) -> None:
         self.speed, self.units = speed, units
         self.per_s = units.per_s
 

@@ -11,8 +11,8 @@ Idea      1. A job's effective throughput is its rate averaged over the types it
           3. Rounds of 6 minutes carry the fractions out: who is furthest behind its fraction comes first.
           4. GPUs nobody has a fraction of go to whoever fits (not under `fifo`).
 Departs   Jobs that come within a round run in the next one where GPUs are idle, and fractions are recomputed
-          in every round in which a job or a GPU has come or gone.  The authors' simulator keeps idle GPUs for new
-          jobs without letting them run, and recomputes at most every 1,920 s: `mode=artifact`.
+          in every round in which a job or a GPU has come or gone.  The authors' simulator keeps idle GPUs for
+          new jobs without letting them run, and recomputes at most every 1,920 s: `mode=artifact`.
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
           Many allocations are optimal: `tie` says which; the authors' is the one at which their
           interior-point solver ends (`tie=interior`), as are ours under `max_min` by types without pairs, and
