@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.policies.pollux.shrinking import shrink
 from rota.solvers.breeding import breeding
 
 _DRAWS = 1 << 16
@@ -368,19 +369,8 @@ class Search:
             has = gpus[over, job]
             most_of_it = np.clip(np.minimum(has, left), 0, self._most)
             keeps = np.minimum(has, self._limit.take(self._limit_of[job] + most_of_it))
-            self._shrink(states, over[keeps < has], job, keeps[keeps < has])
+            shrink(states, over[keeps < has], job, keeps[keeps < has])
             left = left - keeps
-
-    @staticmethod
-    def _shrink(states: Array, at: Ints, job: int, keeps: Array) -> None:
-        """`job` keeps so many of its GPUs in the members `at`: on the nodes where it has most."""
-        rows = states[:, at, job]
-        order = np.argsort(-rows, axis=0, kind="stable")
-        fullest = np.take_along_axis(rows, order, axis=0)
-        before = np.cumsum(fullest, axis=0, dtype=np.int64) - fullest
-        kept = np.minimum(fullest, np.maximum(keeps - before, 0)).astype(states.dtype)
-        np.put_along_axis(rows, order, kept, axis=0)
-        states[:, at, job] = rows
 
 
 def dtypes(problem: SharingProblem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
