@@ -33,14 +33,20 @@ from rota.worlds.simulated.speed_goodput import GoodputSpeed
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 from tiers import first
 
-POLICIES = [
-    *(variant for name in systems() if name != "partition" for variant in variants(name)),
-    *("las:quantum=20", "tiresias:limits=300/900,promote=2", "tiresias:order=gittins,limits=300/900"),
+REMEMBERING = [
+    *("gavel:objective=finish_time", "gavel:mode=artifact", "themis:mode=artifact", "pollux:mode=artifact"),
     *(
-        "tiresias:mode=artifact,promote=2",
+        "tiresias:mode=elasticflow",
         "tiresias:mode=elasticflow,promote=2",
-        "partition:by=vc,policy=fifo",
+        "tiresias:limits=300/900,promote=2",
     ),
+    *("las:quantum=20", "partition:by=vc,policy=fifo"),
+]
+"""Modes that keep work done, or turns and what they brought."""
+DEFAULTS = [name for name in systems() if name != "partition"]
+VARIANTS = [
+    *(variant for name in DEFAULTS for variant in variants(name) if variant not in (name, *REMEMBERING)),
+    *("tiresias:order=gittins,limits=300/900", "tiresias:mode=artifact,promote=2"),
 ]
 PER_S = {"resnet": 9.0, "bert": 0.25, "lstm": 2.0}
 """Iterations of each workload in a second on one GPU."""
@@ -148,7 +154,7 @@ def errors(played: Played, policy: str, seed: int) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first(len(REMEMBERING + DEFAULTS), [*REMEMBERING, *DEFAULTS, *VARIANTS]))
 @pytest.mark.parametrize("seed", first(1, range(2, 10)))
 @pytest.mark.parametrize("counted", [counted_in_seconds, counted_in_iterations, counted_in_examples])
 def test_a_forecast_comes_true(counted, seed, policy) -> None:
