@@ -21,7 +21,8 @@ def test_a_device_that_is_back_at_the_very_moment_serves_who_needs_it(policy: st
     loop, _ = prepare(parse_policy(policy).make(), trace, parse_cluster("2x1"), Setting())
     behind = loop.world.next
     first = behind(0.0)
-    assert first is not None and list(first.arrived) == [0]
+    assert first is not None
+    assert list(first.arrived) == [0]
     first.closed, first.cause = [1], first.cause | CAPACITY
     batches = iter([first, Batch(0.0, CAPACITY, opened=[1])])
     loop.world.next = lambda until_s: next(batches, None) or behind(until_s)  # type: ignore[method-assign]
