@@ -301,7 +301,9 @@ def test_a_file_that_was_cut_off(lite: Place, left: float) -> None:  # noqa: F81
     whole = file.read_bytes()
     file.write_bytes(whole[: int(left * len(whole)) if isinstance(left, float) else left])
     cut = file.read_bytes()
-    with pytest.raises(StoreError, match=r"is empty: its file has \d+ bytes?|is damaged \(|is no SQLite database") as refused:
+    with pytest.raises(
+        StoreError, match=r"is empty: its file has \d+ bytes?|is damaged \(|is no SQLite database"
+    ) as refused:
         lite.open().load()
     assert "\n" not in str(refused.value)
     assert file.read_bytes() == cut

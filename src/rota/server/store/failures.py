@@ -60,11 +60,13 @@ OUT_OF_REACH = "{where} is out of reach ({said}); {then}"
 READ_ONLY = "{where} can only be read: its file system is read-only; mount it so that it can be written"
 
 
-def failure(error: BaseException, where: str, busy_s: float, *, is_read_only: bool = False, then: str = AGAIN) -> StoreError:
+def failure(
+    error: BaseException, where: str, busy_s: float, *, is_read_only: bool = False, then: str = AGAIN
+) -> StoreError:
     """The StoreError that tells of `error`, which is one of FAILURES.
 
-    `is_read_only` says that the file system of an SQLite database takes nothing; `then` what comes next where it
-    is out of reach.
+    `is_read_only` says that the file system of an SQLite database takes nothing; `then` what comes next
+    where it is out of reach.
     """
     cause = (error.orig or error) if isinstance(error, DBAPIError) else error
     said = (str(cause).strip() or type(cause).__name__).splitlines()[0]

@@ -1,6 +1,6 @@
 """The file of an SQLite database, which is there as a whole or not at all.
 
-Rota never leaves an empty one behind, however it is killed: whoever meets one has lost what was in it, and is told.
+Rota leaves no empty one behind, however it is killed: whoever meets one has lost what was in it, and is told.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rota.server.store.failures import StoreError
 HEADER_BYTES = 100
 """Of every SQLite database."""
 _EMPTY = (
-    "{where} is empty: its file has {bytes}, as after a fault of the disk, and Rota leaves none like that; put a "
-    "copy of it in its place, or remove it to begin anew, without jobs and users"
+    "{where} is empty: its file has {bytes}, as after a fault of the disk, and Rota leaves none so; put "
+    "a copy of it in its place, or remove it to begin anew, without jobs and users"
 )
 _ALONE = (
-    "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, back in "
-    "its place; or remove {log} as well to begin anew, without jobs and users"
+    "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, "
+    "back in its place; or remove {log} as well to begin anew, without jobs and users"
 )
 
 
 def make_sure_of(path: Path, where: str) -> None:
     """The file at `path` may be opened; a new database, for its owner alone, if there is none.
 
-    StoreError if what was there has been lost: SQLite would begin anew without a word, and throw its log away.
+    StoreError if what was there has been lost: SQLite would begin anew, and throw its log away.
     OSError and sqlite3.Error if it cannot be opened or made.
     """
     path = path.resolve()  # SQLite writes beside what a link leads to
