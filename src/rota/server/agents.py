@@ -118,8 +118,8 @@ class Agents:
         row = self._shown.nodes.get(node)
         if row is None or row.state != "away":
             return (
-                f"an agent takes part as node {node!r} already, or did a moment ago: if its machine is gone, wait "
-                f"until the node is lost (within {format_duration(self._lost_after_s)}), or {other}"
+                f"an agent takes part as node {node!r} already, or did a moment ago: if its machine is gone, "
+                f"wait until the node is lost (within {format_duration(self._lost_after_s)}), or {other}"
             )
         return (
             f"the agent of node {node!r} was stopped, and its jobs may run on: start that one again, "
