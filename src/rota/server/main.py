@@ -69,7 +69,7 @@ from rota.server.tenants.accounts import TenantAccounts
 from rota.server.tenants.layout import layout_of
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
-from rota.server.users import Users
+from rota.server.users import ADMIN, Users, token_files
 from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.scaling import AutoscaleView
@@ -82,8 +82,6 @@ from rota.worlds.live.settings import LiveSettings
 log = logging.getLogger(__name__)
 CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
-TOKENS = "tokens"
-ADMIN = "admin"
 SWITCH_S = 0.0005
 """A thread with news waits so long for one that works; by default it would be ten times as long."""
 LOCK_S = 5.0
@@ -330,11 +328,6 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
     path = token_files(home)[ADMIN]
     if not _is_good(path, roster):
         write_secret(path, roster.renew("user", ADMIN))
-
-
-def token_files(home: Path) -> dict[str, Path]:
-    """User -> the file in which the controller keeps that user's token, for local commands."""
-    return {ADMIN: home / TOKENS / ADMIN}
 
 
 def _is_good(path: Path, roster: StoredRoster) -> bool:

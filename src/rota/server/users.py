@@ -15,7 +15,13 @@ from rota.server.roster import StoredRoster
 from rota.wire.job import check_tenant
 from rota.wire.views import UserView
 
+TOKENS, ADMIN = "tokens", "admin"
 log = logging.getLogger(__name__)
+
+
+def token_files(home: Path) -> dict[str, Path]:
+    """User -> the file in which the controller keeps that user's token, for local commands."""
+    return {ADMIN: home / TOKENS / ADMIN}
 
 
 class Users:

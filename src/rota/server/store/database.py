@@ -85,7 +85,7 @@ class Database:
         self._straight = Straight()
         self._writer: Connection | None = None
         self.is_open = False
-        """Whether it has been opened once: its troubles are then over when it answers again."""
+        """Whether anything was written: the opening itself is, and from then on calls are tried anew."""
         self.lineage = 0
         """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
@@ -169,6 +169,7 @@ class Database:
                 self._point("commit")
                 committing = True
                 self._straight.say(connection, "COMMIT")
+                self.is_open = True
             except BaseException as error:
                 undone()
                 self._undo(error)

@@ -96,7 +96,6 @@ class Store:
                 writing.run("facts", t.facts.insert(), {"key": "epoch_s", "value": facts["epoch_s"]})
         self.epoch_s: float = json.loads(facts["epoch_s"])
         """Unix time from which the cluster counts, given when the store was made."""
-        database.is_open = True
 
     @classmethod
     def open(
