@@ -84,7 +84,7 @@ class JumpingInbox(Inbox):
         self._pass = pass_time
         self._idle = 0
 
-    def take(self, timeout_s: float) -> list[Event]:
+    def take(self, timeout_s: float, *, gathers: bool = False) -> list[Event]:
         found = super().take(0.0)
         if not found and timeout_s > 0 and not self.closed:
             self._pass(timeout_s)

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from rota.client import Refused
 from rota.server.api.app import ApiSettings
 from rota.server.callers import Caller
-from rota.server.limits import BodyLimit, LongQuestions, RateLimit
+from rota.server.limits import BodyLimit, CallRates, LongQuestions, RateLimit
 
 SPEC = {"command": ["x"]}
 
@@ -122,7 +122,7 @@ def test_too_many_calls(tmp_path: Path) -> None:
 
 def test_bucket_fills_again() -> None:
     now_s = 0.0
-    limit = RateLimit(PlainTextResponse("ok"), per_s=10, burst=2, clock=lambda: now_s)
+    limit = CallRates(per_s=10, burst=2, clock=lambda: now_s)
     key = ("alice", "")
     assert [limit.take(key) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.1)]
     now_s = 0.1
@@ -134,7 +134,8 @@ def test_bucket_fills_again() -> None:
 
 def test_strangers_fill_no_buckets() -> None:
     """Open paths carry no identity; buckets grow with known callers only."""
-    limit = RateLimit(PlainTextResponse("ok"))
+    rates = CallRates()
+    limit = RateLimit(PlainTextResponse("ok"), rates)
 
     async def calls() -> None:
         async def receive() -> Message:
@@ -146,7 +147,7 @@ def test_strangers_fill_no_buckets() -> None:
             await limit(scope, receive, send)
 
     asyncio.run(calls())
-    assert list(limit._buckets) == [("", "n1")]
+    assert list(rates._buckets) == [("", "n1")]
 
 
 def test_who_asks_for_much_at_once_has_a_few_turns_and_others_theirs() -> None:

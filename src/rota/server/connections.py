@@ -120,7 +120,7 @@ class JoinedWrites:
 
     def write(self, data: bytes) -> None:
         """Send it with what waits; a head waits itself."""
-        if not self._head and data.startswith(b"HTTP/1."):
+        if not self._head and data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1."):
             self._head = data
             self._loop.call_soon(self._flush)
         elif self._head:

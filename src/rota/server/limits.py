@@ -75,35 +75,38 @@ class _Bucket:
 
 
 class RateLimit:
-    """Answers 429 to whoever calls more often than `per_s` after `burst` calls at once.
+    """Answers 429 to whoever calls more often than `rates` allow: people and agents each for themselves."""
 
-    People and agents have a bucket each.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        per_s: float = CALLS_PER_S,
-        burst: float = BURST_CALLS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._app = app
-        self._per_s = per_s
-        self._burst = burst
-        self._clock = clock
-        self._buckets: dict[tuple[str, str], _Bucket] = {}
+    def __init__(self, app: ASGIApp, rates: CallRates) -> None:
+        self._app, self._rates = app, rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on, or answer it."""
         who: Caller | None = scope.get("identity")
-        wait_s = self.take((who.user, who.node)) if who is not None else 0.0
+        wait_s = self._rates.take((who.user, who.node)) if who is not None else 0.0
         if not wait_s:
             await self._app(scope, receive, send)
             return
         sentence = (
-            f"too many calls: at most {self._per_s:g} a second are answered; try again in {wait_s:.1f} s"
+            f"too many calls: at most {self._rates.per_s:g} a second are answered; "
+            f"try again in {wait_s:.1f} s"
         )
         await _refused(429, sentence, {"Retry-After": str(math.ceil(wait_s))})(scope, receive, send)
+
+
+class CallRates:
+    """Each caller's bucket of calls: `burst` at once, `per_s` in the long run."""
+
+    def __init__(
+        self,
+        per_s: float = CALLS_PER_S,
+        burst: float = BURST_CALLS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.per_s = per_s
+        self._burst = burst
+        self._clock = clock
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
 
     def take(self, key: tuple[str, str]) -> float:
         """Take one call out of a bucket: 0, or the seconds until there is one again."""
@@ -111,12 +114,12 @@ class RateLimit:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(self._burst, now_s)
-        bucket.calls = min(self._burst, bucket.calls + (now_s - bucket.at_s) * self._per_s)
+        bucket.calls = min(self._burst, bucket.calls + (now_s - bucket.at_s) * self.per_s)
         bucket.at_s = now_s
         if bucket.calls >= 1.0:
             bucket.calls -= 1.0
             return 0.0
-        return (1.0 - bucket.calls) / self._per_s
+        return (1.0 - bucket.calls) / self.per_s
 
 
 class LongQuestions:

@@ -93,6 +93,21 @@ class Metrics:
             registry=own,
         )
 
+        self._answers: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def answered(self, method: str, route: str, status: int, took_s: float) -> None:
+        """A call was answered; `route` is as the API's description has it."""
+        key = method, route, status
+        known = self._answers.get(key)
+        if known is None:
+            counter, histogram = (
+                self.requests.labels(method, route, str(status)),
+                self.request_seconds.labels(route),
+            )
+            known = self._answers[key] = counter, histogram
+        known[0].inc()
+        known[1].observe(took_s)
+
     def exposition(self, now: Gauges) -> bytes:
         """The page, with `now` as its gauges; of type `CONTENT_TYPE`."""
         return generate_latest(_Page(self.registry, now))

@@ -29,8 +29,9 @@ from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
+from rota.server.api.plain_protocol import PlainProtocol
 from rota.server.auth import ROOT, Peer
-from rota.server.connections import Connections, CountedProtocol, JoinedWrites, most_connections
+from rota.server.connections import Connections, JoinedWrites, most_connections
 
 LOOPBACK = "127.0.0.1"
 PORT_FILE = "controller.port"
@@ -104,7 +105,7 @@ class Serving:
                     path.unlink()
 
 
-class PeerProtocol(CountedProtocol):
+class PeerProtocol(PlainProtocol):
     """HTTP/1.1 that knows the process at the other end of a UNIX socket."""
 
     def __init__(self, port: Connections, accounts: Connections, *args: Any, **more: Any) -> None:
@@ -158,7 +159,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
     port, accounts = Connections(most_connections()), Connections(MOST_AT_SOCKET)
     return uvicorn.Config(
         app,
-        http=partial(PeerProtocol, port, accounts),  # type: ignore[arg-type]
+        http=partial(PeerProtocol, port, accounts, app.state.desk),  # type: ignore[arg-type]
         loop="asyncio",
         ws="none",
         lifespan="on",

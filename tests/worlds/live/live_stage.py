@@ -55,8 +55,11 @@ class PassingInbox(Inbox):
     def __init__(self, stage: Stage) -> None:
         super().__init__()
         self._stage = stage
+        self.gathered: list[bool] = []
+        """Of each time that something was taken: whether arrivals might have waited for company."""
 
-    def take(self, timeout_s: float) -> list[Event]:
+    def take(self, timeout_s: float, *, gathers: bool = False) -> list[Event]:
+        self.gathered.append(gathers)
         found = super().take(0.0)
         if not found and timeout_s > 0:
             self._stage.now += timeout_s

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
 from rota.server.api.calling import Waiting, known_parameters
+from rota.server.api.desk import NOW_HEADER, PlainDesk
 from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
 from rota.server.api.talking import StraightCalls
@@ -29,13 +30,19 @@ from rota.server.dashboard.feed import Feed
 from rota.server.dashboard.memo import Memo
 from rota.server.dashboard.pages import routers
 from rota.server.dashboard.statics import FOLDER
-from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, LongQuestions, RateLimit
+from rota.server.limits import (
+    BURST_CALLS,
+    CALLS_PER_S,
+    MOST_BODY_BYTES,
+    BodyLimit,
+    CallRates,
+    LongQuestions,
+    RateLimit,
+)
 from rota.server.metrics import Metrics
-from rota.wire import cluster_clock
 
 ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
 OPEN_PATHS = ("/health",)
-NOW_HEADER = cluster_clock.HEADER.encode()
 OPEN_PAGES = (SIGN_IN, FOLDER, "/favicon.ico")
 """Of the dashboard, what strangers may see."""
 log = logging.getLogger(__name__)
@@ -68,6 +75,7 @@ def create_app(
     What is told to `feed` is heard by the browsers that look on.
     """
     chosen, kept = settings or ApiSettings(), metrics or Metrics()
+    rates = CallRates(chosen.calls_per_s, chosen.burst_calls)
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
 
     @asynccontextmanager
@@ -95,7 +103,7 @@ def create_app(
                 open_paths=(*open_paths, *OPEN_PAGES),
                 refused=refused_at_gate,
             ),
-            Middleware(RateLimit, per_s=chosen.calls_per_s, burst=chosen.burst_calls),
+            Middleware(RateLimit, rates=rates),
             Middleware(LongQuestions),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
             Middleware(StraightCalls),
@@ -103,6 +111,9 @@ def create_app(
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     app.state.roster, app.state.feed = roster, feed or Feed()
+    app.state.desk = PlainDesk(
+        services, app.state.waiting, roster, rates, kept, most_body_bytes=chosen.most_body_bytes
+    )
     app.state.memo, app.state.pulse = Memo(app.state.feed), service.Pulse(services.cluster.health)
     handle_errors(app)
     for room in ROOMS:  # probes and Prometheus may send what they like
@@ -154,8 +165,7 @@ class CallWatch:
     def _count(self, scope: Scope, status: int, took_s: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if route != "other" else "other"
-        self._metrics.requests.labels(method, route, str(status)).inc()
-        self._metrics.request_seconds.labels(route).observe(took_s)
+        self._metrics.answered(method, route, status, took_s)
 
 
 def _operation(route: APIRoute) -> str:

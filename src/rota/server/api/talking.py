@@ -8,25 +8,60 @@ waits would keep the scheduler from its decision for so long.  Whatever is unusu
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.errors import RotaError
 from rota.server.api.calling import LONGEST_WAIT_S, answer, patience_s, wait_for
 from rota.server.api.forms import Submission
-from rota.server.api.problems import refused
+from rota.server.api.problems import refused_at
 from rota.server.api.services import Services
+from rota.server.callers import Caller
 from rota.wire.sync import SyncRequest
 
 _SYNC = re.compile(r"/v1/agents/([^/]{1,253})/sync")
 _SUBMIT = "/v1/jobs"
 _WAIT = re.compile(r"/v1/jobs/([0-9]{1,15}(?:_[0-9]{1,9})?)/wait")
-_FOR = re.compile(rb"(?:wait_s=([0-9]{1,3}(?:\.[0-9]{1,9})?))?")
+_FOR = re.compile(r"(?:wait_s=([0-9]{1,3}(?:\.[0-9]{1,9})?))?")
 """What a wait asks for: so many seconds, or as many as one may wait."""
+
+Held = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+"""Its result, unless the caller goes or the controller stops."""
+
+
+class StraightCall(NamedTuple):
+    """One of these calls."""
+
+    path: str
+    """What the counters call it."""
+    answered: Callable[[bytes, Held], Awaitable[Response | None]]
+    """The answer to a body; None if nothing has happened and the route has to say why."""
+    is_held: bool
+    """Whether it ends when its caller goes."""
+
+
+def straight(services: Services, who: Caller, method: str, path: str, query: str) -> StraightCall | None:
+    """How `services` are asked straight; None if this is no such call, or not one that `who` may make."""
+    if method == "POST" and path == _SUBMIT:
+        submitted = partial(_submitted, services, who)
+        return StraightCall(_SUBMIT, submitted, is_held=False) if who.user and not query else None
+    if method == "POST":
+        match = _SYNC.fullmatch(path)
+        if match is None or match[1] != who.node:
+            return None
+        return StraightCall("/v1/agents/{node}/sync", partial(_asked, services, match[1]), is_held=True)
+    job, asked = _WAIT.fullmatch(path), _FOR.fullmatch(query)
+    if method != "GET" or not job or not asked or not who.user:
+        return None
+    wait_s = LONGEST_WAIT_S if asked[1] is None else float(asked[1])
+    return StraightCall("/v1/jobs/{id}/wait", partial(_waited, services, who, job[1], wait_s), is_held=True)
 
 
 class StraightCalls:
@@ -37,96 +72,62 @@ class StraightCalls:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an agent's question, a submission or a wait, or pass the call on."""
-        if scope["type"] == "http" and scope["method"] == "GET":
-            await self._get(scope, receive, send)
-            return
-        if scope["type"] != "http" or scope["method"] != "POST":
+        call = _call_of(scope)
+        if call is None:
             await self._app(scope, receive, send)
             return
-        match = _SYNC.fullmatch(scope["path"])
         http = Request(scope, receive)
-        if not (_is_submission(http) if match is None else scope["identity"].node == match[1]):
-            await self._app(scope, receive, send)
-            return
-        body = await http.body()
-        response = await (_asked(http, match[1], body) if match else _submitted(http, body))
+        body = await http.body() if scope["method"] == "POST" else b""
+        response = await call.answered(body, partial(wait_for, http))
         if response is None:
-            await self._app(scope, _once(body, receive), send)
+            rest = _once(body, receive) if scope["method"] == "POST" else receive
+            await self._app(scope, rest, send)
             return
-        scope["route"] = _Sync if match else _Submit
-        await response(scope, receive, send)
-
-    async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a wait, or pass the call on."""
-        job, asked = _WAIT.fullmatch(scope["path"]), _FOR.fullmatch(scope["query_string"])
-        response = None
-        if job and asked and scope["identity"].user:
-            wait_s = LONGEST_WAIT_S if asked[1] is None else float(asked[1])
-            response = await _waited(Request(scope, receive), job[1], wait_s)
-        if response is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = _Wait
+        scope["route"] = call
         await response(scope, receive, send)
 
 
-def _is_submission(http: Request) -> bool:
-    """Whether a person submits, and asks for nothing else."""
-    scope = http.scope
-    is_json = http.headers.get("content-type") == "application/json"
-    return bool(scope["path"] == _SUBMIT and is_json and not scope["query_string"] and scope["identity"].user)
+def _call_of(scope: Scope) -> StraightCall | None:
+    if scope["type"] != "http" or "identity" not in scope:
+        return None
+    who, services = scope["identity"], scope["app"].state.services
+    query = scope["query_string"].decode("latin-1")
+    call = straight(services, who, scope["method"], scope["path"], query)
+    if call is None or call.path != _SUBMIT:
+        return call
+    return call if Request(scope).headers.get("content-type") == "application/json" else None
 
 
-async def _asked(http: Request, node: str, body: bytes) -> Response | None:
+async def _asked(services: Services, node: str, body: bytes, held: Held) -> Response | None:
     """The answer to an agent; None for every refusal: everything may be said twice."""
-    services: Services = http.app.state.services
     try:
         said = SyncRequest.model_validate_json(body)
         said.wait_s = patience_s(said.wait_s)
-        return answer(await wait_for(http, services.agents.sync(node, said)))
-    except ClientDisconnect:
-        raise
+        return answer(await held(services.agents.sync(node, said)))
     except (ValidationError, RotaError):
         return None
 
 
-async def _submitted(http: Request, body: bytes) -> Response | None:
+async def _submitted(services: Services, who: Caller, body: bytes, _: Held) -> Response | None:
     """What became of a submission; None if it is not one that can be read."""
-    services: Services = http.app.state.services
     try:
         request = Submission.model_validate_json(body)
     except ValidationError:
         return None
     try:
-        return await run_in_threadpool(
-            lambda: answer(services.submissions.submit(http.scope["identity"], request), 201)
-        )
+        return await run_in_threadpool(lambda: answer(services.submissions.submit(who, request), 201))
     except RotaError as error:  # not said twice: it may be on record
-        return refused(http, error)
+        return refused_at(f"POST {_SUBMIT}", error)
 
 
-async def _waited(http: Request, id: str, wait_s: float) -> Response | None:
+async def _waited(
+    services: Services, who: Caller, id: str, wait_s: float, _: bytes, held: Held
+) -> Response | None:
     """How a job stands once it has ended or the time is over; None for every refusal, said by the route."""
-    services: Services = http.app.state.services
-    waiting = services.jobs.wait(http.scope["identity"], id, patience_s(wait_s))
     try:
-        return answer(await wait_for(http, waiting))
+        return answer(await held(services.jobs.wait(who, id, patience_s(wait_s))))
     except RotaError:
         return None
-
-
-class _Sync:
-    """What the counters call it."""
-
-    path = "/v1/agents/{node}/sync"
-
-
-class _Submit:
-    path = _SUBMIT
-
-
-class _Wait:
-    path = "/v1/jobs/{id}/wait"
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

@@ -25,7 +25,7 @@ Params = dict[str, Any]
 
 def to_text(value: Any) -> str:
     """`value` as JSON; models of `rota.wire` and NumPy numbers may be in it."""
-    return json.dumps(value, separators=(",", ":"), default=_plain)
+    return _ENCODER.encode(value)
 
 
 def _plain(value: Any) -> Any:
@@ -36,6 +36,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be stored as JSON")
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)
+"""Made once: `json.dumps` makes one for each value."""
 
 
 def clean(text: str) -> str:

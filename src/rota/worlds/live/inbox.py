@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,35 +61,67 @@ class Begun:
 Event = Arrived | CommandAsked | ReportTold | Changed | Begun
 
 
+COMPANY_S = 0.01
+"""Where no arrival can start at once, one that follows another waits so long for more of them."""
+
+
 class Inbox:
     """A queue that one thread takes from; any thread may put."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._events: deque[Event] = deque()
         self._ready = threading.Condition()
         self._closed = False
         self._is_waited_on = False
+        self._is_gathering = False
+        """Whether whoever takes waits for something other than arrivals."""
+        self._arrived_s = -math.inf
+        """When arrivals were taken last."""
 
     def put(self, event: Event) -> None:
         with self._ready:
             self._events.append(event)
-            self._ready.notify()
+            if not self._is_gathering or not isinstance(event, Arrived):
+                self._ready.notify()
 
     def put_back(self, events: list[Event]) -> None:
         """These come first next time."""
         with self._ready:
             self._events.extendleft(reversed(events))
 
-    def take(self, timeout_s: float) -> list[Event]:
-        """Everything there is, waiting up to `timeout_s` for the first; empty if nothing came."""
+    def take(self, timeout_s: float, *, gathers: bool = False) -> list[Event]:
+        """Everything there is, waiting up to `timeout_s` for the first; empty if nothing came.
+
+        With `gathers`, arrivals that are taken within COMPANY_S after others wait for company as long as
+        there is nothing else: a stream of submissions is decided about a few at a time.
+        """
         with self._ready:
+            until_s = self._clock() + timeout_s
             if not self._events and not self._closed and timeout_s > 0:
                 self._is_waited_on = True
                 self._ready.wait(min(timeout_s, threading.TIMEOUT_MAX))
                 self._is_waited_on = False
+            if gathers:
+                self._gather(until_s)
             events = list(self._events)
             self._events.clear()
+            if any(isinstance(event, Arrived) for event in events):
+                self._arrived_s = self._clock()
             return events
+
+    def _gather(self, until_s: float) -> None:
+        """Wait as long as there are arrivals only, and others were taken a moment ago."""
+        until_s = min(until_s, self._arrived_s + COMPANY_S)
+        self._is_gathering = True
+        while (
+            self._events
+            and not self._closed
+            and all(isinstance(event, Arrived) for event in self._events)
+            and (left_s := until_s - self._clock()) > 0
+        ):
+            self._ready.wait(left_s)
+        self._is_gathering = False
 
     @property
     def is_quiet(self) -> bool:

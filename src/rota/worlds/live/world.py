@@ -102,7 +102,7 @@ class LiveWorld:
         live = self.live
         while True:
             until = min(until_s, live.timers.next_s)
-            events = self.inbox.take(until - self.clock())
+            events = self.inbox.take(until - self.clock(), gathers=self._is_full())
             if self.inbox.closed:
                 self.inbox.put_back(events)
                 return None
@@ -115,6 +115,11 @@ class LiveWorld:
                 return batch.batch()
             if not batch.is_empty or live.unsaved.rebuild:
                 return batch.batch()
+
+    def _is_full(self) -> bool:
+        """Whether no device has anything left: who arrives waits, or somebody has to give way."""
+        held = self.live.state.occupancy
+        return held.free.total == 0 and not held.spare
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         """Stage the directives that make the changes true."""
