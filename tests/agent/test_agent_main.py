@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,29 @@ def test_killed_in_the_middle_of_a_suspension(home: Path, controller: StandInCon
             controller.change((0, 1), Wanted.RUN, devices=[1])
             controller.status((0, 1), PartStatus.RUNNING)
             assert psutil.Process(pid).status() != psutil.STATUS_STOPPED
+
+
+def test_it_takes_part_once_the_controller_has_answered(
+    home: Path, tmp_path: Path, controller: StandInController
+) -> None:
+    """`rota agent` of a node that is known, while its controller is away: nothing is claimed before."""
+    with served(controller) as url:
+        with process(home, url):
+            controller.until(lambda: controller.requests)
+        controller.away = True
+        said = tmp_path / "said"
+        command = [sys.executable, "-m", "rota.cli.main", "agent", "--join", url, "--home", str(home)]
+        with said.open("wb") as file:
+            running = subprocess.Popen([*command, "--devices", "cpu:2", "--node", "here"], stderr=file)
+        try:
+            controller.until(lambda: "the controller does not take part: " in said.read_text())
+            assert "node here takes part" not in said.read_text()
+            controller.come_back()
+            controller.until(lambda: "node here takes part\n" in said.read_text())
+        finally:
+            running.terminate()
+            running.wait(PATIENCE_S)
+        assert said.read_text().count("node here takes part\n") == 1
 
 
 def test_two_agents_never_share_a_folder(home: Path, controller: StandInController) -> None:

@@ -13,7 +13,7 @@ from shell_play import rota
 
 from rota import __version__
 from rota.agent.nvml import NvmlError
-from rota.cli.doctor import clocks, command, controller, devices, disk, machine, software
+from rota.cli.doctor import clocks, command, controller, devices, disk, machine, secrets, software
 from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, looked
 from rota.wire.sync import PROTOCOL
 
@@ -341,3 +341,49 @@ def test_inner_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.says.endswith(": elasticflow")
     monkeypatch.setattr("rota.native.library", lambda path: path)
     assert states(list(software.engine(MachinePlaces(Path("/")))))["solvers"] == "ok"
+
+
+PASSWORD = "database_url: postgresql+psycopg://rota:hush@db/rota\n"
+HOOK = 'notify:\n  - {url: "https://chat.example/hooks/42", on: [failure]}\n'
+KEY = "-----BEGIN PRIVATE KEY-----\nMII\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mode", "said"),
+    [
+        ("config.yaml", PASSWORD, 0o644, "holds a password, and every account of this machine may read it"),
+        ("config.yaml", PASSWORD, 0o600, "1 file that other accounts may not read"),
+        ("config.yaml", PASSWORD, 0o660, "holds a password, and others may write it"),
+        ("config.yaml", HOOK, 0o644, "holds the address of a webhook, and every account"),
+        ("config.yaml", "policy: fifo\n", 0o644, ""),
+        ("config.yaml", "database_url: postgresql+psycopg://rota@db/rota\n", 0o644, ""),
+        ("tokens/ann", "id.secret\n", 0o644, "holds a token, and every account"),
+        ("agent/token", "id.secret\n", 0o644, "holds the token of this node, and every account"),
+        ("rota.db", "x", 0o644, "holds commands and environments of all jobs, and every account"),
+        ("head.key", KEY, 0o644, "holds a private key, and every account"),
+        ("head.pem", "-----BEGIN CERTIFICATE-----\nMII\n", 0o644, ""),
+    ],
+)
+def test_secrets_that_others_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, mode: int, said: str
+) -> None:
+    monkeypatch.setattr(secrets, "_may_enter", lambda folder: True)  # pytest's own folder is closed
+    path = put(tmp_path / name, text)
+    path.chmod(mode)
+    found = list(secrets.secret_files(MachinePlaces(tmp_path)))
+    assert ["secrets"] * bool(said) == [one.subject for one in found]
+    for one in found:
+        assert said in one.says
+        assert "hush" not in one.says
+        if one.state is FindingState.ADVICE:
+            assert one.advice == f"chmod go-rwx {path}"
+            assert one.says.startswith(str(path))
+
+
+def test_a_closed_folder_keeps_secrets(tmp_path: Path) -> None:
+    """The mode of what nobody can reach is no matter."""
+    home = tmp_path / "home"
+    put(home / "config.yaml", PASSWORD).chmod(0o644)
+    home.chmod(0o700)
+    [found] = secrets.secret_files(MachinePlaces(home))
+    assert found.state is FindingState.OK

@@ -63,6 +63,53 @@ def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
+def write(path: Path, text: str) -> None:
+    with replacing(path) as place:
+        place.write_text(text)
+
+
+def give_up(path: Path, folder: Path) -> None:
+    with replacing(path) as place:
+        place.write_text("half")
+        assert place.parent == folder
+        raise ZeroDivisionError
+
+
+def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    """Whole or not at all there too: what is half-written lies beside the target, and is taken away."""
+    there, link = tmp_path / "there", tmp_path / "here" / "link"
+    there.mkdir()
+    link.parent.mkdir()
+    link.symlink_to("../there/second")
+    (there / "second").symlink_to("target")
+    for text in ("made by way of a link that leads nowhere", "and written again"):
+        write(link, text)
+        assert (there / "target").read_text() == text
+    with pytest.raises(ZeroDivisionError):
+        give_up(link, there)
+    assert (there / "target").read_text() == "and written again"
+    assert [link.is_symlink(), (there / "second").is_symlink(), (there / "target").is_symlink()] == [1, 1, 0]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["here", "link", "second", "target", "there"]
+
+
+def test_links_that_lead_in_a_circle_are_refused_and_stay(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    with pytest.raises(OSError, match="symbolic links") as raised:
+        write(one, "x")
+    assert raised.value.filename == str(one)
+    assert sorted(tmp_path.iterdir()) == [one, other]
+
+
+def test_an_error_names_the_link_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "link").symlink_to("taken")
+    with pytest.raises(IsADirectoryError) as raised:
+        write(tmp_path / "link", "x")
+    assert (raised.value.filename, raised.value.filename2) == (str(tmp_path / "link"), None)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
 def test_a_device_stays_a_device(tmp_path: Path) -> None:
     device = tmp_path / "null"

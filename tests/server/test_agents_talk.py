@@ -80,7 +80,11 @@ def test_a_forgotten_node_is_refused_until_the_store_has_it_back() -> None:
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [
-        ("up", "an agent takes part as node 'n1' already; give this one another name with --node"),
+        (
+            "up",
+            r"an agent takes part as node 'n1' already, .*: if its machine is gone, wait until the node "
+            r"is lost \(within 1m\), or give this one another name with --node",
+        ),
         (
             "away",
             r"the agent of node 'n1' was stopped, .*: start that one again, wait until .*\(within 1m\), or",

@@ -12,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_toys import Stage, described, routes
 
+from rota import __version__
+from rota.cli.live.versions import told_apart
 from rota.client import Client, Refused
+from rota.errors import RotaError
 from rota.model.atomic import write_secret
 from rota.server.api.forms import NewUser
 from rota.server.auth import (
@@ -172,8 +175,18 @@ def test_join(stage: Stage) -> None:
         stage.client().call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
 
 
-@pytest.mark.parametrize("protocol", [PROTOCOL - 1, PROTOCOL + 1, "two"])
-def test_an_agent_of_another_protocol_is_told_so(stage: Stage, protocol: object) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "which"),
+    [
+        (PROTOCOL - 1, "the agent is older; install version 0.1.0 of Rota on its machine"),
+        (PROTOCOL + 1, "the controller is older, and runs version 0.1.0; upgrade Rota on its machine"),
+        ("two", "the agent is older; install version 0.1.0 of Rota on its machine"),
+    ],
+    ids=["older", "newer", "none"],
+)
+def test_an_agent_of_another_protocol_is_told_which_side_to_upgrade(
+    stage: Stage, protocol: object, which: str
+) -> None:
     """When it joins, and when controllers changed under it; whatever else it says is not looked at."""
     says = {"protocol": protocol, "incarnation": 7, "devices": "of another kind"}
     made = stage.client("admin").call("POST", "/v1/agents/token", {})
@@ -186,7 +199,20 @@ def test_an_agent_of_another_protocol_is_told_so(stage: Stage, protocol: object)
         ) as caught:
             Client(stage.serving.url, token).call("POST", path, {**body, **says})
         assert caught.value.status == 409
-        assert "install version" in str(caught.value)
+        assert str(caught.value).endswith(which.replace("0.1.0", __version__))
+
+
+@pytest.mark.parametrize(
+    ("path", "query"), [("/v1/later", None), ("/v1/status", {"later": "yes"})], ids=["call", "parameter"]
+)
+def test_what_only_a_later_controller_has_is_told_as_that(
+    stage: Stage, path: str, query: dict[str, str] | None
+) -> None:
+    """A command of a newer Rota asks for it, so the user has written nothing wrong."""
+    client = stage.client("admin")
+    older = "runs an older Rota than this one: upgrade the controller, or use its version here"
+    with pytest.raises(RotaError, match=older), told_apart(client):
+        client.call("GET", path, query=query)
 
 
 def test_tokens_are_kept_as_salted_hashes() -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from rota.server.auth import Roster, Unauthorized, identify_token, mint
 from rota.server.config import Config
-from rota.server.main import ADMIN, TOKENS, first_up
+from rota.server.main import first_up
 from rota.server.roster import StoredRoster, token_row
 from rota.server.store.failures import StoreError
 from rota.server.store.store import Store
+from rota.server.users import ADMIN, TOKENS, Users, token_files
 from rota.wire.sync import NodeInfo
 from rota.wire.views import UserView
 
@@ -138,3 +139,27 @@ def test_a_token_file_that_is_worth_nothing_here_is_replaced(tmp_path: Path, sto
     roster = StoredRoster(store)
     first_up(tmp_path, store, roster, Config(), 0.0)
     assert knows(roster, admins_token(tmp_path)) == ADMIN
+
+
+def test_the_admins_file_follows_a_new_token(store: Store, tmp_path: Path) -> None:
+    """Else local commands would be refused, and the next start would void what an operator has just made."""
+    roster = StoredRoster(store)
+    first_up(tmp_path, store, roster, Config(), 0.0)
+    path = tmp_path / TOKENS / ADMIN
+    new = Users(roster, token_files(tmp_path)).new_token(ADMIN).token
+    assert path.read_text().strip() == new
+    assert path.stat().st_mode & 0o777 == 0o600
+    successor = StoredRoster(store)
+    first_up(tmp_path, store, successor, Config(), 0.0)
+    assert knows(successor, new) == ADMIN
+
+
+def test_a_new_token_counts_though_the_file_cannot_be_written(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    roster = StoredRoster(store)
+    first_up(tmp_path, store, roster, Config(), 0.0)
+    (tmp_path / "file").write_text("")
+    new = Users(roster, {ADMIN: tmp_path / "file" / ADMIN}).new_token(ADMIN).token
+    assert knows(roster, new) == ADMIN
+    assert "still holds the token of admin before" in caplog.text

@@ -224,6 +224,91 @@ def test_file_of_another_kind(lite: Place, content: bytes, said: str) -> None:  
     lite.open()  # the failed one let go of the lock
 
 
+EMPTY = r"rota\.db is empty: its file has 0 bytes, .*; put a copy of it in its place, or remove it"
+
+
+def test_an_empty_file_is_what_a_fault_left(lite: Place) -> None:  # noqa: F811
+    """SQLite would make a new database of it without a word, and throw away the log that lies beside it."""
+    store = lite.open()
+    store.add_jobs("ann", "vision", jobs_of(3), 1.0)
+    store.close()
+    whole = (lite.home / "rota.db").read_bytes()
+    (lite.home / "rota.db").write_bytes(b"")
+    (lite.home / "rota.db-wal").write_bytes(b"what was written last")
+    with pytest.raises(StoreError, match=EMPTY):
+        lite.open()
+    assert (lite.home / "rota.db").read_bytes() == b""
+    assert (lite.home / "rota.db-wal").read_bytes() == b"what was written last"
+    (lite.home / "rota.db-wal").unlink()
+    (lite.home / "rota.db").write_bytes(whole)
+    assert len(lite.open().load().jobs) == 3
+
+
+def test_a_log_without_its_file(lite: Place) -> None:  # noqa: F811
+    """The file was lost, and what was written last is in the log."""
+    (lite.home / "rota.db-wal").write_bytes(b"what was written last")
+    with pytest.raises(StoreError, match=r"rota\.db is gone, and what was written last is still beside it"):
+        lite.open()
+    assert sorted(path.name for path in lite.home.iterdir()) == ["rota.db-wal", "rota.db.lock"]
+    (lite.home / "rota.db-wal").unlink()
+    lite.open()
+
+
+def test_a_file_behind_a_link(lite: Place, tmp_path: Path) -> None:  # noqa: F811
+    """Made where the link leads to; with the folder away (nothing is mounted there) the link stays."""
+    (lite.home / "rota.db").symlink_to(tmp_path / "disk" / "rota.db")
+    with pytest.raises(StoreError, match="cannot be opened: No such file or directory"):
+        lite.open()
+    assert (lite.home / "rota.db").is_symlink()
+    (tmp_path / "disk").mkdir()
+    lite.open()
+    assert (lite.home / "rota.db").is_symlink()
+    assert (tmp_path / "disk" / "rota.db").stat().st_size > 0
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from rota.server.store.store import Store
+real, calls = os.replace, []
+def replace(*paths):
+    if sys.argv[2] == "before":
+        os._exit(9)
+    real(*paths)
+    os._exit(9)
+os.replace = replace
+Store.open(None, Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_while_the_file_is_made(lite: Place, when: str) -> None:  # noqa: F811
+    """Neither leaves an empty file, which the next start would refuse."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(lite.home), when], check=False)
+    assert done.returncode == 9
+    assert (lite.home / "rota.db").exists() == (when == "after")
+    lite.open().add_jobs("ann", "vision", jobs_of(1), 1.0)
+
+
+@pytest.mark.parametrize("left", [1, 99, 100, 512, 2048, 4095, 4096, 6000, 0.5, 0.9])
+def test_a_file_that_was_cut_off(lite: Place, left: float) -> None:  # noqa: F811
+    """Half a page, or half of the pages: one sentence, and the file is as it was."""
+    store = lite.open()
+    store.add_jobs("ann", "vision", jobs_of(300), 1.0)
+    store.close()
+    file = lite.home / "rota.db"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(left * len(whole)) if isinstance(left, float) else left])
+    cut = file.read_bytes()
+    with pytest.raises(
+        StoreError, match=r"is empty: its file has \d+ bytes?|is damaged \(|is no SQLite database"
+    ) as refused:
+        lite.open().load()
+    assert "\n" not in str(refused.value)
+    assert file.read_bytes() == cut
+
+
 def test_folder_that_cannot_be(lite: Place) -> None:  # noqa: F811
     (lite.home / "file").write_text("")
     lite.home = lite.home / "file"
@@ -343,6 +428,14 @@ def test_database_that_is_not_there(postgres: Postgres, tmp_path: Path) -> None:
         StoreError, match=r"rota@/nowhere.* (does not exist; make it with createdb|is out of reach)"
     ):
         Store.open(postgres.url("nowhere"), tmp_path)
+
+
+def test_there_is_no_next_call_of_a_store_that_was_not_opened(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(
+        StoreError, match=r"is out of reach \(.*\); start the controller again when it answers$"
+    ):
+        Store.open("postgresql+psycopg://rota@127.0.0.1:1/rota", tmp_path)
 
 
 def test_no_password_in_any_sentence(tmp_path: Path) -> None:

@@ -123,7 +123,9 @@ def test_c_and_numpy_end_at_the_same_point(jobs, spare, copied, random):
     one, other = interior._of_small(program), interior._of_large(program)
     assert one.value == pytest.approx(other.value, rel=1e-7)
     assert one.columns == pytest.approx(other.columns, abs=2e-5)
-    assert one.prices == pytest.approx(other.prices, abs=2e-5)
+    assert limits @ one.prices == pytest.approx(limits @ other.prices, rel=1e-6, abs=1e-6)
+    # Several prices may be as good: where among them each stops is known to the root of the tolerance.
+    assert one.prices == pytest.approx(other.prices, abs=interior.TOLERANCE**0.5)
 
 
 @pytest.mark.usefixtures("walk")

@@ -79,8 +79,12 @@ class Agent:
         transport: Transport,
         *,
         on_denied: Callable[[], Transport | None] = lambda: None,
+        on_back: Callable[[], None] = lambda: None,
     ) -> None:
-        """Attaches to what runs from before; nothing is begun before `run`."""
+        """Attaches to what runs from before; nothing is begun before `run`.
+
+        `on_denied` and `on_back` are those of `Link`.
+        """
         self.incarnation = uuid.uuid4().hex
         self.devices = devices
         self._gate = threading.RLock()
@@ -113,6 +117,7 @@ class Agent:
             on_stop=self.stop,
             on_denied=self._denied,
             on_terminal=self._terminals.take_up,
+            on_back=on_back,
             boot_id=boot_id(),
             most_s=settings.most_s,
         )

@@ -64,7 +64,7 @@ class Options:
     checkpoints: Path | None = None
     suspend_memory_gib: float | None = None
     on_ready: Callable[[str], None] = field(default=lambda node: None)
-    """Called with the node's name once it has joined."""
+    """Called with the node's name once the controller has answered its agent."""
 
 
 def run(options: Options) -> int:
@@ -86,12 +86,24 @@ def run(options: Options) -> int:
             suspend_memory_gib=options.suspend_memory_gib,
             most_s=LOCAL_MOST_S if is_local(options.controller) else FAR_MOST_S,
         )
-        agent = Agent(settings, devices, transport, on_denied=membership.again)
+        has_answered = False
+
+        def answered() -> None:
+            nonlocal has_answered
+            if not has_answered:
+                has_answered = True
+                options.on_ready(membership.node)
+
+        agent = Agent(settings, devices, transport, on_denied=membership.again, on_back=answered)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: _leave(lock, agent))
-        options.on_ready(membership.node)
-        tell_manager(READY)
-        LOG.info("node %s takes part with %s", membership.node, plural(len(devices.infos()), "device"))
+        tell_manager(READY)  # also while the controller is away: its jobs want an agent
+        LOG.info(
+            "node %s, with %s, calls %s",
+            membership.node,
+            plural(len(devices.infos()), "device"),
+            options.controller,
+        )
         agent.run()
     return 0
 

@@ -57,6 +57,7 @@ from rota.knowledge.service import ServiceSamples
 from rota.knowledge.side_file import read_text
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
+from rota.model.once import refuse_twice
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.reports.fidelity import CaseResult, Tolerance, compare_times
@@ -334,7 +335,9 @@ def _read_csv(file: Path) -> pl.DataFrame:
 
 def _load(path: Path) -> _Case:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+        refuse_twice(yaml.compose(text, Loader=yaml.SafeLoader), path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError.at(f"cannot read the case: {reason}", file=path) from None

@@ -20,6 +20,7 @@ import yaml
 
 from rota.client.fields import PARSERS, Fields, environment, merge, read_fields, unknown_name
 from rota.errors import InputError
+from rota.model.once import refuse_twice
 
 LARGEST_BYTES = 1 << 20
 SHELL = ("/bin/sh", "-c")
@@ -69,6 +70,8 @@ def parse_job(text: str, file: object, caller: Mapping[str, str]) -> Fields:
         raise InputError.at(f"is no YAML: {error}", file=file) from None
     except RecursionError:
         raise InputError.at("is nested too deep", file=file, expected="a job") from None
+    for _, value in top.value if isinstance(top, yaml.MappingNode) else ():
+        refuse_twice(value, file)  # of the job's own keys it is said below what they say again
     if not isinstance(top, yaml.MappingNode):
         raise InputError.at("is no job", file=file, expected="lines such as `gpus: 2` and `command: ...`")
     readers = _readers(caller)

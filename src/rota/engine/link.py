@@ -71,20 +71,22 @@ class Link:
         on_stop: Callable[[], None],
         on_denied: Callable[[], Transport | None] = lambda: None,
         on_terminal: Callable[[TerminalCall], bool] = lambda call: False,
+        on_back: Callable[[], None] = lambda: None,
         boot_id: str = "",
         most_s: float = LOCAL_MOST_S,
     ) -> None:
         """`on_orders` is called when orders may have changed, `on_stop` when the agent should end.
 
         `on_denied` may return another transport when the token is not accepted any more.  `on_terminal` takes
-        up a session and returns at once, True if it was new.  `boot_id` names
+        up a session and returns at once, True if it was new.  `on_back` is called when the controller answers
+        for the first time, and again when it does after a trouble.  `boot_id` names
         the boot of the machine whose clock this is; empty if it is not a node's own.
         """
         self._transport, self._path = transport, route("v1", "agents", node, "sync")
         self._incarnation = incarnation
         self._orders, self._board, self._contact = orders, board, contact
         self._read_log, self._on_orders, self._on_stop = read_log, on_orders, on_stop
-        self._on_terminal = on_terminal
+        self._on_terminal, self._on_back = on_terminal, on_back
         self._on_denied, self._most_s, self._boot_id = on_denied, most_s, boot_id
         self._closing = threading.Event()
         self._back = threading.Event()
@@ -153,6 +155,7 @@ class Link:
                 pause_s = FIRST_S
                 if self._trouble or not self._back.is_set():
                     LOG.info("the controller takes part%s", " again" * bool(self._trouble))
+                    self._on_back()
                 self._back.set()
                 self._trouble = ""
 

@@ -66,11 +66,21 @@ def with_job(moment: Frozen, job: PlainJob, types: tuple[str, ...] = ()) -> Froz
     if job.deadlines:
         jobs["deadlines"] = {**jobs["deadlines"], len(jobs["ids"]): [list(one) for one in job.deadlines]}
     jobs["ids"] = [*jobs["ids"], job.id]
-    return replace(moment, packed={**packed, "jobs": jobs, "state": _with_fresh(packed["state"], 1)})
+    state = _with_fresh(packed["state"], np.array([_last_like(jobs)]))
+    return replace(moment, packed={**packed, "jobs": jobs, "state": state})
 
 
-def _with_fresh(before: Packed, count: int) -> Packed:
-    """The table with so many rows more, of jobs that have not been submitted yet."""
+def _last_like(jobs: Packed) -> int:
+    """The last row before the last one that is as fast, so that its work is counted alike; -1 if none is."""
+    workload, gpus = jobs["workload"], jobs["gpus"]
+    alike = (workload[:-1] == workload[-1]) & (gpus[:-1] == gpus[-1]) & (workload[-1] >= 0)
+    return max(np.flatnonzero(alike).tolist(), default=-1)
+
+
+def _with_fresh(before: Packed, like: Ints) -> Packed:
+    """The table with more rows, of jobs that have not been submitted yet, and that are `like` these, or none
+    (-1)."""
+    count = len(like)
     state = dict(before)
     for name in COLUMNS:
         fresh = np.full(count, _FRESH.get(name, 0), dtype=state[name].dtype)
@@ -82,7 +92,8 @@ def _with_fresh(before: Packed, count: int) -> Packed:
             fresh = np.full(count, _FRESH.get(name, 0), dtype=column.dtype)
             state["progress"][name] = np.append(column, fresh)
     if "per_s" in state["progress"]:
-        state["progress"]["per_s"] = np.append(state["progress"]["per_s"], np.ones(count))
+        per_s = state["progress"]["per_s"]
+        state["progress"]["per_s"] = np.append(per_s, np.where(like >= 0, per_s[like], 1.0))
     return state
 
 
@@ -115,7 +126,7 @@ def with_arrivals(moment: Frozen, like: Ints, submit_s: Floats) -> Frozen:
     parts = jobs["parts"]
     jobs["parts"] = {**parts, **{first + i: parts[row] for i, row in enumerate(rows) if row in parts}}
     jobs["ids"] = [*jobs["ids"], *(f"{jobs['ids'][row]}+{first + i}" for i, row in enumerate(rows))]
-    return replace(moment, packed={**packed, "jobs": jobs, "state": _with_fresh(packed["state"], count)})
+    return replace(moment, packed={**packed, "jobs": jobs, "state": _with_fresh(packed["state"], like)})
 
 
 def _code(names: list[str], name: str) -> tuple[list[str], int]:

@@ -77,7 +77,7 @@ def _runs(
     if first[0].is_cut and len(case.draws) > 1:  # a long queue: all of the time for what can be had
         return play_all(case, spec, moment.memory, asked.budget_s - part_s, until_start=row), False
     ahead_s = max(run.start_s.item(place) for run in first) - case.state.now
-    arrivals = SampledArrivals.of(case.state, asked.durations)
+    arrivals = SampledArrivals.of(case.state, asked.durations, case.units)
     left_s = asked.budget_s - (time.monotonic() - begin_s)
     if not arrivals.tell(ahead_s):
         rest = replace(case, draws=case.draws[len(first) :])

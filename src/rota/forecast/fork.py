@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from rota.forecast.held import Releases, Wait
-from rota.forecast.known_speed import KnownGoodput, KnownSpeed, known_speeds, speed_of
+from rota.forecast.known_speed import KnownSpeed, known_speeds, speed_of
 from rota.forecast.remaining import Past
+from rota.forecast.units import InOwnUnits, WorkUnits
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Known, Provenance, Provider, Table
 from rota.knowledge.service import CompletedService, ServiceSamples
+from rota.knowledge.throughput import accepted, given_throughput
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
@@ -45,6 +47,8 @@ from rota.worlds.simulated.world import SimulatedWorld
 PATIENCE = 1000
 """Alarms of a policy in a row while nothing will ever end by itself; after them the fork is over."""
 
+_ROUNDING = 1e-12
+"""Relative difference of rates that are the same, one of them counted in another unit in between."""
 _ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
 
 
@@ -89,8 +93,6 @@ class ForkedWorld(SimulatedWorld):
     ) -> None:
         super().__init__(trace, state.cluster, costs=costs, speed=speed, faults=faults)
         self.progress = state.progress
-        if isinstance(speed, KnownSpeed):
-            speed.batch_now = state.progress.batch  # what it says from now on is what policies see
         self._cause = cause
         """Why the policy is asked at once; 0 if it is not."""
         self._releases = Releases(waits, state)
@@ -110,8 +112,10 @@ class ForkedWorld(SimulatedWorld):
             self._last_user.update(dict.fromkeys(grant.devices, row))
         self._company[row] = self._company_of(row, grant)
         rate, until_work, until_s = self._pace(row, grant)
-        since = progress.since.item(row)
-        if rate != progress.rate.item(row):
+        since, before = progress.since.item(row), progress.rate.item(row)
+        if math.isclose(rate, before, rel_tol=_ROUNDING):
+            rate = before
+        else:
             since = max(since, now)
             progress.pace(row, rate, since, now)
             progress.steady = False
@@ -186,9 +190,7 @@ class Origin:
         """A table of its own, as it was at the moment."""
         jobs = {**self.packed["jobs"], "after": self._unfinished()}
         own = {name: deepcopy(self.packed[name]) for name in ("state", "occupancy")}
-        state = table_of(unpack({**self.packed, "jobs": jobs, **own}, frozenset()))
-        _count_in_seconds(state, self.speeds(state).get(Knowledge.GOODPUT))
-        return state
+        return table_of(unpack({**self.packed, "jobs": jobs, **own}, frozenset()))
 
     def _unfinished(self) -> dict[int, list[int]]:
         """What the table itself releases: jobs that wait for others, and for nothing else."""
@@ -197,6 +199,12 @@ class Origin:
     def speeds(self, state: State) -> dict[Knowledge, Known]:
         """What the moment knows of how fast jobs are."""
         return known_speeds(self.packed["knowledge"], state.jobs, state.cluster)
+
+    def units(self, state: State) -> WorkUnits:
+        """What work is counted in, at the moment and from then on."""
+        if state.progress.per_s is None:
+            return WorkUnits(state, None)
+        return WorkUnits(state, self.speeds(state).get(Knowledge.GOODPUT))
 
     def providers(
         self, policy: Policy, told_s: Floats, source: Provenance, trace: Trace, state: State, *, goes_on: bool
@@ -226,29 +234,19 @@ class Origin:
                 made[kind] = Given(kind, speeds[kind].values, speeds[kind].provenance)
             elif entry and state.submitted == len(state.jobs):
                 made[kind] = Given(kind, unpack_known(entry["values"]), known)
+            elif kind is Knowledge.THROUGHPUT and state.progress.per_s is not None:
+                made[kind] = _alike(state)
             else:
                 made.update(make_providers({kind}, {}, trace, state.cluster, None))
         return made
 
 
-def _count_in_seconds(state: State, goodput: Known | None) -> None:
-    """Work in seconds at the requested allocation, whatever unit the moment counted it in.
-
-    Where no constant rate tells: by the `goodput` that the moment knows, else the seconds run.
-    """
-    progress = state.progress
-    if progress.per_s is None:
-        return
-    uncounted = np.flatnonzero(np.isnan(progress.per_s))
-    work_s = state.ran_s(uncounted)
-    if goodput is not None:
-        told = KnownGoodput(goodput, state.jobs, state.cluster)
-        for place, row in enumerate(uncounted.tolist()):
-            if told.knows(row):
-                work_s[place] = told.seconds(row, progress.done(row, state.now))
-    progress.base, progress.rate = progress.base / progress.per_s, progress.rate / progress.per_s
-    progress.base[uncounted], progress.rate[uncounted] = work_s, 0.0
-    progress.per_s, progress.steady = None, False
+def _alike(state: State) -> Provider:
+    """Every type is as fast as any other: rates in the units in which the moment counts work."""
+    assert state.progress.per_s is not None
+    per_s = np.nan_to_num(state.progress.per_s, nan=1.0)
+    rates = accepted(state.jobs, state.cluster) * per_s[:, None]
+    return given_throughput(rates, Provenance.ASSUMED)
 
 
 def fork(
@@ -277,6 +275,10 @@ def fork(
     providers = origin.providers(policy, told_s, source, trace, state, goes_on=memory is not None)
     at_once = 0 if wake is not None else cause or _TIMER
     speed = speed_of(origin.speeds(state), jobs, state.cluster)
+    if isinstance(speed, KnownSpeed):
+        speed.batch_now = state.progress.batch  # what it says from now on is what policies see
+    if state.progress.per_s is not None:
+        speed = InOwnUnits(speed, origin.units(state))
     world = ForkedWorld(trace, state, origin.costs, origin.waits, speed, cause=at_once, faults=faults)
     recorder = ForkRecorder()
     loop = Loop(
@@ -305,8 +307,3 @@ def live_rows(state: State) -> Ints:
     phase[state.submitted :] = Phase.PENDING
     live: Ints = np.flatnonzero((phase >= Phase.HELD) & (phase <= Phase.RUNNING))
     return live
-
-
-def work_s(state: State, rows: Ints) -> Floats:
-    """Work that `rows` have done, in seconds at the requested allocation."""
-    return state.work_s(rows)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.forecast.altered import with_gpus
-from rota.forecast.fork import ForkRecorder, Origin, fork, live_rows, work_s
+from rota.forecast.fork import ForkRecorder, Origin, fork, live_rows
 from rota.forecast.held import Wait, waits_of
 from rota.forecast.remaining import Durations, RemainingSource, RemainingTimes
+from rota.forecast.units import WorkUnits
 from rota.knowledge.needs import Provenance
 from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Event, Memory, Wake
@@ -84,6 +85,9 @@ class ForecastCase:
     state: State
     rows: Ints
     """The jobs that live at the moment."""
+    units: WorkUnits
+    done_s: Floats
+    """Work that each of them has done, in seconds at its request."""
     estimate: RemainingTimes
     told_s: Floats
     """What policies that need durations are told, for every row."""
@@ -103,7 +107,9 @@ def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus:
     origin = Origin(packed, waits_of(packed, asked.waits), durations.past, asked.costs, asked.rules)
     state = origin.state()
     rows = live_rows(state)
-    estimate = durations.estimate(state.jobs, rows, work_s(state, rows))
+    units = origin.units(state)
+    done_s = units.done_s(state, rows)
+    estimate = durations.estimate(state.jobs, rows, done_s)
     samples = 1
     if estimate.candidates:
         affordable = JOBS_SAMPLED // max(len(rows) * policies, 1)
@@ -116,6 +122,8 @@ def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus:
         origin=origin,
         state=state,
         rows=rows,
+        units=units,
+        done_s=done_s,
         estimate=estimate,
         told_s=told_s,
         draws=draws,

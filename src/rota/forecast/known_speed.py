@@ -151,6 +151,22 @@ class KnownGoodput:
         """Work in seconds at the request, of a job that counts it in examples."""
         return seconds_for(self._profiles[row].ends, self._at_request(row), examples)
 
+    def examples(self, row: int, seconds: float) -> float:
+        """Examples after so many seconds at the request: what `seconds` undoes."""
+        done = 0.0
+        for end, rate in zip(self._profiles[row].ends, self._at_request(row), strict=True):
+            if rate * seconds <= end - done:
+                break
+            seconds -= (end - done) / rate
+            done = end
+        return done + rate * seconds
+
+    def at_request(self, row: int, examples: float) -> tuple[float, float]:
+        """Examples a second at the request after so many, and those at which it changes."""
+        ends = self._profiles[row].ends
+        phase = min(bisect_right(ends, examples), len(ends) - 1)
+        return self._at_request(row)[phase], ends[phase]
+
     def _at_request(self, row: int) -> list[float]:
         """Goodput of each phase at the requested GPUs of the type that is fastest in the first."""
         if row not in self._asked:

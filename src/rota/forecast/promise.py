@@ -196,16 +196,17 @@ class _Future(NamedTuple):
 class _Milestone:
     """Notes when a job has done so much work."""
 
-    def __init__(self, row: int, work_s: float) -> None:
-        self.row, self.work_s = row, work_s
+    def __init__(self, row: int, work: float) -> None:
+        """`work` is in the unit of the job."""
+        self.row, self.work = row, work
         self.reached_s = math.inf
         self._rate = 0.0
 
     def __call__(self, loop: Loop) -> None:
         progress, now = loop.state.progress, loop.state.now
         done = progress.done(self.row, now)
-        if self.reached_s == math.inf and done >= self.work_s * (1.0 - 1e-9):
-            over_s = (done - self.work_s) / self._rate if self._rate else 0.0
+        if self.reached_s == math.inf and done >= self.work * (1.0 - 1e-9):
+            over_s = (done - self.work) / self._rate if self._rate else 0.0
             self.reached_s = now - max(over_s, 0.0)
         self._rate = progress.rate.item(self.row)
 
@@ -237,7 +238,9 @@ class _Futures:
         ]
         case = make_case(moment, request.asked, 1)
         self.jobs, self.rows = case.state.jobs, case.rows
-        self.arrivals = SampledArrivals.of(case.state, request.asked.durations) if request.arrivals else None
+        self.arrivals = (
+            SampledArrivals.of(case.state, request.asked.durations, case.units) if request.arrivals else None
+        )
 
     def play(self, number: int) -> tuple[_Future, list[_Future]]:
         """Future `number` without the job, and under each agreement."""
@@ -260,7 +263,7 @@ class _Futures:
         asked = replace(self.request.asked, budget_s=math.inf, until_s=self.until_s)
         request = self.request
         case = future_of(moment, asked, self.arrivals, self.until_s, request.seed, number, request.breakdowns)
-        done_s = case.state.work_s(case.rows)
+        done_s = case.done_s
         sampled = case.draws[0]
         totals = drawn_totals(
             case.estimate,
@@ -271,7 +274,8 @@ class _Futures:
         milestone, watch = None, None
         if agreement is not None and agreement.min_fraction < 1.0:
             place = int(np.searchsorted(case.rows, self.row))
-            milestone = watch = _Milestone(self.row, agreement.min_fraction * totals.item(place))
+            part_s = agreement.min_fraction * totals.item(place)
+            milestone = watch = _Milestone(self.row, case.units.work(self.row, part_s))
         run = play_all(replace(case, draws=(totals,)), self.spec, moment.memory, math.inf, watch=watch)[0]
         return self._read(run, case.rows, milestone, agreement is not None)
 

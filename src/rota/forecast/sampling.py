@@ -18,6 +18,7 @@ from rota.errors import InputError
 from rota.forecast.altered import with_arrivals
 from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, RemainingTimes
+from rota.forecast.units import WorkUnits
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
@@ -111,13 +112,16 @@ class SampledArrivals:
     """From the first until the moment."""
 
     @classmethod
-    def of(cls, state: State, durations: Durations) -> SampledArrivals:
-        """As often as so far, and like all that were submitted; none if less than two were."""
+    def of(cls, state: State, durations: Durations, units: WorkUnits | None = None) -> SampledArrivals:
+        """As often as so far, and like all that were submitted; none if less than two were.
+
+        `units` say what their work is counted in, the seconds run where it is in none that last.
+        """
         count = state.submitted
         submit_s = state.jobs.submit_s[:count]
         span_s = state.now - submit_s.min(initial=state.now)
         rows = np.arange(count)
-        work_s = state.work_s(rows)
+        work_s = state.work_s(rows) if units is None else units.done_s(state, rows)
         told = durations.estimate(state.jobs, rows, work_s)
         is_live = np.isin(rows, np.concatenate((state.waiting.rows, state.running.rows, [*state.held])))
         run_s = np.where(is_live | (work_s <= 0.0), told.told_s, work_s)

@@ -36,7 +36,7 @@ _FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": .
 def read_goodputs(path: str | Path) -> GoodputTable:
     """The profiles in the file `path`."""
     try:
-        stored = json_of(read_text(Path(path)))
+        stored = json_of(read_text(Path(path)), path)
     except ValueError:
         stored = None
     if not isinstance(stored, dict) or not stored:

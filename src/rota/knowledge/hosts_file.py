@@ -80,7 +80,7 @@ def _number(path: str | Path, row: int, field: str, value: str | None, *, zero: 
 def _profiles(path: str | Path, text: str) -> HostTable:
     """The profiles of one GPU in a JSON file."""
     try:
-        stored = json_of(text)
+        stored = json_of(text, path)
     except ValueError:
         stored = {}
     ours = {name[:-2]: one for name, one in stored.items() if name.endswith("_1")}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError
+from rota.model.once import json_once
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -30,10 +30,13 @@ def read_text(path: Path, expected: str = "JSON or CSV") -> str:
     raise InputError.at(f"cannot be read ({problem})", file=path, expected=expected) from None
 
 
-def json_of(text: str) -> Any:
-    """The value of a JSON text; ValueError also where it is nested too deep to be read."""
+def json_of(text: str, path: object) -> Any:
+    """The value of a JSON text; ValueError also where it is nested too deep to be read.
+
+    InputError, which names `path`, if an object in it has a key twice.
+    """
     try:
-        return json.loads(text)
+        return json_once(text, path)
     except RecursionError:
         raise ValueError("nested too deep") from None
 

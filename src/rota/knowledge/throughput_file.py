@@ -42,7 +42,7 @@ def _from_json(path: str | Path, text: str) -> tuple[_Measured, MeasuredPairs]:
     measured: _Measured = {}
     pairs: MeasuredPairs = {}
     try:
-        for gpu_type, rows in json_of(text).items():
+        for gpu_type, rows in json_of(text, path).items():
             for key, rates in rows.items():
                 one = _sized(path, key)
                 for beside, rate in rates.items():

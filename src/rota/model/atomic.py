@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -15,17 +16,19 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` if the block ends without an error.
 
     Missing folders are made, and the file gets the mode that the umask of the process gives new files.
-    What is there and no file, such as /dev/null or a pipe, stays what it is and is written to.
+    What is there and no file, such as /dev/null or a pipe, stays what it is and is written to; of a link the
+    file that it leads to is replaced.
     An OSError names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if _takes_writing(path):  # for root, to replace /dev/null is to take it from the whole machine
         yield path
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    target = _target_of(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield partial
-        os.replace(partial, path)
+        os.replace(partial, target)
     except OSError as error:
         # A whole sentence, or the name of another file that is being written, stays.
         if error.errno is not None and str(error.filename or partial) == str(partial):
@@ -34,6 +37,16 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
             partial.unlink()
+
+
+def _target_of(path: Path) -> Path:
+    """The file that `path` is, or that it leads to, there or not."""
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():  # they lead in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
 
 
 def _takes_writing(path: Path) -> bool:

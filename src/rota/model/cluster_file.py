@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from rota.errors import InputError
 from rota.model.cells import check_cells
 from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
+from rota.model.once import refuse_twice
 from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.model.units import parse_memory_gib
 
@@ -167,30 +168,8 @@ def _parse(file: Path) -> tuple[yaml.Node, object]:
         raise InputError.at(f"this is not YAML: {problem}", file=file, row=row) from None
     if not isinstance(tree, yaml.MappingNode):
         raise InputError.at("this describes no cluster", file=file, expected="a list under `nodes:`")
-    _refuse_repeated_keys(tree, file)
+    refuse_twice(tree, file)
     return tree, values
-
-
-def _refuse_repeated_keys(tree: yaml.Node, file: Path) -> None:
-    """YAML readers keep the last of two equal keys in silence."""
-    for mapping in _mappings(tree, set()):
-        seen: set[str] = set()
-        for key, _ in mapping.value:
-            if str(key.value) in seen:
-                problem = f"{key.value} is given twice in one place"
-                raise InputError.at(problem, file=file, row=key.start_mark.line + 1)
-            seen.add(str(key.value))
-
-
-def _mappings(node: yaml.Node, met: set[int]) -> Iterator[yaml.MappingNode]:
-    """Every mapping in the tree, each once though aliases may lead to it again."""
-    if id(node) in met or not isinstance(node, yaml.CollectionNode):
-        return
-    met.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        yield node
-    for child in node.value:
-        yield from _mappings(child[1] if isinstance(child, tuple) else child, met)
 
 
 def _explain(error: ValidationError) -> tuple[Location, str]:

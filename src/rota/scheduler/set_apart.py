@@ -202,7 +202,8 @@ class SetApart:
         is_tried = grant is not None and grant.purpose is Purpose.PROFILE and row not in memory["passed"]
         if grant is None or not (row in inside or is_tried):
             self._inside.discard(row)
-            inside.pop(row, None)
+            if row not in snapshot.held:  # who is held comes back as one that was in it
+                inside.pop(row, None)
             return False
         self._inside.add(row)
         inside[row] = True

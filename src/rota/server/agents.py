@@ -117,7 +117,10 @@ class Agents:
         other = "give this one another name with --node"
         row = self._shown.nodes.get(node)
         if row is None or row.state != "away":
-            return f"an agent takes part as node {node!r} already; {other}"
+            return (
+                f"an agent takes part as node {node!r} already, or did a moment ago: if its machine is gone, "
+                f"wait until the node is lost (within {format_duration(self._lost_after_s)}), or {other}"
+            )
         return (
             f"the agent of node {node!r} was stopped, and its jobs may run on: start that one again, "
             f"wait until the node is lost (within {format_duration(self._lost_after_s)}), or {other}"

@@ -19,6 +19,7 @@ from rota.errors import InputError
 from rota.knowledge.registry import Where, parse_sources
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import JobTable
+from rota.model.once import refuse_twice
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
@@ -188,7 +189,9 @@ def read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
 def read_yaml(path: Path, *, must_exist: bool) -> dict[str, Any]:
     """The mapping in a YAML file; an empty one if it is not there and need not be."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
+        refuse_twice(yaml.compose(text, Loader=yaml.SafeLoader), path)
     except FileNotFoundError:
         if must_exist:
             raise InputError.at("there is no such file", file=path, expected="a YAML file") from None

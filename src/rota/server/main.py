@@ -69,7 +69,7 @@ from rota.server.tenants.accounts import TenantAccounts
 from rota.server.tenants.layout import layout_of
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
-from rota.server.users import Users
+from rota.server.users import ADMIN, Users, token_files
 from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.scaling import AutoscaleView
@@ -82,8 +82,6 @@ from rota.worlds.live.settings import LiveSettings
 log = logging.getLogger(__name__)
 CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
-TOKENS = "tokens"
-ADMIN = "admin"
 SWITCH_S = 0.0005
 """A thread with news waits so long for one that works; by default it would be ten times as long."""
 LOCK_S = 5.0
@@ -132,7 +130,9 @@ def start(home: Path, config: Config) -> Running:
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
     in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
-    shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {}, config.prices)
+    shared = Shared(
+        store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {}, config.prices, token_files(home)
+    )
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     feed, nodes_changed = Feed(notifier), threading.Event()
     settings = scheduler_settings(config)
@@ -196,6 +196,8 @@ class Shared:
     """Node -> moment at which its agent was last heard."""
     prices: Any = field(default_factory=dict)
     """Of a GPU-hour, as configured."""
+    token_files: Mapping[str, Path] = field(default_factory=dict)
+    """User -> the file in which the controller keeps that user's token."""
     notes: list[str] = field(default_factory=list)
     """What an operator should know of this start, as sentences."""
 
@@ -261,7 +263,7 @@ def services_of(
             commands, answers, tenants.troubles, scheduler.settings.min_run_s, scheduler.settings.knowledge
         ),
         tenants=tenants,
-        users=Users(shared.roster),
+        users=Users(shared.roster, shared.token_files),
         agents=agents,
         terminals=terminals,
     )
@@ -323,7 +325,7 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
         store.commit(Step(policies=[row], events=[event]))
     if roster.user(ADMIN) is None:
         roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
-    path = home / TOKENS / ADMIN
+    path = token_files(home)[ADMIN]
     if not _is_good(path, roster):
         write_secret(path, roster.renew("user", ADMIN))
 

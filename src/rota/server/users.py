@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
 from rota.errors import InputError
+from rota.model.atomic import write_secret
 from rota.server.api.forms import JoinToken, NewUser, UserToken
 from rota.server.auth import mint
 from rota.server.refusals import Conflict, NotFound
@@ -10,12 +15,21 @@ from rota.server.roster import StoredRoster
 from rota.wire.job import check_tenant
 from rota.wire.views import UserView
 
+TOKENS, ADMIN = "tokens", "admin"
+log = logging.getLogger(__name__)
+
+
+def token_files(home: Path) -> dict[str, Path]:
+    """User -> the file in which the controller keeps that user's token, for local commands."""
+    return {ADMIN: home / TOKENS / ADMIN}
+
 
 class Users:
     """Implements `rota.server.api.services.UsersService`."""
 
-    def __init__(self, roster: StoredRoster) -> None:
-        self._roster = roster
+    def __init__(self, roster: StoredRoster, kept: Mapping[str, Path] | None = None) -> None:
+        """`kept` are files of the controller's that hold tokens of users: they follow a new one."""
+        self._roster, self._kept = roster, kept or {}
 
     def users(self) -> list[UserView]:
         """All users by name."""
@@ -55,7 +69,13 @@ class Users:
         view = self._roster.user(name)
         if view is None:
             raise NotFound(f"there is no user {name!r}")
-        return UserToken(user=view, token=self._roster.renew("user", name))
+        token = self._roster.renew("user", name)
+        if path := self._kept.get(name):
+            try:
+                write_secret(path, token)
+            except OSError as error:  # the token counts all the same, and is told only now
+                log.error("%s still holds the token of %s before: %s", path, name, error.strerror)
+        return UserToken(user=view, token=token)
 
     def remove_user(self, name: str) -> None:
         """The user's tokens are worth nothing any more; NotFound."""

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from rota.errors import InputError
+from rota.model.once import json_once
 from rota.traces.source import TraceSource
 
 
@@ -13,7 +14,7 @@ def parsed(source: TraceSource, expected: str) -> Any:
     """What stands in `source`; InputError, if that is no JSON or holds what is no text or number."""
     text = source.data.decode()
     try:
-        value = json.loads(text)
+        value = json_once(text, source.file)
     except json.JSONDecodeError as error:
         raise InputError.at(
             f"not valid JSON ({error.msg})", file=source.file, row=error.lineno, expected=expected

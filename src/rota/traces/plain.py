@@ -38,6 +38,7 @@ from rota.errors import InputError, brief
 from rota.model.columns import Array, Floats
 from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
 from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
+from rota.model.once import json_once
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.near_names import near_names, quoted
@@ -379,8 +380,8 @@ def _parts(table: TextTable) -> dict[int, tuple[JobPart, ...]]:
 def _part_list(cell: str) -> tuple[JobPart, ...]:
     """The tasks in a cell of JSON; empty if it is not such a list."""
     try:
-        parts = tuple(JobPart(**part) for part in json.loads(cell))
-    except (TypeError, ValueError, RecursionError):
+        parts = tuple(JobPart(**part) for part in json_once(cell, "parts"))
+    except (TypeError, ValueError, RecursionError, InputError):
         return ()
     return parts if all(map(_is_part, parts)) else ()
 

@@ -20,9 +20,12 @@ def check_protocol(theirs: Any) -> Any:
     if theirs != PROTOCOL:
         from rota import __version__
 
+        older, way = "the agent", f"; install version {__version__} of Rota on its machine"
+        if isinstance(theirs, int) and theirs > PROTOCOL:
+            older, way = "the controller", f", and runs version {__version__}; upgrade Rota on its machine"
         raise OtherProtocol(
-            f"this agent speaks protocol {str(theirs)[:20]}, and the controller protocol {PROTOCOL}: install "
-            f"version {__version__} of Rota on the agent's machine, or the agent's on the controller's"
+            f"this agent speaks protocol {str(theirs)[:20]}, and the controller protocol {PROTOCOL}: "
+            f"{older} is older{way}"
         )
     return theirs
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from play import finishes, play, starts, trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can, Purpose
+from rota.model.jobs import Truth
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.policies.chronus import profiling
@@ -24,6 +25,7 @@ from rota.scheduler.set_apart import SetApart
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare
 from tiers import examples
 
@@ -66,6 +68,14 @@ def test_a_run_ends_even_if_nobody_remembers_what_its_grant_was_for() -> None:
     (first, then) = stays(record)["A"]
     assert first == (0.0, 60.0, (1,))
     assert then == (pytest.approx(60.0), pytest.approx(1000.0), (0,))
+
+
+def test_who_fails_in_its_run_and_pauses_is_not_measured_again() -> None:
+    """Nor does a pause of its retries make it a new one: it fails after 5 s, and may go on 60 s later."""
+    trace = trace_of("A 1x100")
+    truth = Truth.build([100.0], failures={0: (5.0,)}, signatures={0: ("MPI runtime failure", "")})
+    record = play(profiled(), replace(trace, truth=truth), "2x8", Setting(retries=parse_retries("adaptive")))
+    assert stays(record)["A"] == [(0.0, 5.0, (1,)), (65.0, 165.0, (0,))]
 
 
 def test_a_short_job_ends_in_its_run() -> None:

@@ -125,6 +125,30 @@ def test_quotas_within_a_part_still_hold() -> None:
     assert found == {"A": 0, "B": 10}
 
 
+@pytest.mark.parametrize(
+    ("units", "quota", "jobs", "expected", "why"),
+    [
+        (("o/a", "o/b"), Tenant("o", 4, hard=True), "A 4x9 B 4x9", [0, 9], "4 of 8 GPUs, whoever has them"),
+        (("o/a", "o/b"), Tenant("o", 4, hard=True), "A 2x9 B 4x9 A 2x9", [0, 9, 0], "all that fits beside A"),
+        (("o/a", "o/b"), Tenant("o", 8, True, 1.0, {"GPU": 4.0}), "A 4x9 B 4x9", [0, 9], "of a type"),
+        (("a", "a/x"), Tenant("a", 4, hard=True), "B 4x9 A 4x9", [0, 9], "a unit below another"),
+        (("o/a", "p/b"), Tenant("o", 2, hard=True), "A 2x9 A 2x9 B 4x9", [0, 9, 0], "above one unit only"),
+        (("o/a", "o/b"), Tenant("o", 4), "A 4x9 B 4x9", [0, 0], "a soft one bars nobody"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["fifo[skip=yes]", "srtf"])
+def test_a_quota_over_several_parts_holds(
+    policy: str, units: tuple[str, str], quota: Tenant, jobs: str, expected: list[float], why: str
+) -> None:
+    """Jobs of the first unit are A, of the second B; each has 4 GPUs."""
+    cluster = Cluster.build([NodeShape(1, 4, levels={"vc": unit}) for unit in units], Tenants.of(quota))
+    owners = ["AB".index(name) for name in jobs if name in "AB"]
+    numbered = jobs.replace("A", "A{}").replace("B", "B{}").format(*range(len(owners)))
+    trace = trace_of(numbered, tenant=owners, tenant_names=units)
+    record = play(f"partition:policy={policy}", trace, cluster)
+    assert record.jobs["start_s"].to_list() == expected, why
+
+
 def test_it_takes_over_a_cluster_that_knew_no_parts() -> None:
     """A of tenant b runs on nodes of a: it keeps them, and they are not granted to others meanwhile."""
     trace = owned("A 8x10 B 8x10@1 C 8x10@2", "101")

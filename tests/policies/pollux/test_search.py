@@ -158,6 +158,32 @@ def test_what_is_held_is_cut_where_others_took_of_the_quota() -> None:
     assert found.best[:, 2].sum() >= 1, "a tenant without a quota is not asked to make room"
 
 
+def repaired(given: SharingProblem, *members: list[list[int]]) -> list[list[list[int]]]:
+    """Members [node, job] as repair leaves them."""
+    states = np.stack([np.array(member, dtype=np.int8) for member in members], axis=1)
+    left = Search(given, np.random.default_rng(0)).repaired(np.ascontiguousarray(states))
+    matrices: list[list[list[int]]] = left.transpose(1, 0, 2).tolist()
+    return matrices
+
+
+def test_a_job_shrinks_to_what_the_quota_leaves() -> None:
+    """Three GPUs together: who is first keeps them, the next has the rest; on the node where it has most."""
+    both = np.array([True, True, False])
+    tight = problem(CURVES[:3], 2, [4, 4], quotas=((both, 3),), shares_node=True)
+    assert repaired(
+        tight, [[2, 2, 0], [0, 0, 4]], [[4, 0, 0], [0, 2, 2]], [[1, 1, 0], [0, 3, 1]], [[1, 2, 0], [0, 0, 4]]
+    ) == [[[2, 1, 0], [0, 0, 4]], [[3, 0, 0], [0, 0, 2]], [[1, 0, 0], [0, 2, 1]], [[1, 2, 0], [0, 0, 4]]]
+
+
+def test_who_cannot_use_what_the_quota_leaves_has_none_of_it() -> None:
+    """The first of three can use one or four GPUs, the second two or four, the third any number."""
+    sizes = np.array([[0, 1, 1, 1, 4], [0, 0, 2, 2, 4], [0, 1, 2, 3, 4]], dtype=np.int16)
+    sizes = np.concatenate((sizes, np.repeat(sizes[:, -1:], 12, axis=1)), axis=1)
+    quota = np.array([True, True, True])
+    tight = problem(CURVES[:3], 4, [4, 4, 4], limit=sizes, quotas=((quota, 2),))
+    assert repaired(tight, [[4, 0, 0], [0, 4, 0], [0, 0, 4]]) == [[[1, 0, 0], [0, 0, 0], [0, 0, 1]]]
+
+
 # -- with which a search begins --------------------------------------------------------------------
 
 

@@ -184,3 +184,16 @@ def test_a_job_that_waits_for_new_fractions_gets_them_when_they_are_due():
     turns = Turns(recompute_s=1920.0, reserve=True)
     record = play(ByFractions(_halves, turns), "A 1x10@128.2 B 1x10@500", "1x1")
     assert record.jobs["start_s"].to_list() == [128.2, 128.2 + 1920.0]
+
+
+def test_fractions_are_computed_anew_when_gpus_come_or_go():
+    """Nobody comes or goes between 720 s, when a node is lost, and 3,600 s, when it is back."""
+    seen = []
+
+    def noting(snapshot, demand, own):
+        seen.append((snapshot.now, demand.capacity.tolist()))
+        return np.full((len(demand.rows), 1), 0.25)
+
+    setting = Setting(faults=[Fault(1, 720.0, 3600.0)], until_s=5000.0)
+    play(ByFractions(noting), "A 1x36000 B 1x36000 C 1x36000 D 1x36000", "2x2", setting)
+    assert seen == [(0.0, [4.0]), (720.0, [2.0]), (3600.0, [4.0])]

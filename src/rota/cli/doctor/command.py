@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from rota.cli.doctor import clocks, controller, devices, disk, machine, network, software
+from rota.cli.doctor import clocks, controller, devices, disk, machine, network, secrets, software
 from rota.cli.doctor.finding import FindingState, Look, MachineFinding, MachinePlaces, looked
 from rota.cli.shell import print_json
 
@@ -22,7 +22,7 @@ SECTIONS: Mapping[str, Sequence[Look]] = {
     "Devices": (devices.gpus, devices.cores),
     "Machine": (machine.memory, machine.control_groups, machine.limits, machine.user),
     "Clocks": (clocks.wall_clock, clocks.sleep),
-    "Disk": (disk.home_folder,),
+    "Disk": (disk.home_folder, secrets.secret_files),
     "Network": (network.ports, network.address, network.node_name),
     "Cluster": (controller.settings, controller.controller),
 }

@@ -105,7 +105,8 @@ def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
     facts = {"address": address, "version": version, "protocol": protocol}
     says = f"{address} answers: version {version}, protocol {protocol}"
     if protocol != PROTOCOL:
-        advice = f"this machine speaks protocol {PROTOCOL}: install version {version} here"
+        older = "the controller" if str(protocol).isdigit() and int(protocol) < PROTOCOL else "this machine"
+        advice = f"this machine speaks protocol {PROTOCOL}: {older} is older, upgrade Rota there"
         return MachineFinding("controller", FindingState.BROKEN, says, advice, facts)
     if version != __version__:
         advice = f"this machine has version {__version__}: restart what is older, `rota down` and `rota up`"

@@ -51,11 +51,13 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
 
     @functools.wraps(command)
     def connected(*args: Any, url: str | None = None, token_file: Path | None = None, **options: Any) -> R:
+        from rota.cli.live.versions import told_apart
         from rota.client import Refused, Unreachable
 
         with connect(url, token_file) as client:
             try:
-                return command(client, *args, **options)
+                with told_apart(client):
+                    return command(client, *args, **options)
             except Unreachable:
                 if not url and not _listens(home() / SOCKET) and client.address == str(home() / SOCKET):
                     raise nobody("nobody listens at its socket any more") from None

@@ -11,8 +11,8 @@ Idea      1. A job's effective throughput is its rate averaged over the types it
           3. Rounds of 6 minutes carry the fractions out: who is furthest behind its fraction comes first.
           4. GPUs nobody has a fraction of go to whoever fits (not under `fifo`).
 Departs   Jobs that come within a round run in the next one where GPUs are idle, and fractions are recomputed
-          in every round in which a job has come or gone.  The authors' simulator keeps idle GPUs for new
-          jobs without letting them run, and recomputes at most every 1,920 s: `mode=artifact`.
+          in every round in which a job or a GPU has come or gone.  The authors' simulator keeps idle GPUs for
+          new jobs without letting them run, and recomputes at most every 1,920 s: `mode=artifact`.
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
           Many allocations are optimal: `tie` says which; the authors' is the one at which their
           interior-point solver ends (`tie=interior`), as are ours under `max_min` by types without pairs, and
@@ -40,6 +40,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
+from rota.model.columns import Floats, Ints
 from rota.model.tenants import Between
 from rota.policies.gavel.allox import allox
 from rota.policies.gavel.hierarchy import hierarchy
@@ -107,7 +108,7 @@ class Gavel:
     def __init__(self, parameters: GavelParameters | None = None) -> None:
         self.parameters = parameters or GavelParameters()
         self.objective = OBJECTIVES[self.parameters.objective]
-        self.inner = Rounds(self._fractions, turns(self.parameters))
+        self.inner = Rounds(self._fractions, turns(self.parameters), self._premises)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
@@ -130,6 +131,20 @@ class Gavel:
             np.concatenate((every.members, able[shares.members[pairs]])),
             np.concatenate((every.fractions, shares.fractions[pairs])),
         )
+
+    def _premises(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        """Weights, deadlines, tenants and prices, as far as the objective looks at them."""
+        jobs, cluster, objective = snapshot.jobs.table, snapshot.cluster, self.parameters.objective
+        columns = list[Floats]()
+        if objective in _WEIGHING:
+            columns.append(jobs.weight[rows])
+        if objective is GavelObjective.HIERARCHY:
+            columns.append(jobs.tenant[rows].astype(np.float64))
+            columns.append(np.array([tenant.weight for tenant in cluster.tenants.by_path.values()]))
+        if objective is GavelObjective.COST:
+            columns.append(jobs.deadline_s[rows])
+            columns.append(np.array([cluster.gpu_price(kind) for kind in range(len(cluster.type_names))]))
+        return np.concatenate(columns) if columns else np.zeros(0)
 
     def _problem(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> GavelProblem:
         return GavelProblem(

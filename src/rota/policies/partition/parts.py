@@ -18,6 +18,7 @@ from rota.model.grants import Code, Constraint, Grant
 from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
+from rota.policies.partition.shared_quotas import SharedQuotas
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.joining import LastSaid, together
 from rota.scheduler.nested import entry_of, is_due, joined, wake_of
@@ -26,13 +27,18 @@ from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.table.view import View
 
 
-def tenants_below(cluster: Cluster, name: str, nodes: Ints) -> Tenants:
-    """Tenants whose quotas still matter inside a part: those of the part, unless its nodes say as much."""
+def tenants_of(cluster: Cluster, name: str, nodes: Ints, counted: Mapping[str, list[str]]) -> Tenants:
+    """Tenants whose quotas still matter inside a part, unless its nodes say as much.
+
+    Those of the part, and one above it that counts the jobs of no other: `counted` says of each tenant in
+    which parts its jobs are.
+    """
     gpus = int(cluster.node_gpus[nodes].sum())
 
     def matters(tenant: Tenant) -> bool:
-        own = tenant.path == name or tenant.path.startswith(name + "/")
-        return own and (tenant.path != name or tenant.quota_gpus < gpus or bool(tenant.quota_by_type))
+        is_below = tenant.path.startswith(name + "/")
+        is_all = counted[tenant.path] == [name]
+        return is_below or (is_all and (tenant.quota_gpus < gpus or bool(tenant.quota_by_type)))
 
     return Tenants.of(*(t for t in cluster.tenants.by_path.values() if matters(t)))
 
@@ -56,6 +62,7 @@ class Partition:
         self._refused: dict[int, str] = {}
         self._strangers: dict[int, Grant] = {}
         self._said = LastSaid()
+        self._shared: SharedQuotas
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """The decisions of all parts that are due, as one."""
@@ -72,6 +79,7 @@ class Partition:
                 self._said.note(name, part, decision)
         wake = joined(wake_of(entry) for entry in entries.values())
         decision = together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
+        self._shared.hold_back(snapshot, decision)
         decision.otherwise = Constraint(
             Code.POLICY, detail=f"waits for GPUs of its own {self.by}; free ones of another are not lent"
         )
@@ -116,15 +124,20 @@ class Partition:
         self._jobs, self._strangers = snapshot.jobs.table, {}
         codes, names = cluster.levels[self.by], cluster.level_names[self.by]
         nodes_of = {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
+        nodes_of = {name: nodes for name, nodes in nodes_of.items() if len(nodes)}
+        counted = {path: _units_of(path, nodes_of) for path in cluster.tenants.by_path}
         self._parts = {
-            name: snapshot.view(cluster.take(nodes, tenants_below(cluster, name, nodes)), nodes.tolist())
+            name: snapshot.view(
+                cluster.take(nodes, tenants_of(cluster, name, nodes, counted)), nodes.tolist()
+            )
             for name, nodes in nodes_of.items()
-            if len(nodes)
         }
         if self._policies.keys() != self._parts.keys():
             self._policies = {name: self.make(name) for name in self._parts}
         self._said = LastSaid()
         self._deal(self._jobs)
+        divided = [t for t in cluster.tenants.by_path.values() if t.hard and len(counted[t.path]) > 1]
+        self._shared = SharedQuotas(cluster, divided, self._part_of)
 
     def _deal(self, jobs: JobTable) -> None:
         """The part of each job, and why some have none."""
@@ -141,6 +154,14 @@ class Partition:
                 self._refused[row] = f"asks for {asked}; {self.by} {name} has {gpus}"
                 part_of[row] = -1
         self._part_of = part_of.tolist()
+
+
+def _units_of(path: str, nodes_of: Mapping[str, Ints]) -> list[str]:
+    """The parts in which jobs of a tenant, or of those below it, may be; ascending."""
+    place = {name: i for i, name in enumerate(nodes_of)}
+    own = _unit(path, place)
+    below = {name for name in nodes_of if name.startswith(path + "/")}
+    return sorted(below | ({list(nodes_of)[own]} if own >= 0 else set()))
 
 
 def _unit(path: str, place: Mapping[str, int]) -> int:

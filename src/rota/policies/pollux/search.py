@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.policies.pollux.shrinking import shrink
 from rota.solvers.breeding import breeding
 
 _DRAWS = 1 << 16
@@ -357,10 +358,19 @@ class Search:
                 states[node, at] = np.where(need > 0.0, np.minimum(own, fed), own)
 
     def _keep_quota(self, states: Array, members: Bools, most: int) -> None:
-        """Jobs that have more together than they may: the last ones get nothing."""
-        gpus = np.add.reduce(states, axis=0) * members
-        over = (np.cumsum(gpus, axis=1) > most) & members & ~self.problem.pinned
-        states[:, over] = 0
+        """Jobs that have more together than they may: the last ones get what the first ones leave."""
+        gpus = np.add.reduce(states, axis=0, dtype=self._sum)
+        over = np.flatnonzero(gpus @ members > most)
+        if not len(over):
+            return
+        pinned = self.problem.pinned
+        left = most - gpus[over] @ (members & pinned)
+        for job in np.flatnonzero(members & ~pinned).tolist():
+            has = gpus[over, job]
+            most_of_it = np.clip(np.minimum(has, left), 0, self._most)
+            keeps = np.minimum(has, self._limit.take(self._limit_of[job] + most_of_it))
+            shrink(states, over[keeps < has], job, keeps[keeps < has])
+            left = left - keeps
 
 
 def dtypes(problem: SharingProblem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:

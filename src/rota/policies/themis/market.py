@@ -17,7 +17,7 @@ from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.resize import keeping
 from rota.solvers.auction import AuctionStep
-from rota.table.occupancy import Occupancy
+from rota.table.occupancy import EPSILON, Occupancy
 
 
 class AppGroup(NamedTuple):
@@ -294,8 +294,12 @@ class OpenMarket:
         self.values[bidder] = before
 
     def _may_return(self, old: Grant) -> bool:
-        """True unless its devices, or the cores and memory beside them, have been given to others since."""
-        return all(map(self.scratch.free.is_free, old.devices)) and self.fit.admits(self.scratch, old)
+        """True unless its devices, or the cores and memory beside them, have been given to others since.
+
+        Closed devices take nobody new, and may well be its own.
+        """
+        claimed = self.scratch.claimed
+        return all(claimed[d] <= EPSILON for d in old.devices) and self.fit.admits(self.scratch, old)
 
     def _shrink(self, place: int) -> None:
         """A job that moved to have more has as many as before, of those that it moved to."""

@@ -15,7 +15,7 @@ from typing import Any
 from rota.model.grants import Can, Grant
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import JobTable
-from rota.scheduler.decision import Memory
+from rota.scheduler.decision import Event, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import Place, consolidate
@@ -115,7 +115,8 @@ def settle(
     """
     known: list[Any] = memory.get("no_place", [-math.inf, []])
     # Asked again at the same moment it says the same: who has started since stands elsewhere now.
-    left_out = {row for row in known[1] if known[0] == snapshot.now and row not in snapshot.grants}
+    is_asked_again = known[0] == snapshot.now and not snapshot.cause & _MAKES_PLACE
+    left_out = {row for row in known[1] if row not in snapshot.grants} if is_asked_again else set[int]()
     for _ in range(_TRIES):
         shares = shares_of(left_out)
         grants, preempt = carry_out(snapshot, shares, in_order=in_order)
@@ -128,6 +129,8 @@ def settle(
     return shares, grants, preempt
 
 
+_MAKES_PLACE = Event.END | Event.FAILURE | Event.CAPACITY
+"""What may happen at one and the same moment and give a place to who found none."""
 _TRIES = 10
 """At most; each leaves out further jobs, so that there is an end, but a large cluster cannot wait for it."""
 

@@ -52,6 +52,7 @@ _REMEMBERED = (
     "beside_mark",
     "began_s",
     "rates",
+    "premises",
     "is_stale",
     "reset_s",
     "solved_s",
@@ -94,6 +95,8 @@ class Books:
         """at this moment."""
         self.rates: Floats = np.zeros((0, 0))
         """Work per second of the live jobs on each type, by which fractions were computed."""
+        self.premises: Floats | None = None
+        """What else fractions were computed from; None if nobody has said."""
         self.is_stale = True
         self.reset_s = 0.0
         """Moment of the last recomputation."""
@@ -155,6 +158,15 @@ class Books:
         if not self.is_stale and not np.array_equal(rates, self.rates):
             self.is_stale = True
         self.rates = rates
+
+    def rest_on(self, premises: Floats) -> None:
+        """Fractions depend on `premises` now: if they are others than before, so will the fractions be."""
+        before = self.premises
+        if premises is before:
+            return
+        if before is not None and not np.array_equal(premises, before, equal_nan=True):
+            self.is_stale = True
+        self.premises = premises
 
     def _pairs_of_new(
         self, rows: list[int], before: set[int], sizes: Sequence[float]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
+from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -38,6 +39,13 @@ _ROUND_OR_IDLE = ROUND | Event.IDLE
 Fractions = Callable[[Snapshot, RoundDemand, Memory], Floats | Shares]
 """What fraction of its time each of at least one job, [job, type], or each entry should spend on each type.
 What it wants to remember it writes into the memory it is given, which is its own."""
+Premises = Callable[[Snapshot, Ints], Floats]
+"""What the fractions of these rows depend on besides rates and GPUs, in one row of numbers."""
+
+
+def no_premises(snapshot: Snapshot, rows: Ints) -> Floats:
+    """Of fractions that depend on nothing else."""
+    return np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -77,9 +85,12 @@ class Turns:
 class Rounds:
     """Carries out the fractions of `fractions` round by round."""
 
-    def __init__(self, fractions: Fractions, turns: Turns) -> None:
+    def __init__(self, fractions: Fractions, turns: Turns, premises: Premises = no_premises) -> None:
         self.fractions = fractions
         self.turns = turns
+        self.premises = premises
+        self._resting: tuple[RoundDemand, JobTable, Cluster, Floats] | None = None
+        """What the premises were read from, and what they were."""
         self._shuffler: tuple[int, int, random.Random] | None = None
         self._live = DemandingJobs()
         self._demand: RoundDemand | None = None
@@ -108,6 +119,7 @@ class Rounds:
             lengths.forget(set(books.rows))
         if self.turns.learn:
             books.learn(demand.rates)
+        books.rest_on(self._premised(snapshot, demand))
         if books.is_stale and snapshot.now >= self._again_s(books):
             shares = self._shares(snapshot, books, demand)
             credit_s, owed_s = self.turns.round_s / 2, 0.0
@@ -142,6 +154,14 @@ class Rounds:
         if books is None or memory is not self._memory or books.types != types:
             books = self._books = Books.of(memory, types)
         return books
+
+    def _premised(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
+        """What fractions depend on besides rates: GPUs, which come and go, and what users may change."""
+        table, cluster, last = snapshot.jobs.table, snapshot.cluster, self._resting
+        if last is None or last[0] is not demand or last[1] is not table or last[2] is not cluster:
+            premises = np.concatenate((demand.capacity, self.premises(snapshot, demand.rows)))
+            last = self._resting = demand, table, cluster, premises
+        return last[3]
 
     def _shares(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Shares:
         """The fractions, as those of entries."""

@@ -20,7 +20,7 @@ from rota.errors import PolicyError, RotaError
 from rota.forecast.altered import with_job, with_tenants
 from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
 from rota.forecast.estimate import StartEstimate, estimate_start
-from rota.forecast.fork import fork, work_s
+from rota.forecast.fork import fork
 from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, parse_source
 from rota.knowledge.needs import Knowledge
@@ -188,7 +188,7 @@ def _done(frozen: Frozen, wanted: Collection[int]) -> dict[int, float]:
         return {}
     state = table_of(frozen.snapshot(frozenset()))
     rows = [row for row in wanted if row < state.submitted]
-    done = work_s(state, np.array(rows, dtype=np.int64))
+    done = state.work_s(np.array(rows, dtype=np.int64))
     return dict(zip(rows, done.tolist(), strict=True))
 
 
@@ -206,7 +206,7 @@ def _range(moment: Range) -> Reply:
 def _left_s(case: ForecastCase, row: int) -> float | None:
     """Seconds that `row` still takes at the requested allocation; None if it does not end."""
     place = int(np.searchsorted(case.rows, row))
-    left = float(case.told_s[row]) - float(work_s(case.state, case.rows)[place])
+    left = float(case.told_s[row]) - case.done_s.item(place)
     return max(left, 0.0) if math.isfinite(left) else None
 
 

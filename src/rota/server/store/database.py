@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from rota.crash import crash_point
 from rota.errors import InputError
-from rota.server.store.failures import FAILURES, StoreError, failure
+from rota.server.store.failures import AGAIN, AT_START, FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
 from rota.server.store.silence import StoreSilence, bounded_connect, long_patience
 from rota.server.store.straight import Straight
+from rota.server.store.whole_file import make_sure_of
 
 Faults = Callable[[str], None]
 """Called with the name of each point of a write before it is reached; what it raises fails the write."""
@@ -82,6 +84,8 @@ class Database:
         self.faults, self.busy_s = faults, busy_s
         self._straight = Straight()
         self._writer: Connection | None = None
+        self.is_open = False
+        """Whether anything was written: the opening itself is, and from then on calls are tried anew."""
         self.lineage = 0
         """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
@@ -165,6 +169,7 @@ class Database:
                 self._point("commit")
                 committing = True
                 self._straight.say(connection, "COMMIT")
+                self.is_open = True
             except BaseException as error:
                 undone()
                 self._undo(error)
@@ -203,7 +208,8 @@ class Database:
         return self._writer
 
     def _failure(self, error: BaseException) -> StoreError:
-        return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder))
+        then = AGAIN if self.is_open else AT_START
+        return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder), then=then)
 
     def _point(self, name: str) -> None:
         crash_point(f"store-{name}")
@@ -328,10 +334,16 @@ def _lock_file(path: Path, where: str, wait_s: float) -> FileLock:
     except OSError as error:
         raise StoreError(f"{where} cannot be locked: {error.strerror} ({error.filename})") from None
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        make_sure_of(path, where)
     except OSError as error:
         lock.release()
         raise StoreError(f"{where} cannot be opened: {error.strerror}") from None
+    except sqlite3.Error as error:
+        lock.release()
+        raise failure(error, where, wait_s, is_read_only=_is_read_only(path.parent)) from None
+    except StoreError:
+        lock.release()
+        raise
     return lock
 
 

@@ -53,24 +53,29 @@ _POSTGRES: dict[object, str] = {
 _SILENCE = "ConnectionTimeout"
 """psycopg's name for a server that does not answer; `silence` raises it as well."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")
+AGAIN = "it is tried anew at the next call"
+AT_START = "start the controller again when it answers"
+"""There is no next call where a store could not be opened."""
+OUT_OF_REACH = "{where} is out of reach ({said}); {then}"
 READ_ONLY = "{where} can only be read: its file system is read-only; mount it so that it can be written"
 
 
-def failure(error: BaseException, where: str, busy_s: float, *, is_read_only: bool = False) -> StoreError:
+def failure(
+    error: BaseException, where: str, busy_s: float, *, is_read_only: bool = False, then: str = AGAIN
+) -> StoreError:
     """The StoreError that tells of `error`, which is one of FAILURES.
 
-    `is_read_only` says that the file system of an SQLite database takes nothing.
+    `is_read_only` says that the file system of an SQLite database takes nothing; `then` what comes next
+    where it is out of reach.
     """
     cause = (error.orig or error) if isinstance(error, DBAPIError) else error
     said = (str(cause).strip() or type(cause).__name__).splitlines()[0]
     gone = isinstance(error, DBAPIError) and error.connection_invalidated
-    sentence = (
-        "{where} is out of reach ({said}); it is tried anew at the next call" if gone else _known(cause)
-    )
+    sentence = OUT_OF_REACH if gone else _known(cause)
     if is_read_only and _code(cause) in _UNWRITTEN:
         sentence = READ_ONLY
     is_silent = type(cause).__name__ == _SILENCE or _code(cause) in _LOCKED
-    return StoreError(sentence.format(where=where, busy_s=busy_s, said=said), silent=is_silent)
+    return StoreError(sentence.format(where=where, busy_s=busy_s, said=said, then=then), silent=is_silent)
 
 
 def _code(cause: BaseException) -> int | str | None:
@@ -87,5 +92,5 @@ def _known(cause: BaseException) -> str:
     if code in _POSTGRES:
         return _POSTGRES[code]
     if type(cause).__name__ in ("OperationalError", _SILENCE) and hasattr(cause, "sqlstate"):
-        return "{where} is out of reach ({said}); it is tried anew at the next call"
+        return OUT_OF_REACH
     return "{where}: {said}"

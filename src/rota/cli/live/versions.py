@@ -1,0 +1,62 @@
+"""What is said where this rota and the controller's do not understand each other: which of them is older."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rota.errors import RotaError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+
+NOT_THERE = ("is no parameter of this call", "; GET /openapi.json lists what")
+"""What a controller says of calls and of their parameters that it does not have: ours are spelt right."""
+NO_FIELD = "is no field here"
+"""It may be a user who wrote that, so this alone says nothing of versions."""
+
+
+@contextmanager
+def told_apart(client: Client) -> Iterator[None]:
+    """In this block a controller that is older than this rota is called so.
+
+    Fields, parameters and calls are only ever added: it lacks what is asked for here, or does not say what
+    is read here.
+    """
+    from rota.client import Refused
+
+    try:
+        yield
+    except Refused as refused:
+        said = str(refused)
+        if any(words in said for words in NOT_THERE) or (NO_FIELD in said and _versions(client)):
+            raise RotaError(f"{_older(client)} ({said})") from None
+        raise
+    except ValueError as error:
+        from pydantic import ValidationError
+
+        if not isinstance(error, ValidationError):
+            raise
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in (error.title, *first["loc"]))
+        raise RotaError(f"{_older(client)} (its answer lacks {where}: {first['msg'].lower()})") from None
+
+
+def _older(client: Client) -> str:
+    return (
+        f"the controller at {client.address} runs an older Rota than this one{_versions(client)}: upgrade "
+        "the controller, or use its version here"
+    )
+
+
+def _versions(client: Client) -> str:
+    """Both versions in words; empty if they have one number, or the controller does not tell."""
+    from rota import __version__
+    from rota.client import Refused, Unreachable
+
+    try:
+        theirs = str(client.call("GET", "/health").get("version", ""))
+    except (Refused, Unreachable):
+        return ""
+    return f" (version {theirs}, here {__version__})" if theirs not in ("", __version__) else ""
