@@ -19,7 +19,7 @@ AMONG_PEOPLE = [kind for kind in LOOK_ON if kind is not NoThrashing]
 """A job that people requeue at once has been moved without need: by them."""
 FOLLOWS_NO_CLOSING = {"gandiva"}
 """What it keeps of jobs that run on on a closed node is not what a fresh instance makes out."""
-SEEDS = seed_ranges(2, 12, 100, at_once=20)
+SEEDS = seed_ranges(2, 6, 100, at_once=20)
 
 
 @pytest.mark.slow
