@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.play import trace_of
 
 import rota.policies.gandiva.seating
 import rota.scheduler.guard.check
@@ -13,6 +12,7 @@ import rota.table.rows
 import rota.table.state
 import rota.worlds.simulated.recorder
 import rota.worlds.simulated.world
+from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
