@@ -146,7 +146,7 @@ class GandivaDecision:
         """Take out who has ended, take over who runs, line up who came."""
         phase_of, home_of = self.snapshot.by_row.phase_of, self.homes.home_of
         changed = self._everybody() if self.changed is None else self.changed
-        strangers = set(self.evacuated)
+        strangers = self.derived.strays.union(self.evacuated)
         held = self.snapshot.grants
         row: Any  # as in `Swaps.swap`
         for row in changed:
@@ -169,6 +169,7 @@ class GandivaDecision:
 
     def _meet(self, row: int, phase: int) -> None:
         """A job without a home, about which there is news: it runs, waits or has ended."""
+        self.derived.strays.discard(row)
         if not self.sizes[row]:
             (self.derived.without_gpus.add if phase == _PENDING else self.derived.without_gpus.discard)(row)
         elif phase == _PENDING:
@@ -204,8 +205,9 @@ class GandivaDecision:
         grant = self.snapshot.grants[row]
         nodes = {node_of[device] for device in grant.devices}
         spanned = {key for key, home in self.homes.homes.items() if nodes.intersection(home["nodes"])}
-        if not spanned:
-            return  # its node is being emptied: there it runs on, and nobody moves in
+        if not spanned:  # its node is being emptied: there it runs on, and nobody moves in
+            self.derived.strays.add(row)
+            return
         key = self.homes.join(spanned, self.gpus)
         self.homes.add(row, key, self.sizes[row])
         if grant.role is Role.PACKED and self.jobs.gpu_share.item(row) == 1.0:
@@ -286,7 +288,8 @@ class GandivaDecision:
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
             }
         self.due &= homes.keys()
-        self.derived.turns.give_up(self.left | (self.moved - self.homes.index.crowded))
+        self.derived.turns.give_up(self.left | self.homes.gone | (self.moved - self.homes.index.crowded))
+        self.homes.gone.clear()
 
     # -- when to look again ------------------------------------------------------------------------
 
