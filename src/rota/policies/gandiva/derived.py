@@ -137,8 +137,6 @@ class Derived:
         self.homeless = Homeless()
         self.without_gpus: set[int] = set()
         """Rows that wait and ask for no GPU."""
-        self.strays: set[int] = set()
-        """Rows that run without a home, on nodes that are being emptied: that they stop is no news otherwise."""
         self.turns = TurnEnds(quantum_s)
         self.devices_of: DevicesOf = [{} for _ in range(grounds.cluster.nodes)]
         self.grant_of: GrantOf = {}

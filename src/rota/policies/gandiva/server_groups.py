@@ -32,7 +32,7 @@ class ServerGroups:
         self.has_changed = False
         """True once a node or a job has come or gone: only then may `allocate` find other answers."""
         self.gone: set[int] = set()
-        """Homes that have fallen apart or been joined since the set was emptied: what went on there is over."""
+        """Homes that have fallen apart or been joined since it was emptied: what went on there is over."""
 
     # -- nodes -------------------------------------------------------------------------------------
 
