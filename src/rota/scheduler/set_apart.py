@@ -29,6 +29,7 @@ class SetApart:
     one for which there is no room is passed over.  One that the cluster does not let go stays where it is.
 
     Memory    `inside`  rows in their first run
+              `begun`   when the program of each of them began, or will as far as was known
               `passed`  rows of live jobs that need none (any more)
               `come`    True if the inner policy has not been asked since one of them came to it
               `lifted`  True if the inner policy was shown the whole cluster when it was last asked
@@ -57,7 +58,7 @@ class SetApart:
         memory["come"] = self._follow(snapshot, memory) or memory.get("come", False)
         cut = self._cut
         assert cut is not None
-        ends_s = {row: self._end_s(snapshot, row) for row in sorted(self._inside)}
+        ends_s = self._ends_s(snapshot, memory)
         done = [row for row, end_s in ends_s.items() if cut.is_lifted or snapshot.now >= end_s - 1e-9]
         self._let_go(done, memory)
         new = sorted(self._new)
@@ -114,12 +115,22 @@ class SetApart:
 
     # -- runs ----------------------------------------------------------------------------------------
 
-    def _end_s(self, snapshot: Snapshot, row: int) -> float:
-        """When the run of `row` is over: it counts from when the program has begun."""
-        jobs, grant = snapshot.jobs, snapshot.grants[row]
-        ready_s = jobs.ready_s(row)
-        begun_s = max(jobs.placed_s[row], ready_s if ready_s < math.inf else snapshot.now)
-        return float(begun_s + self.runs.length_s(len(grant.devices)))
+    def _ends_s(self, snapshot: Snapshot, memory: Memory) -> dict[int, float]:
+        """When the run of each row inside is over: it counts from when the program has begun.
+
+        That is noted, as the moment a job works from moves whenever its speed changes.
+        """
+        jobs, before, begun, ends_s = snapshot.jobs, memory.get("begun", {}), {}, {}
+        for row in sorted(self._inside):
+            placed_s, ready_s = jobs.placed_s.item(row), jobs.ready_s(row)
+            begun_s = before.get(row, -math.inf)
+            if not placed_s <= begun_s <= snapshot.now:  # not known, of another placement, or still to come
+                begun_s = max(placed_s, ready_s if ready_s < math.inf else snapshot.now)
+            if ready_s < math.inf:
+                begun[row] = begun_s
+            ends_s[row] = begun_s + self.runs.length_s(len(snapshot.grants[row].devices))
+        memory["begun"] = begun
+        return ends_s
 
     def _let_go(self, done: list[int], memory: Memory) -> None:
         """The runs of `done` are over, whether or not they may be stopped."""
@@ -141,8 +152,9 @@ class SetApart:
         moments += [now + self.runs.length_s(len(grant.devices)) for grant in started]
         if self.runs.patience_s < math.inf:
             moments += [submit_s.item(row) + self.runs.patience_s for row in waiting]
-        if any(snapshot.grants[row].purpose is not Purpose.PROFILE for row in done):
-            moments.append(math.nextafter(now, math.inf))  # nobody says that such a run has ended
+        if started or any(snapshot.grants[row].purpose is not Purpose.PROFILE for row in done):
+            # to note when who starts begins, before its speed changes; and nobody says that such a run has ended
+            moments.append(math.nextafter(now, math.inf))
         return min(moments, default=math.inf)
 
     # -- keeping up ----------------------------------------------------------------------------------

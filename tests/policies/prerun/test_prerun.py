@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from play import finishes, play, starts, trace_of
-from rota.model.cluster import Cluster, NodeShape
+from rota.model.cluster import Cluster, NodeShape, parse_cluster
+from rota.model.grants import Grant
 from rota.model.jobs import Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.speed import FixedDuration
 
 
 def failing(jobs: str, failures: dict[int, tuple[float, ...]], of: dict[int, tuple[str, ...]]) -> Trace:
@@ -115,3 +120,27 @@ def test_what_was_reserved_on_the_whole_cluster_is_not_when_there_is_a_pool_agai
     """While A needs three GPUs there is no pool, and B holds some of the node that is one once A ends."""
     record = play("prerun:policy=philly,for_s=10", "A 3x20@1 B 2x5@2 C 2x300@5", "2x2")
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 3
+
+
+class Warming(FixedDuration):
+    """Jobs work at half their speed until the moment 30."""
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        pace = super().pace(row, grant, beside, at)
+        return Pace(pace.rate / 2, until_s=30.0) if at.now < 30.0 else pace
+
+
+@pytest.mark.parametrize(
+    ("costs", "others", "end_s", "why"),
+    [
+        ("", "", 50.0, "its first 30 s at half the speed are part of its stay"),
+        ("", " B 1x500@10", 50.0, "whoever comes meanwhile"),
+        ("start=20s", "", 70.0, "it begins at 20"),
+    ],
+)
+def test_a_stay_is_no_longer_for_a_change_of_speed(costs: str, others: str, end_s: float, why: str) -> None:
+    trace, cluster = trace_of(f"A 1x500{others}"), parse_cluster("2x4")
+    setting = Setting(speed=Warming(trace.jobs, cluster), costs=parse_costs(costs))
+    record = play("prerun:policy=fifo,for_s=50", trace, cluster, setting)
+    ends_s = record.intervals.filter(record.intervals["job_id"] == "A").sort("start_s")["end_s"]
+    assert ends_s[0] == pytest.approx(end_s), why
