@@ -63,6 +63,7 @@ class SetApart:
         self._let_go(done, memory)
         new = sorted(self._new)
         started = cut.pool.starts(snapshot, new, done) if new else []
+        begins = any(grant.job not in inside for grant in started)
         inside.update({grant.job: True for grant in started})
         if done and cut.is_lifted:  # they are served with all others, in a moment
             decision = Decision(memory)
@@ -80,6 +81,8 @@ class SetApart:
         }
         decision.otherwise = decision.otherwise or self._beside
         at_s = self._next_s(snapshot, ends_s, done, started, waiting)
+        if begins:  # to note when, before its speed changes
+            at_s = math.nextafter(snapshot.now, math.inf)
         decision.wake = _wake(memory, len(cut.rest.waiting) > 0, at_s)
         return decision
 
@@ -152,9 +155,8 @@ class SetApart:
         moments += [now + self.runs.length_s(len(grant.devices)) for grant in started]
         if self.runs.patience_s < math.inf:
             moments += [submit_s.item(row) + self.runs.patience_s for row in waiting]
-        if started or any(snapshot.grants[row].purpose is not Purpose.PROFILE for row in done):
-            # to note when who starts begins, before its speed changes; and nobody says that such a run has ended
-            moments.append(math.nextafter(now, math.inf))
+        if any(snapshot.grants[row].purpose is not Purpose.PROFILE for row in done):
+            moments.append(math.nextafter(now, math.inf))  # nobody says that such a run has ended
         return min(moments, default=math.inf)
 
     # -- keeping up ----------------------------------------------------------------------------------
