@@ -1,4 +1,4 @@
-"""The controller's process: store, scheduler, API.  `rota up` starts it; it ends on SIGTERM.
+"""The controller's process: store, scheduler, API.  `rota up` starts it; it ends on SIGTERM, not on SIGHUP.
 
 It leaves `controller.json` in ROTA_HOME (where it listens, its process) once it answers, and takes it away
 when it ends in order.
@@ -27,6 +27,7 @@ from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
+from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
@@ -354,6 +355,7 @@ def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
     """Run until SIGTERM or SIGINT."""
+    open_logs_anew_on_hangup()
     sys.setswitchinterval(SWITCH_S)
     parser = argparse.ArgumentParser(prog="rota-controller")
     parser.add_argument("--home", type=Path, required=True)
