@@ -25,14 +25,14 @@ def open_logs_anew_on_hangup() -> None:
     """
     paths = {number: path for number in OUTPUTS if (path := _file_of(number))}
 
-    def heard(*_: object) -> None:  # who is interrupted may be writing a line: another thread waits for its end
+    def heard(*_: object) -> None:  # in another thread: this one may be in the middle of writing a line
         threading.Thread(target=_open_anew, args=(paths,), name="hangup", daemon=True).start()
 
     signal.signal(signal.SIGHUP, heard)
 
 
 def _file_of(number: int) -> str:
-    """The file behind a descriptor, by the name that it has now; empty if it is a terminal, a pipe, nothing."""
+    """The file behind a descriptor, by the name that it has now; empty if that is a terminal or a pipe."""
     try:
         opened = os.fstat(number)
         path = os.readlink(f"/proc/self/fd/{number}")

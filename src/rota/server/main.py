@@ -36,7 +36,7 @@ from rota.server.announcing import Announcer
 from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
-from rota.server.auth import Unauthorized, identify_token
+from rota.server.auth import Unauthorized, identify_token, mint
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
@@ -328,7 +328,11 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
         roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
     path = token_files(home)[ADMIN]
     if not _is_good(path, roster):
-        write_secret(path, roster.renew("user", ADMIN))
+        if roster.tokens_of("user", ADMIN):  # somebody may have put it elsewhere, or be signed in with it
+            log.warning("%s did not hold a token of admin and has a new one; those of before stay good", path)
+        token, record = mint("user", ADMIN)
+        roster.put_token(record)
+        write_secret(path, token)
 
 
 def _is_good(path: Path, roster: StoredRoster) -> bool:

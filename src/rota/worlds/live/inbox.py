@@ -22,7 +22,7 @@ class Arrived:
     jobs: list[tuple[LiveJob, PlainJob]]
 
     def withdraw(self) -> None:
-        """They did not come on record, and their rows will be those of others: nobody else shall hear of them."""
+        """They did not come on record, and their rows will be those of others: nobody may hear of them."""
         self.jobs.clear()
 
 
