@@ -149,18 +149,15 @@ def _harder(draw: Random, jobs: JobTable, cluster: Cluster) -> JobTable:
 class Commanded(Subject):
     """A policy on a cluster whose people step in; the same steps in every run of a scene."""
 
-    closes: bool = True
-    """Whether they drain nodes and close devices."""
-
     def loop(self, scene: Scene, around: Around | None = None) -> tuple[Loop, RunRecorder]:
         loop, recorder = super().loop(scene, around)
         loop.world.next = People(loop, self, scene.seed).next  # type: ignore[method-assign]
         return loop, recorder
 
 
-def commanded(subject: Subject, *, closes: bool = True) -> Commanded:
+def commanded(subject: Subject) -> Commanded:
     """`subject` among people."""
-    return Commanded(**{name: getattr(subject, name) for name in Subject.__dataclass_fields__}, closes=closes)
+    return Commanded(**{name: getattr(subject, name) for name in Subject.__dataclass_fields__})
 
 
 class People:
@@ -170,8 +167,9 @@ class People:
         self.loop, self.subject = loop, subject
         self.world_next = loop.world.next
         self.draw = Random(f"people {seed}")
-        self.acts = [self.cancel, self.hold, self.suspend, self.requeue, self.change]
-        self.acts += [self.drain, self.close] if subject.closes else []
+        self.acts = [
+            self.cancel, self.hold, self.suspend, self.requeue, self.change, self.drain, self.close
+        ]  # fmt: skip
         self.left = MOST_COMMANDS
         self.hidden: set[int] = set()
         """Jobs that they hold."""

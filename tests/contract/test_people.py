@@ -17,8 +17,6 @@ from tiers import seed_ranges
 LOOK_ON = list(dict.fromkeys(prop.together for prop in PROPERTIES if prop.together is not None))
 AMONG_PEOPLE = [kind for kind in LOOK_ON if kind is not NoThrashing]
 """A job that people requeue at once has been moved without need: by them."""
-FOLLOWS_NO_CLOSING = {"gandiva"}
-"""What it keeps of jobs that run on on a closed node is not what a fresh instance makes out."""
 SEEDS = seed_ranges(2, 6, 100, at_once=20)
 
 
@@ -35,7 +33,7 @@ def test_harder_scenes(policy: str, seeds: range) -> None:
 @pytest.mark.parametrize("policy", list(systems()))
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_people_step_in(policy: str, seeds: range) -> None:
-    subject = commanded(subject_of(policy), closes=policy not in FOLLOWS_NO_CLOSING)
+    subject = commanded(subject_of(policy))
     for seed in seeds:
         assert list(islice(watch(subject, harder_scene(seed), AMONG_PEOPLE), 3)) == [], seed
 
@@ -50,3 +48,10 @@ def test_an_auction_beside_closed_devices_ends() -> None:
     It was taken for given to others, and the auction was undone for ever.
     """
     assert list(watch(commanded(subject_of("themis")), harder_scene(11), AMONG_PEOPLE)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [6, 15, 25, 36])
+def test_nobody_is_forgotten_on_a_node_that_is_emptied(seed: int) -> None:
+    """Whoever ran on without a home, in a home too small, or had grown; and turns of homes that were gone."""
+    assert list(watch(commanded(subject_of("gandiva")), harder_scene(seed), AMONG_PEOPLE)) == []

@@ -297,3 +297,11 @@ def test_nodes_that_join_later_are_homes_too() -> None:
     two = policy.decide(Snapshot(state_of("A 1x9 B 2x9", "2x2", running, 1.0)), one.memory)
     assert [(grant.job, grant.devices) for grant in two.grants] == [(1, (2, 3))]
     assert list(two.preempt) == []
+
+
+@pytest.mark.parametrize(("memory_gib", "most"), [(16.0, 4), (48.0, 2), (100.0, 1)])
+def test_nobody_grows_beyond_the_memory_of_its_node(memory_gib: float, most: int) -> None:
+    """What a job asks of its node grows with its GPUs: it gets as many as that feeds."""
+    cluster = Cluster.build([NodeShape(count=1, gpus=4, memory_gib=128.0)])
+    record = play("gandiva", trace_of("A 1x600", gpus_max=[4], memory_gib=[memory_gib]), cluster)
+    assert max(len(devices) for _, _, devices, _ in stretches(record, "A")) == most

@@ -8,6 +8,7 @@ Memory    `homes`    servers with the jobs that belong to them (`stages.homes`),
           `bad`      per job, the jobs it was parted from because sharing did not pay
           `moves`    per moved job: home before, rate before, moment at which to compare
           `barred`   per job, the homes it was sent back from
+          `strays`   per job that runs on nodes of which some are being emptied, and has no home, these nodes
           `turns`, `longer`   per job, how long its turns are (`stages.turn_lengths`)
 """
 
@@ -60,6 +61,7 @@ class GandivaDecision:
         self.homes = derived.homes
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
         self.homeless = derived.homeless
+        self.strays: dict[int, list[int]] = memory.setdefault("strays", {})
         self.growth = Growth(snapshot, parameters, self.homeless)
         self.lengths = TurnLengths(snapshot, memory, parameters.quantum * LEAST_TURN)
         self.due: set[int] = set()
@@ -122,7 +124,7 @@ class GandivaDecision:
             self.memory["down"].remove(node)
             self.homes.open([node], self.gpus)
             self.left.add(node)
-            self.evacuated += self._running_on(node)
+            self._find_homes_anew(self._running_on(node))
         for key, home in list(self.homes.homes.items()) if down else ():
             lost = [node for node in home["nodes"] if is_down[node]]
             if lost:
@@ -136,6 +138,13 @@ class GandivaDecision:
         grants = self.snapshot.grants
         return [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]
 
+    def _find_homes_anew(self, rows: list[int]) -> None:
+        """Whoever runs there, in a home of part of its nodes or in none, belongs there now."""
+        for row in rows:
+            if row in self.homes.home_of:
+                self._leave(row)
+        self.evacuated += rows
+
     def _evacuate(self, key: int) -> None:
         rows = sorted(members(self.homes.homes[key]))
         for row in rows:
@@ -146,12 +155,15 @@ class GandivaDecision:
         """Take out who has ended, take over who runs, line up who came."""
         phase_of, home_of = self.snapshot.by_row.phase_of, self.homes.home_of
         changed = self._everybody() if self.changed is None else self.changed
-        strangers = set(self.evacuated)
-        held = self.snapshot.grants
+        strangers, held = set(self.evacuated), self.snapshot.grants
+        for stray in [stray for stray in self.strays if stray not in held]:
+            strangers.add(stray)
+            self._make_room(self.strays.pop(stray))
         row: Any  # as in `Swaps.swap`
         for row in changed:
             if row not in home_of:
-                strangers.add(row)
+                if row not in self.strays:
+                    strangers.add(row)
                 continue
             if row in held:
                 continue
@@ -163,12 +175,19 @@ class GandivaDecision:
         if self.snapshot.cause & _SHAKEN:
             self.due.update(home_of.values())
 
+    def _make_room(self, nodes: list[int]) -> None:
+        """Somebody who belonged to no home has left `nodes`."""
+        self.left.update(
+            key for key, home in self.homes.homes.items() if not set(nodes).isdisjoint(home["nodes"])
+        )
+
     def _everybody(self) -> list[int]:
         live = [*self.snapshot.running.tolist(), *self.snapshot.waiting.tolist()]
         return sorted({*self.homes.home_of, *live})
 
     def _meet(self, row: int, phase: int) -> None:
         """A job without a home, about which there is news: it runs, waits or has ended."""
+        self.strays.pop(row, None)
         if not self.sizes[row]:
             (self.derived.without_gpus.add if phase == _PENDING else self.derived.without_gpus.discard)(row)
         elif phase == _PENDING:
@@ -204,8 +223,11 @@ class GandivaDecision:
         grant = self.snapshot.grants[row]
         nodes = {node_of[device] for device in grant.devices}
         spanned = {key for key, home in self.homes.homes.items() if nodes.intersection(home["nodes"])}
-        if not spanned:
-            return  # its node is being emptied: there it runs on, and nobody moves in
+        if sum(self.homes.homes[key]["gpus"] for key in spanned) < self.sizes[row]:
+            self.strays[row] = sorted(
+                nodes
+            )  # of nodes that are being emptied: it runs on, and will not again
+            return
         key = self.homes.join(spanned, self.gpus)
         self.homes.add(row, key, self.sizes[row])
         if grant.role is Role.PACKED and self.jobs.gpu_share.item(row) == 1.0:
@@ -286,7 +308,8 @@ class GandivaDecision:
                 key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
             }
         self.due &= homes.keys()
-        self.derived.turns.give_up(self.left | (self.moved - self.homes.index.crowded))
+        self.derived.turns.give_up(self.left | self.homes.gone | (self.moved - self.homes.index.crowded))
+        self.homes.gone.clear()
 
     # -- when to look again ------------------------------------------------------------------------
 

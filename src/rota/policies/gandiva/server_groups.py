@@ -31,6 +31,8 @@ class ServerGroups:
         self.index = ServerIndex(homes)
         self.has_changed = False
         """True once a node or a job has come or gone: only then may `allocate` find other answers."""
+        self.gone: set[int] = set()
+        """Homes that have fallen apart or been joined since it was emptied: what went on there is over."""
 
     # -- nodes -------------------------------------------------------------------------------------
 
@@ -78,6 +80,7 @@ class ServerGroups:
 
     def _pop(self, key: int) -> ServerGroup:
         home = self.homes.pop(key)
+        self.gone.add(key)
         self.index.update(key)
         return home
 

@@ -10,6 +10,7 @@ from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.place import Place, consolidate
+from rota.scheduler.stages.resize import feasible_counts
 from rota.table.free import Free
 from rota.table.occupancy import EPSILON, Occupancy
 
@@ -178,15 +179,24 @@ class RunnerPlacement:
         self.granted[grant.job] = grant
 
     def _extends(self, runner: Runner) -> None:
-        """Give an elastic job idle devices of its nodes, as many as it is to have in all."""
+        """Give an elastic job idle devices of its nodes, up to as many as it is to have in all."""
         grant = self.granted.get(runner.row)
         if grant is None or len(grant.devices) >= runner.gpus:
             return
-        more = consolidate(self.scratch.free, runner.gpus - len(grant.devices), runner.nodes)
-        if more is not None:
+        counts = feasible_counts(self.snapshot.jobs.table, runner.row, runner.gpus)
+        for count in reversed(counts):
+            if count <= len(grant.devices):
+                return
+            more = consolidate(self.scratch.free, count - len(grant.devices), runner.nodes)
+            if more is None:
+                continue
             self.scratch.free.put_all(more)
+            wider = tuple(sorted(grant.devices + more))
             self.scratch.release(grant)
-            self._grant(runner, tuple(sorted(grant.devices + more)))
+            if self._counts or self.fit.admits(self.scratch, grant._replace(devices=wider)):
+                self._grant(runner, wider)
+                return
+            self.scratch.hold(grant)  # its nodes have no CPU or memory for so many
 
 
 def place_of(parts: Sequence[tuple[int, int]]) -> Place:
