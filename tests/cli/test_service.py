@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mounts import small_disk
 from new_store import put_new_store
 from rota.cli import service
 from rota.cli.background import last_error
@@ -358,6 +359,23 @@ def test_a_home_that_cannot_be(shell: Shell) -> None:
     said = shell.refused("up", code=1, ROTA_HOME="/proc/rota")
     assert "cannot write in /proc/rota" in said
     assert "let ROTA_HOME name a folder that you may write" in said
+
+
+@pytest.mark.parametrize("room", [0, 4096], ids=["for nothing", "for a block"])
+def test_a_full_disk(bare: Shell, tmp_path: Path, room: int) -> None:
+    """The process has no room to say why it does not start, or for half of its sentence."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        home = disk / "home"
+        (home / "logs").mkdir(parents=True)
+        for name in ("controller.log", "agent.log"):
+            (home / "logs" / name).touch()
+        with open(disk / "filler", "wb") as out:
+            os.posix_fallocate(out.fileno(), 0, shutil.disk_usage(disk).free - room)
+        said = bare.refused("up", "--devices", "cpu:1", code=1, ROTA_HOME=str(home))
+        assert "the controller does not start" in said
+        assert str(home) in said
+        assert "free some space there" in said
+        assert "said nothing" not in said
 
 
 @pytest.mark.parametrize("devices", ["gpu:7", "cpu:0"])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import signal
 import sqlite3
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from live_cluster import PATIENCE_S, LiveCluster
 from postgres import Postgres
@@ -198,3 +201,26 @@ def test_a_log_folder_that_cannot_be_written(tmp_path: Path) -> None:
         assert str(folder) in job["cause"]
         assert "Not a directory" in job["cause"]
         assert live.wait(live.submit("true"))["state"] == "COMPLETED"
+
+
+def test_a_hangup_opens_logs_anew_and_ends_nobody(tmp_path: Path) -> None:
+    """`logrotate` without `copytruncate`: the files are moved, and controller and agent sent SIGHUP."""
+    with LiveCluster(tmp_path, devices="cpu:1", **FAST) as live:
+        id = live.submit(*python(FINISHES, tmp_path / "go"))
+        live.reaches(id, "RUNNING")
+        assert live.controller is not None
+        children = psutil.Process(live.controller.pid).children()
+        policies = [child for child in children if "rota.server.policy.process" in child.cmdline()]
+        assert policies
+        logs = [live.home / "logs" / name for name in ("controller.log", "agent-n1.log")]
+        for log in logs:
+            log.rename(log.with_suffix(".log.1"))
+        for pid in (*(policy.pid for policy in policies), live.controller.pid, live.agents["n1"].pid):
+            os.kill(pid, signal.SIGHUP)
+        live.until(lambda: all(log.exists() for log in logs), "logs with their old names")
+        (tmp_path / "go").touch()
+        assert live.wait(id)["state"] == "COMPLETED"
+        assert len(attempts(live, id)) == 1
+        assert live.controller.poll() is None
+        assert live.agents["n1"].poll() is None
+        assert all(policy.is_running() and policy.status() != psutil.STATUS_ZOMBIE for policy in policies)

@@ -111,3 +111,29 @@ def test_a_job_that_never_came_to_the_disk_never_runs(tmp_path: Path, turn_betwe
     [job] = site.rows()
     assert (job.asked.name, job.now.state) == ("real", "COMPLETED")
     assert [attempt.number for attempt in site.store.attempts(0)] == [1]
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_who_begins_anew_does_not_hear_of_what_never_came_to_the_disk(tmp_path: Path, taken: bool) -> None:
+    """The disk is full: a turn fails, and while the scheduler pauses a submission does; the row goes to the
+    next job, perhaps before the next turn."""
+    fails = FailingCommit()
+    site = Site(tmp_path, {"n0": 2}, faults=fails)
+    site.turn()
+    site.scheduler._fail("the disk is full", 0.0)
+    fails.arm()
+    with pytest.raises(StoreError, match="the disk is full"):
+        site.submit(1.0, name="ghost", gpus=2)
+    site.scheduler._build()
+    if taken:
+        site.submit(1.0, name="real", gpus=1)
+    site.turn()
+    if not taken:
+        site.submit(1.0, name="real", gpus=1)
+    site.run()
+    site.check_end()
+    [job] = site.rows()
+    assert (job.asked.name, job.now.state) == ("real", "COMPLETED")
+    [attempt] = site.store.attempts(0)
+    [place] = attempt.parts["places"]
+    assert len(place["devices"]) == 1, "it runs as it was submitted"

@@ -141,6 +141,28 @@ def test_a_token_file_that_is_worth_nothing_here_is_replaced(tmp_path: Path, sto
     assert knows(roster, admins_token(tmp_path)) == ADMIN
 
 
+@pytest.mark.parametrize("left", [None, "", "id.secret"])
+def test_tokens_on_record_stay_good_where_the_file_is_gone(
+    tmp_path: Path, store: Store, caplog: pytest.LogCaptureFixture, left: str | None
+) -> None:
+    """An operator has put it where it belongs, and people are signed in with it."""
+    roster = StoredRoster(store)
+    first_up(tmp_path, store, roster, Config(), 0.0)
+    first, path = admins_token(tmp_path), tmp_path / TOKENS / ADMIN
+    assert "stay good" not in caplog.text
+    path.unlink() if left is None else path.write_text(left)
+    first_up(tmp_path, store, StoredRoster(store), Config(), 0.0)
+    successor = StoredRoster(store)
+    assert admins_token(tmp_path) != first
+    assert [knows(successor, token) for token in (first, admins_token(tmp_path))] == [ADMIN, ADMIN]
+    assert f"{path} did not hold a token of admin and has a new one; those of before stay good" in caplog.text
+    latest = Users(successor, token_files(tmp_path)).new_token(ADMIN).token
+    assert [token.kind for token in successor.tokens_of("user", ADMIN)] == ["user"], (
+        "`rota user token` voids all"
+    )
+    assert knows(successor, latest) == ADMIN
+
+
 def test_the_admins_file_follows_a_new_token(store: Store, tmp_path: Path) -> None:
     """Else local commands would be refused, and the next start would void what an operator has just made."""
     roster = StoredRoster(store)

@@ -31,6 +31,7 @@ from rota.client.http import Client, Refused, is_loopback
 from rota.engine.link import FAR_MOST_S, LOCAL_MOST_S, Transport
 from rota.errors import InputError, WorldError
 from rota.model.atomic import write_secret
+from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.model.units import plural
 from rota.wire.sync import Joined, NodeInfo, check_node
@@ -73,6 +74,7 @@ def run(options: Options) -> int:
     Raises WorldError if another agent works in the folder, InputError for devices that cannot be had, a name
     that no node can have or where a join token is missing, and Refused or Unreachable if joining fails.
     """
+    open_logs_anew_on_hangup()
     sys.setswitchinterval(SWITCH_S)
     with locked(options.home) as lock:
         devices = open_devices(options.devices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -11,12 +12,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from rota.errors import InputError, RotaError, WorldError
 
 START_S = 60.0
 """How long a process may take to answer."""
 STOP_S = 20.0
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+FREE = "free some space there"
+BLOCK = 4096
+"""Bytes that a file takes at least."""
 WAITS = "waits for process"
 """What controller and agent say of a predecessor that still has their lock."""
 CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES = (
@@ -37,9 +43,8 @@ def make_home(where: Path) -> None:
         for log in (CONTROLLER_LOG, AGENT_LOG):
             (where / log).touch()
     except OSError as error:
-        raise WorldError(
-            f"cannot write in {where}: {error.strerror}; let ROTA_HOME name a folder that you may write"
-        ) from None
+        advice = FREE if error.errno in NO_ROOM else "let ROTA_HOME name a folder that you may write"
+        raise WorldError(f"cannot write in {where}: {error.strerror}; {advice}") from None
 
 
 class Started:
@@ -88,7 +93,10 @@ class Started:
         code = self.process.poll()
         if code is None:
             stop(self.process.pid)
-        lines = self.said().strip().splitlines()
+        said = self.said()
+        if not said.endswith("\n") and (missing := no_room(self.log.parent)):
+            raise WorldError(f"{self.what} does not start: {missing}")
+        lines = said.strip().splitlines()
         ended = (
             f"it ended with code {code}" if code is not None else f"it does not answer within {START_S:g} s"
         )
@@ -103,6 +111,18 @@ class Started:
         if sentence:
             print(f"rota: {self.what} {sentence[sentence.index(WAITS) :]}", file=sys.stderr, flush=True)
         return bool(sentence)
+
+
+def no_room(folder: Path) -> str:
+    """Why a process that logs there cannot say anything, as a sentence; empty if there is room."""
+    try:
+        with TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(BLOCK))
+            probe.flush()
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            return f"it has no room to say why; cannot write in {folder}: {error.strerror}; {FREE}"
+    return ""
 
 
 def last_error(lines: Sequence[str]) -> str:

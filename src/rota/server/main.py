@@ -1,4 +1,4 @@
-"""The controller's process: store, scheduler, API.  `rota up` starts it; it ends on SIGTERM.
+"""The controller's process: store, scheduler, API.  `rota up` starts it; it ends on SIGTERM, not on SIGHUP.
 
 It leaves `controller.json` in ROTA_HOME (where it listens, its process) once it answers, and takes it away
 when it ends in order.
@@ -27,6 +27,7 @@ from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
+from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
@@ -35,7 +36,7 @@ from rota.server.announcing import Announcer
 from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
-from rota.server.auth import Unauthorized, identify_token
+from rota.server.auth import Unauthorized, identify_token, mint
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
@@ -327,7 +328,11 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
         roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
     path = token_files(home)[ADMIN]
     if not _is_good(path, roster):
-        write_secret(path, roster.renew("user", ADMIN))
+        if roster.tokens_of("user", ADMIN):  # somebody may have put it elsewhere, or be signed in with it
+            log.warning("%s did not hold a token of admin and has a new one; those of before stay good", path)
+        token, record = mint("user", ADMIN)
+        roster.put_token(record)
+        write_secret(path, token)
 
 
 def _is_good(path: Path, roster: StoredRoster) -> bool:
@@ -354,6 +359,7 @@ def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
     """Run until SIGTERM or SIGINT."""
+    open_logs_anew_on_hangup()
     sys.setswitchinterval(SWITCH_S)
     parser = argparse.ArgumentParser(prog="rota-controller")
     parser.add_argument("--home", type=Path, required=True)

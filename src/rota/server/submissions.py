@@ -112,16 +112,16 @@ def put_on_record(
     Call it for one submission after the other: rows arrive at the scheduler in the order in which they are
     put on record.
     """
-    announced = False
+    arrived, announced = Arrived([]), False
 
     def announce(rows: list[JobRow]) -> None:
         nonlocal announced
-        arrived = [(live_job(row, spec, (), who.accounts), asked_job(row, spec)) for row in rows]
+        arrived.jobs.extend((live_job(row, spec, (), who.accounts), asked_job(row, spec)) for row in rows)
         announced = True
-        inbox.put(Arrived(arrived))
+        inbox.put(arrived)
 
     try:
-        return store.add_jobs(who.user, who.tenant, jobs, now, who.key, announce)
+        return store.add_jobs(who.user, who.tenant, jobs, now, who.key, announce, arrived.withdraw)
     except BaseException:
         if announced:
             inbox.put(Changed("a submission could not be put on record"))

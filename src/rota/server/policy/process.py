@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from rota.errors import PolicyError, RotaError
 from rota.model.grants import Code, Constraint
+from rota.model.hangup import open_logs_anew_on_hangup
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
 from rota.scheduler.moments.replica import Frame, Replica
@@ -265,6 +266,7 @@ def main(fd: str, parent: str, child: Answering) -> None:
     """The process, from its start to its end."""
     _die_with(int(parent))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller
+    open_logs_anew_on_hangup()
     pipe = socket(fileno=int(fd))
     os.set_inheritable(pipe.fileno(), False)
     os.dup2(2, 1)

@@ -167,6 +167,7 @@ class Store:
         submit_s: float,
         key: str | None = None,
         announce: Callable[[list[JobRow]], None] | None = None,
+        withdraw: Callable[[], None] = lambda: None,
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
@@ -175,12 +176,15 @@ class Store:
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
-        `commit` raises StoreError then, until everything has been loaded anew.
+        `commit` raises StoreError then, until everything has been loaded anew.  `withdraw` is called then,
+        before anybody writes or loads: who loads everything must not hear of them afterwards.
         """
         announced = False
 
         def undone() -> None:
-            self._announced_in_vain |= announced
+            if announced:
+                self._announced_in_vain = True
+                withdraw()
 
         with self._db.writing(undone) as writing:
             rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key)

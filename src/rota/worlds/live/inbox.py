@@ -17,9 +17,13 @@ from rota.worlds.live.attempts import LiveJob
 
 @dataclass(frozen=True)
 class Arrived:
-    """Jobs were put on record, rows ascending: each as it lives, and as it asks."""
+    """Jobs are being put on record, rows ascending: each as it lives, and as it asks."""
 
     jobs: list[tuple[LiveJob, PlainJob]]
+
+    def withdraw(self) -> None:
+        """They did not come on record, and their rows will be those of others: nobody may hear of them."""
+        self.jobs.clear()
 
 
 OF_ITSELF = -1
