@@ -10,7 +10,7 @@ import pytest
 
 from rota.server.auth import Roster, Unauthorized, identify_token, mint
 from rota.server.config import Config
-from rota.server.main import first_up
+from rota.server.first_start import first_up
 from rota.server.roster import StoredRoster, token_row
 from rota.server.store.failures import StoreError
 from rota.server.store.store import Store

@@ -24,8 +24,7 @@ from typing import Any
 
 from rota import __version__
 from rota.errors import RotaError
-from rota.knowledge.registry import Where, kinds
-from rota.model.atomic import replacing, write_secret
+from rota.model.atomic import replacing
 from rota.model.growing import GrowingTable
 from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
@@ -36,13 +35,13 @@ from rota.server.announcing import Announcer
 from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
-from rota.server.auth import Unauthorized, identify_token, mint
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
+from rota.server.first_start import first_up
 from rota.server.history import History
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.autoscaling import Scaler
@@ -56,13 +55,11 @@ from rota.server.nodes import Nodes
 from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
-from rota.server.policy.messages import check_policy
 from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving, in_the_clear
-from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.tenants import in_force
@@ -74,7 +71,6 @@ from rota.server.users import ADMIN, Users, token_files
 from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.scaling import AutoscaleView
-from rota.wire.views import UserView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
 from rota.worlds.live.own_rules import rules_of
@@ -315,32 +311,6 @@ def clock_of(store: Store) -> Clock:
     clock = Clock(float(facts["epoch_s"]), kept if isinstance(kept, dict) else None, store.last_moment())
     store.set_fact(CLOCK, clock.to_keep())
     return clock
-
-
-def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now: float) -> None:
-    """What a new cluster needs: its policy, an admin with a token."""
-    if REAL not in store.policies():
-        spec = check_policy(config.policy, kinds(Where.LIVE))
-        row = PolicyRow(REAL, str(spec), now, ADMIN)
-        event = EventRow(now, ADMIN, "policy", text=f"{spec} at the first start")
-        store.commit(Step(policies=[row], events=[event]))
-    if roster.user(ADMIN) is None:
-        roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
-    path = token_files(home)[ADMIN]
-    if not _is_good(path, roster):
-        if roster.tokens_of("user", ADMIN):  # somebody may have put it elsewhere, or be signed in with it
-            log.warning("%s did not hold a token of admin and has a new one; those of before stay good", path)
-        token, record = mint("user", ADMIN)
-        roster.put_token(record)
-        write_secret(path, token)
-
-
-def _is_good(path: Path, roster: StoredRoster) -> bool:
-    """True if the file holds the admin's token; it may be that of another store, or what a crash left."""
-    try:
-        return identify_token(roster, path.read_text(encoding="ascii").strip(), time.time()).user == ADMIN
-    except (Unauthorized, FileNotFoundError, UnicodeDecodeError):
-        return False
 
 
 def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:

@@ -98,6 +98,8 @@ class Unit(NaiveRebuild):
 
     def is_possible(self, job: int) -> bool:
         most = min((self.quotas[own] for own in self.quotas_of(job)), default=math.inf)
+        if self.site.placement == "one_node":  # drawn for the whole: no node of its unit may be as large
+            most = min(most, max(size for _, size, _ in self.site.nodes))
         return super().is_possible(job) and self.wants[job].gpus <= most
 
 
