@@ -25,6 +25,7 @@ from play import play
 from rota.knowledge.needs import Provider
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.jobs import JobTable, Truth
+from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.worlds.simulated.costs import CostModel, Costs
@@ -312,6 +313,38 @@ class NaiveRebuild:
         return want.gpus <= room and (not self.site.caps or want.gpus <= self.site.caps[want.tenant])
 
 
+# -- the commonest orders ------------------------------------------------------------------------
+
+
+class NaiveQueue(NaiveRebuild):
+    """Nobody who runs gives way; who does not fit holds up those behind him, unless it `skips`."""
+
+    skips = False
+
+    def key(self, one: Live) -> Any:
+        return 0
+
+    def chosen(self) -> dict[int, tuple[Device, ...]]:
+        held = {one.job: one.devices for one in self.live.values() if one.devices}
+        for one in sorted(self.live.values(), key=self.rank):
+            devices = one.devices or self.place(one.job, held)
+            if devices:
+                held[one.job] = devices
+            elif not self.skips:
+                break
+        return held
+
+
+class NaiveSrtf(NaiveRebuild):
+    def key(self, one: Live) -> Any:
+        return self.work_left_s(one)
+
+
+class NaiveSrsf(NaiveRebuild):
+    def key(self, one: Live) -> Any:
+        return self.work_left_s(one) * self.gpus(one)
+
+
 # -- placements: each takes of `room`, the free GPUs by node ---------------------------------------
 
 
@@ -438,14 +471,10 @@ def _want(
     )
 
 
-def spans_of(
-    policy: str, site: Site, providers: Sequence[Provider] = (), knowledge: dict[str, str] | None = None
-) -> list[list[Span]]:
-    """The same from the house: stays of each job, and the node of each GPU."""
+def trace_of_site(site: Site, tenant_names: Sequence[str]) -> Trace:
+    """Its jobs as the house reads them."""
     wants, kinds = site.wants, sorted({kind for kind, _, _ in site.nodes})
     models = tuple(sorted({want.model for want in wants if want.model}))
-    tenants = 1 + max(want.tenant for want in wants)
-    names = tuple(f"t{tenant}" for tenant in range(tenants))
     table = JobTable.build(
         [f"j{job}" for job in range(len(wants))],
         submit_s=[float(want.submit_s) for want in wants],
@@ -453,7 +482,7 @@ def spans_of(
         gpu_types=[sum(1 << kind for kind in want.types) for want in wants],
         type_names=tuple(f"T{kind}" for kind in kinds),
         tenant=[want.tenant for want in wants],
-        tenant_names=names,
+        tenant_names=tenant_names,
         deadline_s=[float(want.due_s) if want.due_s < INF else math.nan for want in wants],
         workload=[models.index(want.model) if want.model else -1 for want in wants],
         workload_names=models,
@@ -463,6 +492,15 @@ def spans_of(
     )
     fails = {job: tuple(map(float, want.fails)) for job, want in enumerate(wants) if want.fails}
     truth = Truth.build([float(want.run_s) for want in wants], failures=fails)
+    return Trace(table, truth, source="test", format="test")
+
+
+def spans_of(
+    policy: str, site: Site, providers: Sequence[Provider] = (), knowledge: dict[str, str] | None = None
+) -> list[list[Span]]:
+    """The same from the house: stays of each job, and the node of each GPU."""
+    tenants = 1 + max(want.tenant for want in site.wants)
+    names = tuple(f"t{tenant}" for tenant in range(tenants))
     shapes = [
         NodeShape(1, size, f"T{kind}", levels={"rack": f"r{rack}"}, cpus=float(site.cores))
         for kind, size, rack in site.nodes
@@ -473,11 +511,18 @@ def spans_of(
         for n, name in enumerate(names)
     ]
     cluster = Cluster.build(shapes, Tenants.of(*owners) if site.caps or site.weights else None)
-    costs = Costs(start=CostModel(float(site.start_s)), restore=CostModel(float(site.back_s)))
-    setting = Setting(costs=costs, providers=tuple(providers), knowledge=knowledge or {})
-    trace = Trace(table, truth, source="test", format="test")
-    record = play(policy, trace, cluster, setting)
-    spans: list[list[Span]] = [[] for _ in wants]
+    setting = Setting(costs=costs_of(site), providers=tuple(providers), knowledge=knowledge or {})
+    return stays(play(policy, trace_of_site(site, names), cluster, setting))
+
+
+def costs_of(site: Site) -> Costs:
+    """What starts cost there."""
+    return Costs(start=CostModel(float(site.start_s)), restore=CostModel(float(site.back_s)))
+
+
+def stays(record: Record) -> list[list[Span]]:
+    """When each job held GPUs, and the node of each."""
+    spans: list[list[Span]] = [[] for _ in record.jobs["job_id"]]
     for row in record.intervals.sort("start_s").iter_rows(named=True):
         if row["end_s"] > row["start_s"]:
             spans[row["job"]].append((row["start_s"], row["end_s"], tuple(row["nodes"])))

@@ -47,6 +47,17 @@ static inline Py_ssize_t number(PyObject *row, PyObject *cells)
     return -1;
 }
 
+/* True if a grant says nothing beyond job and devices, by the very objects with which `whole` says it. */
+static inline int is_made_whole(PyObject *grant, PyObject *whole)
+{
+    if (Py_TYPE(grant) != Py_TYPE(whole))
+        return 0;
+    for (Py_ssize_t field = 2; field < PyTuple_GET_SIZE(whole); field++)
+        if (PyTuple_GET_ITEM(grant, field) != PyTuple_GET_ITEM(whole, field))
+            return 0;
+    return 1;
+}
+
 /* The functions of a list that ends in NULL, by name. */
 static inline PyObject *by_name(PyMethodDef *methods)
 {

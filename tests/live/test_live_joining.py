@@ -140,3 +140,4 @@ def test_an_agent_that_was_frozen_is_back_without_a_word(live: LiveCluster) -> N
     finally:
         live.agents["n1"].send_signal(signal.SIGCONT)
     live.until(lambda: live.node_state("n1") == "up", "n1 is back")
+    assert live.wait(live.submit("true"))["state"] == "COMPLETED"

@@ -12,20 +12,10 @@ from typing import Any
 
 import pytest
 
-from naive_rebuild import INF, Live, NaiveRebuild, Site, joined, site_of, spans_of
+from naive_rebuild import INF, Live, NaiveRebuild, NaiveSrsf, NaiveSrtf, Site, joined, site_of, spans_of
 from tiers import seed_ranges
 
 KINDS = ["plain", "costs", "types", "quotas", "nodes"]
-
-
-class NaiveSrtf(NaiveRebuild):
-    def key(self, one: Live) -> Any:
-        return self.work_left_s(one)
-
-
-class NaiveSrsf(NaiveRebuild):
-    def key(self, one: Live) -> Any:
-        return self.work_left_s(one) * self.gpus(one)
 
 
 class NaiveEdf(NaiveRebuild):

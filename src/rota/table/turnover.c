@@ -22,8 +22,6 @@ typedef struct {
     double *base, *rate, *since;
 } Progress;
 
-#define GRANT_FIELDS 11
-
 /* -- the state -------------------------------------------------------------------------------------------- */
 
 /* stop(columns, grants, gone, gpus_of, phase, now, log): `gone` stop at `now` and wait; what they held, since
@@ -245,17 +243,6 @@ static PyObject *change_hands(PyObject *self, PyObject *const *args, Py_ssize_t 
     Py_XDECREF(left);
     Py_XDECREF(others);
     return both;
-}
-
-/* True if a grant says nothing beyond job and devices, by the very objects with which `whole` says it. */
-static int is_made_whole(PyObject *grant, PyObject *whole)
-{
-    if (Py_TYPE(grant) != Py_TYPE(whole))
-        return 0;
-    for (Py_ssize_t field = 2; field < GRANT_FIELDS; field++)
-        if (PyTuple_GET_ITEM(grant, field) != PyTuple_GET_ITEM(whole, field))
-            return 0;
-    return 1;
 }
 
 typedef struct {

@@ -15,39 +15,25 @@ from typing import Any
 
 import pytest
 
-from naive_rebuild import Device, Live, NaiveRebuild, Site, joined, site_of, spans_of
+from naive_rebuild import Device, Live, NaiveQueue, NaiveRebuild, Site, joined, site_of, spans_of
 from tiers import seed_ranges
 
 KINDS = ["plain", "costs", "types", "quotas", "nodes"]
 Held = dict[int, tuple[Device, ...]]
 
 
-class NaiveQueue(NaiveRebuild):
+class NaiveFifo(NaiveQueue):
     """In order of priority and submission; strict."""
-
-    skips = False
 
     def key(self, one: Live) -> Any:
         return -self.wants[one.job].priority
 
-    def chosen(self) -> Held:
-        held = {one.job: one.devices for one in self.live.values() if one.devices}
-        for one in sorted(self.live.values(), key=self.rank):
-            if one.devices:
-                continue
-            devices = self.place(one.job, held)
-            if devices:
-                held[one.job] = devices
-            elif not self.skips:
-                break
-        return held
 
-
-class NaiveSkip(NaiveQueue):
+class NaiveSkip(NaiveFifo):
     skips = True
 
 
-class NaiveEasy(NaiveQueue):
+class NaiveEasy(NaiveFifo):
     """The first that does not fit is promised a moment, and passed by those that do not delay it."""
 
     def __init__(self, site: Site, *, by_users: bool) -> None:
@@ -119,7 +105,7 @@ class NaiveEasy(NaiveQueue):
         return ()
 
 
-class NaiveSjf(NaiveQueue):
+class NaiveSjf(NaiveFifo):
     def key(self, one: Live) -> Any:
         return self.wants[one.job].run_s
 
@@ -165,7 +151,7 @@ def of_house(policy: str, site: Site, **told: Any) -> list[list[Any]]:
 
 
 IN_ORDER = [
-    ("fifo", NaiveQueue),
+    ("fifo", NaiveFifo),
     ("fifo:skip=yes", NaiveSkip),
     ("sjf", NaiveSjf),
     ("sjf:skip=yes", NaiveSjfSkip),

@@ -17,13 +17,24 @@ from typing import Any
 
 import pytest
 
-from naive_rebuild import Device, Live, NaiveRebuild, Site, Span, joined, site_of
+from naive_rebuild import (
+    Device,
+    Live,
+    NaiveQueue,
+    NaiveRebuild,
+    NaiveSrsf,
+    NaiveSrtf,
+    Site,
+    Span,
+    costs_of,
+    joined,
+    site_of,
+    stays,
+    trace_of_site,
+)
 from play import play
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.jobs import JobTable, Truth
 from rota.model.tenants import Tenant, Tenants
-from rota.model.trace import Trace
-from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting
 from tiers import seed_ranges
 
@@ -103,21 +114,8 @@ class Unit(NaiveRebuild):
         return super().is_possible(job) and self.wants[job].gpus <= most
 
 
-class Fifo(Unit):
-    skips = False
-
-    def key(self, one: Live) -> Any:
-        return 0
-
-    def chosen(self) -> dict[int, tuple[Device, ...]]:
-        held = {one.job: one.devices for one in self.live.values() if one.devices}
-        for one in sorted(self.live.values(), key=self.rank):
-            devices = one.devices or self.place(one.job, held)
-            if devices:
-                held[one.job] = devices
-            elif not self.skips:
-                break
-        return held
+class Fifo(NaiveQueue, Unit):
+    pass
 
 
 class FifoSkip(Fifo):
@@ -129,14 +127,12 @@ class Sjf(Fifo):
         return self.wants[one.job].run_s
 
 
-class Srtf(Unit):
-    def key(self, one: Live) -> Any:
-        return self.work_left_s(one)
+class Srtf(NaiveSrtf, Unit):
+    pass
 
 
-class Srsf(Unit):
-    def key(self, one: Live) -> Any:
-        return self.work_left_s(one) * self.gpus(one)
+class Srsf(NaiveSrsf, Unit):
+    pass
 
 
 def apart(parted: Parted, inner: type[Unit]) -> list[list[Span]]:
@@ -165,31 +161,13 @@ def apart(parted: Parted, inner: type[Unit]) -> list[list[Span]]:
 
 def of_house(policy: str, parted: Parted) -> list[list[Span]]:
     site = parted.site
-    wants, kinds = site.wants, sorted({kind for kind, _, _ in site.nodes})
-    table = JobTable.build(
-        [f"j{job}" for job in range(len(wants))],
-        submit_s=[float(want.submit_s) for want in wants],
-        gpus=[want.gpus for want in wants],
-        gpu_types=[sum(1 << kind for kind in want.types) for want in wants],
-        type_names=tuple(f"T{kind}" for kind in kinds),
-        tenant=[want.tenant for want in wants],
-        tenant_names=PATHS,
-    )
-    fails = {job: tuple(map(float, want.fails)) for job, want in enumerate(wants) if want.fails}
-    truth = Truth.build([float(want.run_s) for want in wants], failures=fails)
     shapes = [
         NodeShape(1, size, f"T{kind}", levels={"vc": unit})
         for (kind, size, _), unit in zip(site.nodes, parted.unit, strict=True)
     ]
     owners = [Tenant(path, float(most), hard=True) for path, most in parted.quotas.items()]
     cluster = Cluster.build(shapes, Tenants.of(*owners) if owners else None)
-    costs = Costs(start=CostModel(float(site.start_s)), restore=CostModel(float(site.back_s)))
-    record = play(policy, Trace(table, truth, "test", "test"), cluster, Setting(costs=costs))
-    spans: list[list[Span]] = [[] for _ in wants]
-    for row in record.intervals.sort("start_s").iter_rows(named=True):
-        if row["end_s"] > row["start_s"]:
-            spans[row["job"]].append((row["start_s"], row["end_s"], tuple(row["nodes"])))
-    return joined(spans)
+    return joined(stays(play(policy, trace_of_site(site, PATHS), cluster, Setting(costs=costs_of(site)))))
 
 
 INNER = [

@@ -39,6 +39,17 @@ def eventually_gathers(inbox: Inbox) -> None:
         time.sleep(0.001)
 
 
+@pytest.fixture
+def following(monkeypatch: pytest.MonkeyPatch) -> Inbox:
+    """An arrival was taken a moment ago, and another has come; for company it would wait long."""
+    monkeypatch.setattr(module, "COMPANY_S", LONG_S)
+    inbox = Inbox()
+    inbox.put(Arrived([]))
+    inbox.take(0.0)
+    inbox.put(Arrived([]))
+    return inbox
+
+
 @pytest.mark.parametrize("gathers", [False, True])
 def test_the_first_ones_are_taken_at_once(gathers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMPANY_S", LONG_S)
@@ -56,19 +67,14 @@ def test_who_does_not_gather_takes_each_at_once(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_those_that_follow_wait_for_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMPANY_S", LONG_S)
-    inbox = Inbox()
-    inbox.put(Arrived([]))
-    inbox.take(0.0)
-    inbox.put(Arrived([]))
-    with taking(inbox) as taken:
-        eventually_gathers(inbox)
-        inbox.put(Arrived([]))
-        assert not inbox.is_quiet  # they are about to be decided about
-        inbox.put(Begun())
+def test_those_that_follow_wait_for_anything_else(following: Inbox) -> None:
+    with taking(following) as taken:
+        eventually_gathers(following)
+        following.put(Arrived([]))
+        assert not following.is_quiet  # they are about to be decided about
+        following.put(Begun())
     assert taken == [[*arrivals(2), Begun()]]
-    assert inbox.take(0.0, gathers=True) == []
+    assert following.take(0.0, gathers=True) == []
 
 
 @pytest.mark.slow
@@ -82,27 +88,17 @@ def test_they_do_not_wait_for_long() -> None:
 
 
 @pytest.mark.parametrize("event", [Begun(), Arrived([])])
-def test_nor_where_something_else_is_due(event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_where_something_else_is_due(event: Event, following: Inbox) -> None:
     """There already, or at a moment that the timers tell."""
-    monkeypatch.setattr(module, "COMPANY_S", LONG_S)
-    inbox = Inbox()
-    inbox.put(Arrived([]))
-    inbox.take(0.0)
-    inbox.put(Arrived([]))
-    inbox.put(event)
-    assert len(inbox.take(0.0 if isinstance(event, Arrived) else LONG_S, gathers=True)) == 2
+    following.put(event)
+    assert len(following.take(0.0 if isinstance(event, Arrived) else LONG_S, gathers=True)) == 2
 
 
 @pytest.mark.slow
-def test_a_closed_inbox_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMPANY_S", LONG_S)
-    inbox = Inbox()
-    inbox.put(Arrived([]))
-    inbox.take(0.0)
-    inbox.put(Arrived([]))
-    with taking(inbox) as taken:
-        eventually_gathers(inbox)
-        inbox.close()
+def test_a_closed_inbox_waits_for_nothing(following: Inbox) -> None:
+    with taking(following) as taken:
+        eventually_gathers(following)
+        following.close()
     assert taken == [arrivals(1)]
 
 

@@ -224,9 +224,7 @@ class GandivaDecision:
         nodes = {node_of[device] for device in grant.devices}
         spanned = {key for key, home in self.homes.homes.items() if nodes.intersection(home["nodes"])}
         if sum(self.homes.homes[key]["gpus"] for key in spanned) < self.sizes[row]:
-            self.strays[row] = sorted(
-                nodes
-            )  # of nodes that are being emptied: it runs on, and will not again
+            self.strays[row] = sorted(nodes)  # some are being emptied: it runs on there, and will not again
             return
         key = self.homes.join(spanned, self.gpus)
         self.homes.add(row, key, self.sizes[row])

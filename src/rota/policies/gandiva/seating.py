@@ -93,16 +93,14 @@ class Seating:
         self, apart: Apart, grants: list[Grant], leaving: list[int]
     ) -> tuple[list[Grant], list[int]]:
         """Who comes and who leaves, of homes that were placed apart and of others, by home."""
-        if not grants and not leaving:
-            for come, gone, _ in apart.values():  # `keys` are in order
-                grants += come
-                leaving += gone
-            return grants, leaving
-        home_of, last = self.homes.home_of, len(self.homes.homes) + self.grounds.cluster.nodes
-        grants += [grant for come, _, _ in apart.values() for grant in come]
-        leaving += [row for _, gone, _ in apart.values() for row in gone]
-        grants.sort(key=lambda grant: home_of.get(grant[0], last))
-        leaving.sort(key=lambda row: home_of.get(row, last))
+        are_mixed = bool(grants or leaving)
+        for come, gone, _ in apart.values():  # in order of `keys`
+            grants += come
+            leaving += gone
+        if are_mixed:
+            home_of, none = self.homes.home_of, self.grounds.cluster.nodes
+            grants.sort(key=lambda grant: home_of.get(grant[0], none))
+            leaving.sort(key=lambda row: home_of.get(row, none))
         return grants, leaving
 
     def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps, apart: Apart) -> int:

@@ -342,11 +342,8 @@ static int seat_over(const Turns *turns, Several *several, PyObject *row)
 static int holds_own(const Several *several, PyObject *grant, PyObject *model, long size)
 {
     PyObject *devices = DEVICES_OF(grant);
-    if (Py_TYPE(grant) != Py_TYPE(model) || !PyTuple_CheckExact(devices) || PyTuple_GET_SIZE(devices) != size)
+    if (!is_made_whole(grant, model) || !PyTuple_CheckExact(devices) || PyTuple_GET_SIZE(devices) != size)
         return 0;
-    for (Py_ssize_t field = 2; field < PyTuple_GET_SIZE(model); field++)
-        if (PyTuple_GET_ITEM(grant, field) != PyTuple_GET_ITEM(model, field))
-            return 0;
     Server *one = several->servers, *end = one + several->count;
     for (Py_ssize_t i = 0; i < size; i++) {
         long device = PyLong_AsLong(PyTuple_GET_ITEM(devices, i));
