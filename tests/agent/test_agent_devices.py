@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +21,13 @@ class FakeNvml:
         pass
 
     nvmlEventTypeXidCriticalError = 8  # noqa: N815
+    nvmlMemory_v2 = 0x02000028  # noqa: N815
 
     def __init__(self, count: int = 2, *, events: bool = True) -> None:
         self.gpus, self.has_events = count, events
+        self.driver = b"535.10"
+        self.held: dict[int, dict[int, int | None]] = {}
+        """GPU -> process -> bytes."""
         self.lost: set[int] = set()
         self.ecc: dict[int, int] = {}
         self.broken_rows: set[int] = set()
@@ -35,7 +40,7 @@ class FakeNvml:
         return self.gpus
 
     def nvmlSystemGetDriverVersion(self) -> bytes:
-        return b"570.86"
+        return self.driver
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
         return index
@@ -46,10 +51,17 @@ class FakeNvml:
     def nvmlDeviceGetUUID(self, handle: int) -> str:
         return f"GPU-{handle}"
 
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
+    def nvmlDeviceGetMemoryInfo(self, handle: int, version: int | None = None) -> Any:
         if handle in self.lost:
             raise self.NVMLError("GPU is lost")
-        return SimpleNamespace(total=141 * 2**30, used=2**30)
+        if version is not None and not self.has_events:
+            raise self.NVMLError("Not Supported")
+        own = 0 if version == self.nvmlMemory_v2 else 2**29
+        return SimpleNamespace(total=141 * 2**30, used=2**30 + own)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:
+        held = self.held.get(handle, {})
+        return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in held.items()]
 
     def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
         return SimpleNamespace(gpu=50 if handle else 100)
@@ -84,7 +96,7 @@ def test_slots_share_cores() -> None:
     assert {(info.type, info.memory_gib, info.healthy) for info in slots.infos()} == {("cpu", 0.0, True)}
     assert slots.cores([0, 1, 2, 3]) == [2, 5, 2, 5]
     assert slots.cuda([0, 1]) == []
-    assert slots.load([0]) is None
+    assert slots.load([0], {1}) is None
     assert not slots.refresh()
 
 
@@ -126,9 +138,36 @@ def test_gpus_by_nvml() -> None:
     assert (first.type, first.memory_gib, first.uuid, first.healthy) == ("NVIDIA H200", 141.0, "GPU-0", True)
     assert gpus.cuda([1, 0]) == ["GPU-1", "GPU-0"]
     assert gpus.cores([0]) == []
-    assert gpus.load([0, 1]) == (0.75, 2.0)
-    assert gpus.load([]) is None
-    assert gpus.driver() == "570.86"
+    assert gpus.load([0, 1], ()) == (0.75, 0.0)
+    assert gpus.load([], ()) is None
+    assert gpus.driver() == "535.10"
+
+
+OWN, OTHER, NOBODY = os.getpid(), os.getppid(), 2**22 + 5
+
+
+@pytest.mark.parametrize(
+    ("held", "pids", "gib"),
+    [
+        ({0: {OWN: 3 * 2**30, OTHER: 2**30}, 1: {OWN: 2**30}}, {OWN}, 4.0),
+        ({0: {OWN: 3 * 2**30, OTHER: 2**30}}, {OWN, OTHER}, 4.0),
+        ({0: {OTHER: 2**30}}, {OWN}, 0.0),
+        # In a container processes may be named as the host names them: all that is in use, then.
+        ({0: {NOBODY: 2**30}}, {OWN}, 1.0),
+        ({0: {OWN: None}}, {OWN}, 1.0),
+    ],
+)
+def test_whose_memory_it_is(held: dict[int, dict[int, int | None]], pids: set[int], gib: float) -> None:
+    fake = FakeNvml()
+    fake.held = held
+    load = NvidiaGpus(Nvml(fake)).load([0, 1], pids)
+    assert load is not None
+    assert load.memory_gib == gib
+
+
+@pytest.mark.parametrize(("tells_apart", "used"), [(True, 2**30), (False, 2**30 + 2**29)])
+def test_what_the_driver_keeps_is_not_in_use(tells_apart: bool, used: int) -> None:
+    assert Nvml(FakeNvml(events=tells_apart)).load(0) == (1.0, used)
 
 
 def test_some_of_the_gpus() -> None:
@@ -171,7 +210,7 @@ def test_a_gpu_that_comes_back() -> None:
     fake.lost.add(0)
     gpus = NvidiaGpus(Nvml(fake))
     assert not gpus.infos()[0].healthy
-    assert gpus.load([0]) is None
+    assert gpus.load([0], {1}) is None
     fake.lost.clear()
     assert gpus.refresh()
     assert gpus.infos()[0].healthy

@@ -145,7 +145,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         ("GPU 1", "advice", "NVIDIA H100, 80 GiB, 20.0 GiB of it in use now"),
         ("GPU 2", "broken", "GPU 2: GPU is lost"),
         ("GPU 3", "broken", "NVIDIA H100, 80 GiB: the driver reported XID 79"),
-        ("driver checkpoint", "advice", "no: driver 535.1: needs 550"),
+        ("driver checkpoint", "advice", "no: driver 535.1: needs 570"),
     ]
 
 

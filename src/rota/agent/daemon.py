@@ -26,6 +26,7 @@ from rota.agent.limits import LimitKeeper
 from rota.agent.live import Live
 from rota.agent.logs import fetch
 from rota.agent.mechanisms import Mechanisms, Transition
+from rota.agent.processes import below
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.agent.telling import PartMemo, report_of, waiting_report
@@ -100,6 +101,7 @@ class Agent:
             driver=CudaCheckpoint(probe(devices.driver())),
             budget_gib=self._memory_gib / 2 if budget_gib is None else budget_gib,
             memory_gib=lambda live: memory_gib(roots_of(live.pids, live.pgid)),
+            device_gib=self._device_gib,
             wake=self._wake,
         )
         self._terminals = AgentTerminals(
@@ -219,7 +221,8 @@ class Agent:
         for live in lives:
             if not live.pids:
                 continue
-            gpu, memo, used = self.devices.load(live.devices), self._executor.memo(live.key), looked[live.key]
+            memo, used = self._executor.memo(live.key), looked[live.key]
+            gpu = self.devices.load(live.devices, used.pids)
             memo.use(used, gpu, unix_s(), self._idle_s(live, memo, used, gpu, now))
             if live.status is PartStatus.SUSPENDED:
                 self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
@@ -299,6 +302,12 @@ class Agent:
             memory_gib=max(claimed.memory_gib, self._seen_gib(live.key)),
         )
 
+    def _device_gib(self, live: Live) -> float:
+        """Device memory that its processes hold."""
+        pids = {stat.pid for stat in below(live.shim.pid)} if live.shim is not None else set()
+        load = self.devices.load(live.devices, pids)
+        return load.memory_gib if load is not None else 0.0
+
     def _seen_gib(self, key: Key) -> float:
         """Host memory that a part was seen to hold when last looked at, or when it was suspended if more."""
         usage, suspended_gib = self._executor.memo(key).usage, self._mechanisms.suspended_gib.get(key, 0.0)
@@ -312,12 +321,13 @@ class Agent:
             return PartPhase.DYING if live.deadline_s <= time.monotonic() else PartPhase.STOPPING
         if operation is not None and operation.kind is Transition.LEAVE:
             return PartPhase.LEAVING
-        if live.status is PartStatus.SUSPENDED:
-            return PartPhase.SUSPENDED if operation is None else PartPhase.RESUMING
         if live.status is PartStatus.STARTING:
             return PartPhase.STARTING
-        suspending = operation is not None and operation.kind is Transition.SUSPEND
-        return PartPhase.SUSPENDING if suspending else PartPhase.RUNNING
+        if operation is not None and operation.kind is Transition.SUSPEND:
+            return PartPhase.SUSPENDING
+        if live.status is PartStatus.SUSPENDED:
+            return PartPhase.SUSPENDED if operation is None else PartPhase.RESUMING
+        return PartPhase.RUNNING
 
     def _device_infos(self) -> list[DeviceInfo]:
         """The machine's devices; none can be used for more while the agent cannot write its folder."""

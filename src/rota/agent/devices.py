@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from rota.agent.nvml import Nvml, NvmlError, open_nvml
@@ -24,10 +24,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 class Load(NamedTuple):
-    """How busy some devices are: mean utilisation in 0..1, and the memory in use on all of them."""
+    """How busy some devices are, and how full of somebody's memory."""
 
     utilisation: float
+    """Mean over the devices, 0..1: of all processes on them."""
     memory_gib: float
+    """What the asking processes hold; what all hold, where the driver cannot tell whose it is."""
 
 
 class Devices(Protocol):
@@ -52,8 +54,8 @@ class Devices(Protocol):
         """Name of each in CUDA_VISIBLE_DEVICES; empty for CPU slots."""
         ...
 
-    def load(self, devices: Sequence[int]) -> Load | None:
-        """How busy they are; None where that cannot be told."""
+    def load(self, devices: Sequence[int], pids: Collection[int]) -> Load | None:
+        """How busy they are, and what `pids` hold of them; None where that cannot be told."""
         ...
 
     def driver(self) -> str:
@@ -86,7 +88,7 @@ class CpuSlots:
         """No GPU is visible on a slot."""
         return []
 
-    def load(self, devices: Sequence[int]) -> Load | None:
+    def load(self, devices: Sequence[int], pids: Collection[int]) -> Load | None:
         """Processes tell; a slot does not."""
         return None
 
@@ -131,16 +133,32 @@ class NvidiaGpus:
         """By UUID: right whatever order CUDA counts in."""
         return [self._infos[index].uuid or str(self._numbers[index]) for index in devices]
 
-    def load(self, devices: Sequence[int]) -> Load | None:
-        """Of all processes on them, ours or not."""
+    def load(self, devices: Sequence[int], pids: Collection[int]) -> Load | None:
+        """Busy by all processes on them, ours or not; memory by `pids`."""
         try:
             loads = [self._nvml.load(self._numbers[index]) for index in devices]
+            held = [self._held(self._numbers[index], pids) for index in devices]
         except NvmlError:
             return None
         if not loads:
             return None
         busy = min(max(sum(busy for busy, _ in loads) / len(loads), 0.0), 1.0)
-        return Load(busy, sum(used for _, used in loads) / GIB)
+        whole = (used for _, used in loads)
+        return Load(
+            busy, sum(used if own is None else own for own, used in zip(held, whole, strict=True)) / GIB
+        )
+
+    def _held(self, number: int, pids: Collection[int]) -> int | None:
+        """Bytes that `pids` hold of a GPU; None where the driver does not say.
+
+        In a container it may name processes as the host does: then nobody knows whose they are.
+        """
+        holders = self._nvml.processes(number)
+        own = [held for pid, held in holders.items() if pid in pids]
+        if any(held is None for held in own):
+            return None
+        is_ours = bool(own) or all(os.path.exists(f"/proc/{pid}") for pid in holders)
+        return sum(held for held in own if held is not None) if is_ours else None
 
     def driver(self) -> str:
         """As NVML says."""

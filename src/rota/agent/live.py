@@ -61,6 +61,11 @@ class Live:
         return self.part.row, self.part.attempt
 
     @property
+    def asleep(self) -> bool:
+        """Its processes are stopped (SIGSTOP) for as long as it is suspended."""
+        return self.suspended in (Mechanism.SIGNAL, Mechanism.CUDA)
+
+    @property
     def pids(self) -> list[int]:
         """Processes of the ranks, by rank."""
         return [self.ranks[rank].pid for rank in sorted(self.ranks)]

@@ -253,7 +253,7 @@ def node_info(name: str, devices: Devices, address: str) -> NodeInfo:
         capabilities={
             "cooperative": "yes: programs that import rota.training",
             "signal": "yes" if devices.kind == "cpu" else "no: a stopped process keeps its GPU memory",
-            "cuda checkpoint": f"{'yes' if probed.how else 'no'}: {probed.why}",
+            "cuda checkpoint": f"{'yes' if probed.works else 'no'}: {probed.why}",
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
             **({"driver": driver} if driver else {}),
         },

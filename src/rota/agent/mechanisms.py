@@ -2,7 +2,8 @@
 
     cooperative      every rank speaks `rota.training`: it stops at a step boundary, its state in host memory
     signal           CPU slots only: SIGSTOP; the memory stays where it is
-    cuda checkpoint  the driver moves the device memory of all ranks to the host
+    cuda checkpoint  the driver moves the device memory of all processes to the host, then SIGSTOP: what has
+                     no GPU yet takes none meanwhile, and what has none at all is suspended so too
     restart          no way to suspend: leave by checkpoint if the program can, otherwise notice and signals
 
 What is suspended stays in host memory, so all but the last need room in the budget for suspended parts.  A
@@ -62,6 +63,8 @@ class Operation:
     """It gave its devices back before it began to leave."""
     answer: list[str] = field(default_factory=list)
     """The driver's complaint, once it is done."""
+    again: bool = False
+    """What another agent had begun, or done, is made sure of: no cost of anything."""
 
 
 class Done(NamedTuple):
@@ -87,19 +90,22 @@ class Mechanisms:
         driver: CudaCheckpoint,
         budget_gib: float,
         memory_gib: Callable[[Live], float],
+        device_gib: Callable[[Live], float] = lambda _: 0.0,
         wake: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`on_slots`: devices are CPU slots.  `budget_gib`: host memory that suspended parts may hold.
 
-        `memory_gib` measures a part's; `wake` has `poll` called soon, from any thread.
+        `memory_gib` measures a part's, `device_gib` what it has on its devices and would bring to the host;
+        `wake` has `poll` called soon, from any thread.
         """
         self.operations: dict[Key, Operation] = {}
         self.suspended_gib: dict[Key, float] = {}
         """Host memory of each suspended part, as measured when it was suspended."""
         self._supervisor, self._on_slots, self._driver = supervisor, on_slots, driver
         self._wake = wake
-        self._budget_gib, self._memory_gib, self._now = budget_gib, memory_gib, now
+        self._budget_gib, self._now = budget_gib, now
+        self._memory_gib, self._device_gib = memory_gib, device_gib
         self._relays: dict[Key, Relay] = {}
         self._done: list[Done] = []
 
@@ -112,10 +118,12 @@ class Mechanisms:
         return self._relays[live.key]
 
     def attach(self, live: Live) -> None:
-        """Go on with what another agent had begun, as the directive in the folder tells."""
+        """Go on with what another agent had begun, as the directive in the folder tells, or the driver."""
         if live.status is PartStatus.SUSPENDED:
             self.suspended_gib[live.key] = self._memory_gib(live)
         directive = self.relay(live).open_directive()
+        if directive is None:
+            self._make_sure(live)
         if live.status is not PartStatus.RUNNING or directive is None:
             return
         now = self._now()
@@ -128,6 +136,17 @@ class Mechanisms:
             left_s = max(0.0, (directive.deadline_s or 0.0) - time.time())
             left_s = min(left_s, live.part.notice_s + live.part.grace_s)  # somebody may have set the clock
             self.operations[live.key] = replace(operation, kind=Transition.LEAVE, until_s=now + left_s)
+
+    def _make_sure(self, live: Live) -> None:
+        """Who asked the driver may have died before that was noted: processes become what the record says."""
+        if live.suspended is Mechanism.CUDA and not self._supervisor.sleeps(live):
+            kind = Transition.SUSPEND
+        elif live.status is PartStatus.RUNNING and self.choice(live) is Mechanism.CUDA:
+            kind = Transition.RESUME
+        else:
+            return
+        now = self._now()
+        self._ask_driver(Operation(live, live.part, kind, Mechanism.CUDA, now, now, again=True))
 
     def forget(self, key: Key) -> None:
         """The part is gone."""
@@ -165,8 +184,7 @@ class Mechanisms:
             case Mechanism.SIGNAL:
                 self._freeze(operation)
             case Mechanism.CUDA:
-                self.operations[live.key] = operation
-                self._in_background(operation, self._driver.suspend)
+                self._ask_driver(operation)
             case Mechanism.RESTART:
                 self.leave(live, part)
 
@@ -183,8 +201,7 @@ class Mechanisms:
             live, part, Transition.RESUME, mechanism, now, now + RESUME_S, cores=tuple(cores)
         )
         if mechanism is Mechanism.CUDA:
-            self.operations[live.key] = operation
-            self._in_background(operation, self._driver.resume)
+            self._ask_driver(operation)
             return
         relay = self.relay(live)
         self._running(operation)
@@ -198,8 +215,7 @@ class Mechanisms:
     def leave(self, live: Live, part: Part) -> None:
         """Checkpoint and exit; a program that cannot is stopped."""
         relay = self.relay(live)
-        asleep = live.suspended in {Mechanism.SIGNAL, Mechanism.CUDA}
-        if asleep or not relay.capability().checkpoint:
+        if live.asleep or not relay.capability().checkpoint:
             self.stop(live, part)
             return
         now, unix_s = self._now(), time.time()
@@ -303,28 +319,35 @@ class Mechanisms:
     def _look_at_driver(self, operation: Operation) -> None:
         if not operation.answer:
             return
-        self.operations.pop(operation.live.key, None)
-        problem = operation.answer[0]
-        if operation.kind is Transition.RESUME:
-            if problem:
-                self.kill(operation.live, "suspended")
-            else:
-                self._running(operation)
-            self._finish(operation, problem)
-        elif problem:
-            self.stop(operation.live, operation.part)
-            self._finish(operation, problem)
-        else:
+        live, problem = operation.live, operation.answer[0]
+        self.operations.pop(live.key, None)
+        if operation.kind is Transition.SUSPEND and not problem:
             self._suspended(operation)
+            return
+        if operation.kind is Transition.SUSPEND:
+            self.stop(live, operation.part)
+        elif live.suspended is None:  # it runs, as it did before another agent died
+            pass
+        elif problem:
+            self.kill(live, "suspended")
+        else:
+            self._running(operation)
+        self._finish(operation, problem)
 
-    def _in_background(self, operation: Operation, call: Callable[[list[int]], str]) -> None:
-        """The driver may take seconds: nobody waits for it."""
+    def _ask_driver(self, operation: Operation) -> None:
+        """The driver may take seconds: nobody waits for it.  A stopped process would not answer it at all."""
+        live = operation.live
+        assert live.shim is not None, "it has begun"
+        call = self._driver.suspend if operation.kind is Transition.SUSPEND else self._driver.resume
+        root = live.shim.pid
+        self.operations[live.key] = operation
+        self._supervisor.rouse(live)
 
         def work() -> None:
-            operation.answer.append(call(operation.live.pids))
+            operation.answer.append(call(root))
             self._wake()
 
-        threading.Thread(target=work, name=f"rota-driver-{operation.live.row}", daemon=True).start()
+        threading.Thread(target=work, name=f"rota-driver-{live.row}", daemon=True).start()
 
     def _freeze(self, operation: Operation, problem: str = "") -> None:
         self._suspended(replace(operation, mechanism=Mechanism.SIGNAL), problem)
@@ -345,6 +368,8 @@ class Mechanisms:
         self.suspended_gib.pop(live.key, None)
 
     def _finish(self, operation: Operation, problem: str = "") -> None:
+        if operation.again and not problem:
+            return
         moved = self.relay(operation.live).moved_bytes(operation.kind)
         if not moved and operation.kind is Transition.SUSPEND:
             moved = self.suspended_gib.get(operation.live.key, 0.0) * 2**30
@@ -355,7 +380,7 @@ class Mechanisms:
 
     def _has_room(self, live: Live) -> bool:
         held_gib = sum(gib for key, gib in self.suspended_gib.items() if key != live.key)
-        return held_gib + self._memory_gib(live) <= self._budget_gib
+        return held_gib + self._memory_gib(live) + self._device_gib(live) <= self._budget_gib
 
     def _patience_s(self, part: Part) -> float:
         return max(LEAST_PATIENCE_S, part.grace_s)

@@ -31,7 +31,7 @@ from rota.agent.launching import (
 )
 from rota.agent.live import Live
 from rota.agent.ownership import claim
-from rota.agent.processes import move_ranks
+from rota.agent.processes import below, move_ranks
 from rota.agent.stopping import StopPlan
 from rota.agent.watching import AttemptWatch
 from rota.crash import crash_point
@@ -131,10 +131,10 @@ class Supervisor:
         self._plan(live, replace(plan, terminated=True), notice)
 
     def suspend(self, live: Live, mechanism: Mechanism = Mechanism.SIGNAL) -> None:
-        """SUSPENDED from now on; by SIGNAL every process of it is stopped when this returns.
+        """SUSPENDED from now on; by SIGNAL or CUDA every process of it is stopped when this returns.
 
-        With another mechanism this only notes durably that the program or the driver has done it.  Raises
-        WorldError if it neither runs nor is suspended.
+        That the program has gone to sleep by itself, or that the driver has emptied the GPUs, is only noted
+        here, durably.  Raises WorldError if it neither runs nor is suspended.
         """
         with self._changing():
             if live.status not in (PartStatus.RUNNING, PartStatus.SUSPENDED):
@@ -143,7 +143,7 @@ class Supervisor:
             crash_point("suspend written")
             watch = self._watches[live.key]
             live.suspended = mechanism
-            if mechanism is Mechanism.SIGNAL:
+            if live.asleep:
                 watch.freeze()
             watch.become(PartStatus.SUSPENDED)
 
@@ -159,12 +159,21 @@ class Supervisor:
                 self._place(live, tuple(live.devices if devices is None else devices), tuple(cores))
             crash_point("place written")
             watch = self._watches[live.key]
-            if live.suspended is Mechanism.SIGNAL:
+            if live.asleep:
                 watch.thaw()
             crash_point("thawed")
             (live.folder.path / SUSPEND).unlink(missing_ok=True)
             live.suspended = None
             watch.become(PartStatus.RUNNING)
+
+    def rouse(self, live: Live) -> None:
+        """Let its processes run, whatever has stopped them; its status stays as it is."""
+        with self._changing():
+            self._watches[live.key].thaw()
+
+    def sleeps(self, live: Live) -> bool:
+        """Whether every process of it is stopped."""
+        return live.shim is not None and all(stat.state == "T" for stat in below(live.shim.pid))
 
     def forget(self, live: Live) -> None:
         """Remove all but logs and exit record of an attempt that is gone; it can never be started again."""

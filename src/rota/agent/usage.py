@@ -34,6 +34,8 @@ class Used(NamedTuple):
 
     cpu_cores: float
     memory_gib: float
+    pids: frozenset[int] = frozenset()
+    """Its processes."""
 
 
 class Process(NamedTuple):
@@ -62,7 +64,9 @@ class UsageSampler:
         ticks: dict[tuple[int, int], int] = {}
         sums: dict[Key, list[int]] = {key: [0, 0] for key in parts}
         oldest: dict[Key, int] = {}
+        pids: dict[Key, list[int]] = {key: [] for key in parts}
         for pid, key in owners.items():
+            pids[key].append(pid)
             process = processes[pid]
             name = (pid, process.started)
             ticks[name] = process.ticks
@@ -74,7 +78,7 @@ class UsageSampler:
         for key, (spent, pages) in sums.items():
             age_s = uptime_s - oldest[key] / TICKS_PER_S if key in oldest else 0.0
             took_s = max(SHORTEST_S, now_s - self.looked_s[key] if key in self.looked_s else age_s)
-            used[key] = Used(spent / TICKS_PER_S / took_s, pages * PAGE_BYTES / GIB)
+            used[key] = Used(spent / TICKS_PER_S / took_s, pages * PAGE_BYTES / GIB, frozenset(pids[key]))
         self.looked_s, self.ticks = dict.fromkeys(parts, now_s), ticks
         return used
 

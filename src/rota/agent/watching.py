@@ -381,7 +381,7 @@ class AttemptWatch:
 
     def _rouse(self) -> None:
         """A stopped program gets the signals that wait for it before it runs a step on devices of others."""
-        if self.live.suspended is Mechanism.SIGNAL:
+        if self.live.asleep:
             self.thaw()
         self.live.suspended = None
         with suppress(OSError):  # whoever attaches finds a plan to stop it as well, and rouses it anew

@@ -72,8 +72,8 @@ def _gpu(nvml: Nvml, index: int) -> MachineFinding:
 
 def _checkpoint(driver: str) -> MachineFinding:
     probed = probe(driver)
-    facts = {"driver": driver, "how": probed.how}
-    if probed.how:
+    facts = {"driver": driver, "works": probed.works}
+    if probed.works:
         says = f"yes: {probed.why}"
         return MachineFinding(
             "driver checkpoint", FindingState.OK, says, "programs need no change to be suspended", facts
