@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The tests start hundreds of processes; without this each of them would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo quick test soak deep lint check fast bench bench-live agree elastic fidelity headlines bless docs screens site clean
+.PHONY: help setup demo quick test soak deep gpu lint check fast bench bench-live agree elastic fidelity headlines bless docs screens site clean
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -66,6 +66,10 @@ soak: setup $(TORCH)  ## the tests that take minutes: many scenes, long replays,
 
 deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a fifth; all random scenes
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "hypothesis or deep" --hypothesis-profile=soak
+
+gpu: setup $(TORCH)  ## on a machine with NVIDIA GPUs: the tests that need one, and the figures of docs/gpu.md
+	$(BIN)/pytest -q -m gpu tests/gpu
+	$(BIN)/python benchmarks/gpu.py
 
 lint: setup  ## ruff, formatting and strict types
 	$(BIN)/ruff check .

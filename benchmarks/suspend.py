@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rota.training import protocol
@@ -77,8 +78,10 @@ def start(folder: Path, number: int, state_mb: float) -> tuple[subprocess.Popen[
     return process, training, facts
 
 
-def in_place(folder: Path, state_mb: float, rounds: int) -> dict[str, list[float]]:
-    """Suspend and resume one process."""
+def in_place(
+    folder: Path, state_mb: float, rounds: int, look: Callable[[], None] = lambda: None
+) -> dict[str, list[float]]:
+    """Suspend and resume one process; `look` is called while it is suspended."""
     process, training, facts = start(folder, 0, state_mb)
     last = Path(f"{facts}.step")
     found: dict[str, list[float]] = {"suspend_s": [], "resume_s": [], "bytes": [], "residual_bytes": []}
@@ -98,6 +101,7 @@ def in_place(folder: Path, state_mb: float, rounds: int) -> dict[str, list[float
             found["bytes"].append(state.costs["suspend"][1])
             found["residual_bytes"].append(state.residual_bytes)
             time.sleep(0.1)
+            look()
             began = time.time()
             protocol.command(training, protocol.Directive("resume"))
             wait(lambda began=began: float(last.read_text() or 0) > began)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,9 +48,11 @@ def test_jobs_see_their_gpus_and_a_sick_one_takes_none(home: Path, controller: S
         controller.order(part(2, devices=(1,), run=show))
         assert controller.status((2, 1), *OVER).why == "GPU 1 cannot be used: the driver reported XID 79"
         assert controller.reports[1, 1].status is PartStatus.RUNNING
-        usage = controller.until(lambda: controller.reports[1, 1].usage)
+        nvml.held[0] = {controller.reports[1, 1].pids[0]: 3 * 2**30, os.getpid(): 2**30}
+        controller.until(lambda: (usage := controller.reports[1, 1].usage) and usage.gpu_memory_gib == 3.0)
+        usage = controller.reports[1, 1].usage
         assert usage is not None
-        assert (usage.gpu_utilisation, usage.gpu_memory_gib) == (1.0, 1.0)
+        assert usage.gpu_utilisation == 1.0
 
 
 def test_without_a_driver_checkpoint_a_suspension_is_a_stop(

@@ -147,6 +147,17 @@ def test_a_node_with_what_is_on_it() -> None:
     assert view.devices[1].utilisation == 0.9, "what one said is not lost when another says nothing"
 
 
+def test_memory_on_a_device_is_that_of_all_jobs_on_it() -> None:
+    """Each tells what it holds of all its devices there."""
+    jobs = {
+        "15": attempt(("n0", [0, 1], 0.0), usage={"at_s": 1, "gpu_memory_gib": 60.0}),
+        "16": attempt(("n0", [1], 0.0), usage={"at_s": 1, "gpu_memory_gib": 5.0}),
+        "17": attempt(("n0", [2], 0.0), usage={"at_s": 1}),
+    }
+    devices = node_view(node(count=3), jobs, {}, 50.0, EPOCH).devices
+    assert [one.memory_used_gib for one in devices] == [30.0, 35.0, None]
+
+
 def test_what_jobs_obtain_of_cpu_slots() -> None:
     """Cores per slot, of all jobs on it; a slot of which nobody has said anything says nothing."""
     jobs = {

@@ -57,8 +57,8 @@ class Nvml:
 
     def processes(self, index: int) -> dict[int, int | None]:
         """Process that computes on it -> bytes it holds; None where the driver does not tell how much."""
-        found = self._of(index, self._m.nvmlDeviceGetComputeRunningProcesses, self._handle(index))
-        return {int(one.pid): one.usedGpuMemory for one in found}
+        running = self._of(index, self._m.nvmlDeviceGetComputeRunningProcesses, self._handle(index))
+        return {int(one.pid): one.usedGpuMemory for one in running}
 
     def trouble(self, index: int) -> str:
         """Why a GPU should not be used; empty if it may.  Raises NvmlError if it does not answer at all."""
@@ -136,7 +136,7 @@ def open_nvml() -> Nvml | str:
     try:
         return Nvml(module)
     except NvmlError as error:
-        return f"NVML does not answer: {error}"
+        return f"NVML does not answer: {str(error).removeprefix('NVML: ')}"
 
 
 def _text(value: Any) -> str:

@@ -149,7 +149,8 @@ def node_view(
                 view.jobs.append(job_id)
                 view.granted += float(attempt.grant[2])
                 usage = attempt.usage or {}
-                view.memory_used_gib = usage.get("gpu_memory_gib", view.memory_used_gib)
+                if (gib := usage.get("gpu_memory_gib")) is not None:  # its own, on all its devices there
+                    view.memory_used_gib = (view.memory_used_gib or 0.0) + gib / len(place["devices"])
                 if row.info.kind != "cpu":
                     view.utilisation = usage.get("gpu_utilisation", view.utilisation)
                 elif usage:  # of a slot each job on it obtains its part

@@ -244,6 +244,7 @@ class Usage(BaseModel):
     gpu_utilisation: n.Part | None = None
     """0..1, mean over its devices."""
     gpu_memory_gib: n.Gib | None = None
+    """What it holds of all its devices on this machine; what everybody does, where that cannot be told."""
     idle_s: n.Duration | None = None
     """Seconds for which it has done nothing, by a clock that nobody sets; None if that cannot be told."""
 
@@ -310,7 +311,7 @@ class NodeInfo(BaseModel):
         dict[Line, Remark],
         Field(max_length=100, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": 256}}),
     ] = {}
-    """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 550`."""
+    """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 570`."""
 
     @model_validator(mode="after")
     def _check(self) -> NodeInfo:

@@ -119,9 +119,17 @@ def _look(
 ) -> None:
     """It has kept this part of its devices busy for so many seconds until then."""
     job.observed.look(busy, seconds)
-    gib = None if attempt.usage is None else attempt.usage.gpu_memory_gib
-    seen = Observation(job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=_number(gib))
+    seen = Observation(
+        job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=_device_gib(attempt)
+    )
     _note(live, job, seen)
+
+
+def _device_gib(attempt: Attempt) -> float:
+    """Memory on each of its devices, NaN if unknown; `usage` is of one of its nodes, which are alike."""
+    gib = None if attempt.usage is None else attempt.usage.gpu_memory_gib
+    devices = sum(len(place.devices) for place in attempt.places) / len(attempt.places)
+    return math.nan if gib is None or not devices else gib / devices
 
 
 def _busy_now(attempt: Attempt) -> float | None:
