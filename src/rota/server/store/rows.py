@@ -368,7 +368,7 @@ class JobQuery:
     user: str | None = None
     name: str | None = None
     since_s: float | None = None
-    """Submitted at this moment or later."""
+    """Submitted or ended at this moment or later."""
     live: bool | None = None
     """Only those that are not over yet (True), or only those that are (False)."""
     array_first: int | None = None
