@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rota.cli.live.history import A_PAGE
 from rota.server.api.calling import answer
-from rota.server.api.forms import MOST_ENDED
 from rota.server.clocks import Clock
 from rota.server.history import History
 from rota.server.keeping import Keep
@@ -129,7 +129,7 @@ def measured(name: str, jobs: int, ask: Callable[[], object]) -> str:
 def pages(history: History, until_s: float) -> None:
     """All ended jobs as JSON, as `rota history` asks for them."""
     last = ""
-    while page := history.history(None, until_s, MOST_ENDED, last):
+    while page := history.history(None, until_s, A_PAGE, last):
         answer(page)
         last = page[-1].id
 

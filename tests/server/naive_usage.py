@@ -37,7 +37,7 @@ def naive_usage(
     low_s = 0.0 if since_s is None else since_s - epoch_s
     high_s = now if until_s is None else until_s - epoch_s
     epoch = datetime.fromtimestamp(epoch_s, UTC)
-    window = store.history(low_s, high_s)
+    window = naive_window(store, low_s, high_s)
     months = months_between(epoch, low_s, high_s) if "month" in by else []
     cuts = [low_s, *(at_s for at_s in months if low_s < at_s < high_s), high_s]
     busy = {
@@ -51,6 +51,16 @@ def naive_usage(
     held = held_of(window.jobs, pieces, busy, epoch)
     since, until = _moment(since_s), _moment(until_s)
     return usage_of(held, by, prices=prices, since=since, until=until)
+
+
+def naive_window(store: Store, low_s: float, high_s: float) -> HistoryWindow:
+    """All jobs that lived in that time, and all that they held."""
+    jobs = [
+        row
+        for row in store.jobs()
+        if row.submit_s < high_s and (row.now.finish_s is None or row.now.finish_s >= low_s)
+    ]
+    return HistoryWindow(jobs, [one for row in jobs for one in store.intervals(row.row)], {})
 
 
 def _moment(unix_s: float | None) -> datetime | None:

@@ -10,7 +10,7 @@ from store_place import Place, node_info
 from rota.server.store.rows import AttemptRow, IntervalRow, JobRow, JobState, NewJob, Step, TokenRow
 from rota.server.store.store import Store
 from rota.table.state import Phase
-from rota.wire.job import JobSpec
+from rota.wire.job import After, JobSpec
 from rota.worlds.live.curves import Point
 
 DAY_S = 86_400.0
@@ -46,10 +46,12 @@ def random_past(place: Place, seed: int, jobs: int = 40) -> RandomPast:
 
 def _add(past: RandomPast, draw: np.random.Generator, submit_s: float) -> None:
     user, gpus = f"u{draw.integers(4)}", int(draw.integers(0, 13))
+    after = [After(job=str(draw.integers(1, 5)), when="any")] if draw.uniform() < 0.2 else []
     begin_s = past.store.epoch_s + submit_s + 50.0
     spec = JobSpec(
         command=["x"], name=f"j{draw.integers(3)}", gpus=gpus, gpu_share=0.5 if gpus == 1 else 1.0,
         group=f"g{draw.integers(3)}" if gpus % 2 else "", begin_s=begin_s if gpus == 3 else None,
+        after=after,
     )  # fmt: skip
     tenant = ("", "vision/cars", "speech")[int(draw.integers(3))]
     [job] = past.store.add_jobs(user, tenant, [NewJob(spec)], submit_s)

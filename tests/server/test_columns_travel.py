@@ -130,7 +130,7 @@ def test_what_is_typed_travels_whole(data: st.DataObject) -> None:
 
         ended = replace(row, now=JobState(state="COMPLETED", finish_s=SUBMIT_S + 9, run_s=9.0))
         file = Path(home, "history.csv")
-        file.write_text(history_csv(HistoryWindow([ended], []), {0: spec}, store.epoch_s, SUBMIT_S + 9))
+        file.write_text(history_csv(HistoryWindow([ended], [], {0: spec}), store.epoch_s, SUBMIT_S + 9))
         assert of_table(read(file).jobs, -SUBMIT_S) == expected, "in a trace of the past"
 
 

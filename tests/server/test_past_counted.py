@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from naive_usage import naive_usage
+from naive_usage import naive_usage, naive_window
 from past_play import DAY_S, NOW_S, RandomPast, random_past
 from postgres import postgres  # noqa: F401
 from pydantic_core import to_json
@@ -17,6 +17,7 @@ from rota.server.api import calling
 from rota.server.api.calling import answer
 from rota.server.api.forms import EndedFilter
 from rota.server.clocks import Clock
+from rota.server.export import history_csv
 from rota.server.history import History
 from rota.server.keeping import Keep
 from rota.server.records import JobRecords
@@ -146,3 +147,15 @@ def test_jobs_since_a_moment_have_been_submitted_or_ended_since(place: Place) ->
     ]
     assert found == wanted
     assert any(row.submit_s < since_s for row in found)
+
+
+@pytest.mark.parametrize("seed", first(2, range(12)))
+def test_trace(place: Place, seed: int) -> None:  # noqa: F811
+    """What is left out of what is read makes no difference."""
+    past, epoch_s = random_past(place, seed), place.opened[0].epoch_s
+    for low_s, high_s in WINDOWS:
+        low, high = low_s or 0.0, NOW_S if high_s is None else high_s
+        window = naive_window(past.store, low, high)
+        whole = replace(window, specs=past.store.specs([row.row for row in window.jobs]))
+        wanted = history_csv(whole, epoch_s, NOW_S)
+        assert history_csv(past.store.history(low, high), epoch_s, NOW_S) == wanted

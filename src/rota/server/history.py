@@ -75,8 +75,7 @@ class History:
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
         """The same as a trace that `rota simulate` reads."""
         history = self._store.history(*self._window(since_s, until_s))
-        specs = self._store.specs([job.row for job in history.jobs])
-        return history_csv(history, specs, self._epoch_s, self._clock())
+        return history_csv(history, self._epoch_s, self._clock())
 
     def usage(
         self, by: Sequence[str], since_s: float | None, until_s: float | None, prices: Prices | None

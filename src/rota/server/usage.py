@@ -13,7 +13,7 @@ import numpy as np
 from rota.model.columns import Array, Bools, Floats
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
-from rota.server.store.rows import AttemptRow, NodeRow
+from rota.server.store.rows import CAME_TO_NOTHING, AttemptRow, NodeRow
 from rota.server.store.scanning import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.store import Store
 from rota.table.state import Phase
@@ -21,9 +21,6 @@ from rota.usage.counting import months_between, usage_of
 from rota.usage.held import Held, size_name
 from rota.usage.prices import Prices
 from rota.wire.usage import UNKNOWN, UsageView
-
-FAILED = frozenset({"failed", "lost"})
-"""How intervals end whose attempt came to nothing."""
 
 
 def cluster_usage(
@@ -149,7 +146,7 @@ def _past(past: PastColumns, types: Mapping[int, str]) -> HeldStretches:
 def _came_to_nothing(held: PastIntervalColumns) -> Bools:
     """Whether the attempt of each failed, in this stretch of it or in a later one."""
     attempts = held.row * (int(held.attempt.max(initial=0)) + 1) + held.attempt
-    failed = np.array([how in FAILED for how in held.how], dtype=np.bool_)
+    failed = np.array([how in CAME_TO_NOTHING for how in held.how], dtype=np.bool_)
     return np.isin(attempts, attempts[failed])
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.views import EventView, JobView
 
-MOST_EVENTS, MOST_ENDED = 10_000, 10_000
+MOST_EVENTS = 10_000
+A_PAGE = 2_000
+"""Jobs that are asked for at once: the controller has others to serve as well."""
 EVERY_S = 1.0
 
 
@@ -65,11 +67,11 @@ def history(
 
 def _ended(client: Client, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """All jobs that ended, a page at a time."""
-    query = query | {"limit": MOST_ENDED}
+    query = query | {"limit": A_PAGE}
     while True:
         page = client.call("GET", "/v1/history", query=query, timeout_s=300)
         yield from page
-        if len(page) < MOST_ENDED:
+        if len(page) < A_PAGE:
             return
         query = query | {"after": page[-1]["id"]}
 

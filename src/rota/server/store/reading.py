@@ -19,6 +19,8 @@ from sqlalchemy import (
     cast,
     func,
     literal_column,
+    not_,
+    null,
     or_,
     select,
     type_coerce,
@@ -28,8 +30,16 @@ from rota.model.columns import Floats
 from rota.server.store import tables as t
 from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import CompletedJob, HeldSpan, HistoryWindow, JobQuery, JobRow, PastJob
-from rota.server.store.scanning import lived
+from rota.server.store.rows import (
+    CAME_TO_NOTHING,
+    CompletedJob,
+    HeldSpan,
+    HistoryWindow,
+    JobQuery,
+    JobRow,
+    PastJob,
+)
+from rota.server.store.scanning import PIECE, lived
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -37,6 +47,9 @@ from rota.wire.numbers import MOST_S
 
 R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)
+_LEFT_OUT = {"hold": literal_column("'[]'"), "capability": null(), "measured": null()}
+_LEAN = select(*(_LEFT_OUT.get(name, t.jobs.c[name]) for name in JOB_NAMES))
+"""As `_JOBS`, without what is JSON and of no use when a job is over."""
 _AT_ROW = _JOBS.where(t.jobs.c.row == bindparam("key"))
 _OF_ID = _JOBS.where(t.jobs.c.id == bindparam("key"))
 _RUNNING: ColumnElement[int] = literal_column(
@@ -149,15 +162,24 @@ def newest(
 
 def history(connection: Connection, since_s: float, until_s: float) -> HistoryWindow:
     """See `Store.history`."""
-    c, then = t.jobs.c, lived(since_s, until_s)
-    jobs = [job_row(values) for values in connection.execute(_JOBS.where(then).order_by(c.row))]
-    held = (
-        selected(t.intervals, INTERVAL)
-        .join_from(t.intervals, t.jobs)
-        .where(then)
-        .order_by(t.intervals.c.row, t.intervals.c.seq)
+    c, then = t.intervals.c, lived(since_s, until_s)
+    found = connection.execute(_LEAN.where(then).order_by(t.jobs.c.row)).partitions(PIECE)
+    jobs = [job_row(values) for part in found for values in part]
+    attempts = t.intervals.alias()
+    failed = select(attempts.c.row).where(attempts.c.how.in_(CAME_TO_NOTHING))
+    held = selected(t.intervals, INTERVAL).join_from(t.intervals, t.jobs).where(then, c.row.in_(failed))
+    intervals = [INTERVAL.row(values) for values in connection.execute(held.order_by(c.row, c.seq))]
+    return HistoryWindow(jobs, intervals, _said_more(connection, then))
+
+
+def _said_more(connection: Connection, then: ColumnElement[bool]) -> dict[int, JobSpec]:
+    """Specifications of jobs that were not to begin at once; quotes inside a text are escaped."""
+    text = t.specs.c.text
+    at_once = and_(
+        text.contains('"after":[]', autoescape=True), text.contains('"begin_s":null', autoescape=True)
     )
-    return HistoryWindow(jobs, [INTERVAL.row(values) for values in connection.execute(held)])
+    said = select(t.jobs.c.row, t.specs.c.number, text).join_from(t.jobs, t.specs)
+    return parsed(connection.execute(said.where(then, not_(at_once))))
 
 
 def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, float]:

@@ -18,6 +18,8 @@ from rota.wire.sync import NodeInfo
 from rota.worlds.live.curves import Curves, Point
 
 Json = Any
+CAME_TO_NOTHING = frozenset({"failed", "lost"})
+"""How intervals end whose attempt came to nothing."""
 REAL, SHADOW = "real", "shadow"
 """Names of the two policies."""
 
@@ -448,7 +450,11 @@ class CompletedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HistoryWindow:
-    """The jobs that lived in a window of time, and what they held in all their life."""
+    """The jobs that lived in a window of time, for their export."""
 
     jobs: Sequence[JobRow]
+    """Without what holds them, their capabilities and what was measured."""
     intervals: Sequence[IntervalRow]
+    """All that those held of which an attempt came to nothing."""
+    specs: Mapping[int, JobSpec]
+    """Of those that were to run after others, or not before a moment, by row."""

@@ -366,7 +366,7 @@ class Store:
             return reading.newest(connection, t.events, EVENT, limit, t.events.c.job == clean(job))
 
     def history(self, since_s: float, until_s: float) -> HistoryWindow:
-        """Jobs that were submitted before `until_s` and not over before `since_s`."""
+        """Jobs that were submitted before `until_s` and not over before `since_s`, for their export."""
         with self._db.reading(one_moment=True) as connection:
             return reading.history(connection, since_s, until_s)
 
