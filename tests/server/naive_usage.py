@@ -11,7 +11,8 @@ import numpy as np
 
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
-from rota.server.store.rows import AttemptRow, HistoryWindow, IntervalRow, JobRow, NodeRow
+from rota.server.store.rows import AttemptRow, IntervalRow, JobRow, NodeRow
+from rota.server.store.scanning import HistoryWindow
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.usage.counting import months_between, usage_of

@@ -24,7 +24,8 @@ from rota.scheduler.snapshot import Snapshot
 from rota.server.api.forms import Submission
 from rota.server.export import history_csv
 from rota.server.rebuilding import asked_job, rebuild
-from rota.server.store.rows import HistoryWindow, JobState, NewJob, Step
+from rota.server.store.rows import JobState, NewJob, Step
+from rota.server.store.scanning import HistoryWindow
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.traces import read

@@ -99,14 +99,14 @@ def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches,
 
     Parts of a stretch stand together.
     """
-    found, last = [], len(cuts) - 2
+    inside, last = [], len(cuts) - 2
     for place, (low_s, high_s) in enumerate(pairwise(cuts)):
         starts_here = (low_s <= stretches.start_s) & (stretches.start_s < high_s)
         if place == last:
             starts_here |= stretches.start_s == high_s
         reaches_in = (stretches.start_s < low_s) & (low_s < stretches.end_s)
-        found.append(np.flatnonzero(starts_here | reaches_in))
-    of, places = np.concatenate(found), np.repeat(np.arange(len(found)), [len(one) for one in found])
+        inside.append(np.flatnonzero(starts_here | reaches_in))
+    of, places = np.concatenate(inside), np.repeat(np.arange(len(inside)), [len(one) for one in inside])
     order = np.lexsort((places, of))
     of, places = of[order], places[order]
     whole, lows, highs = stretches.at(of), np.array(cuts[:-1])[places], np.array(cuts[1:])[places]
@@ -252,6 +252,6 @@ def _is(names: Sequence[str], name: str) -> Bools:
 
 def _objects(values: Iterable[str]) -> Array:
     listed = list(values)
-    found = np.empty(len(listed), dtype=object)
-    found[:] = listed
-    return found
+    column = np.empty(len(listed), dtype=object)
+    column[:] = listed
+    return column

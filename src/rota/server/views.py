@@ -224,6 +224,7 @@ def node_view(
         memory_gib=row.info.memory_gib,
         suspended_gib=suspended_gib,
         seen_s=_unix(seen_s, epoch_s),
+        version=row.info.version,
         devices=devices,
         capabilities=row.info.capabilities,
     )

@@ -34,12 +34,11 @@ from rota.server.store.rows import (
     CAME_TO_NOTHING,
     CompletedJob,
     HeldSpan,
-    HistoryWindow,
     JobQuery,
     JobRow,
     PastJob,
 )
-from rota.server.store.scanning import PIECE, lived
+from rota.server.store.scanning import PIECE, HistoryWindow, lived
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -163,8 +162,8 @@ def newest(
 def history(connection: Connection, since_s: float, until_s: float) -> HistoryWindow:
     """See `Store.history`."""
     c, then = t.intervals.c, lived(since_s, until_s)
-    found = connection.execute(_LEAN.where(then).order_by(t.jobs.c.row)).partitions(PIECE)
-    jobs = [job_row(values) for part in found for values in part]
+    parts = connection.execute(_LEAN.where(then).order_by(t.jobs.c.row)).partitions(PIECE)
+    jobs = [job_row(values) for part in parts for values in part]
     attempts = t.intervals.alias()
     failed = select(attempts.c.row).where(attempts.c.how.in_(CAME_TO_NOTHING))
     held = selected(t.intervals, INTERVAL).join_from(t.intervals, t.jobs).where(then, c.row.in_(failed))

@@ -446,15 +446,3 @@ class CompletedJob(NamedTuple):
     run_s: float
     gpus: float
     """That it asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryWindow:
-    """The jobs that lived in a window of time, for their export."""
-
-    jobs: Sequence[JobRow]
-    """Without what holds them, their capabilities and what was measured."""
-    intervals: Sequence[IntervalRow]
-    """All that those held of which an attempt came to nothing."""
-    specs: Mapping[int, JobSpec]
-    """Of those that were to run after others, or not before a moment, by row."""

@@ -6,7 +6,7 @@ the interpreter's lock keeps other threads for long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select
 
 from rota.model.columns import Array, Floats
 from rota.server.store import tables as t
+from rota.server.store.rows import IntervalRow, JobRow
+from rota.wire.job import JobSpec
 
 PIECE = 1000
 """Rows that are read at once."""
@@ -63,6 +65,18 @@ class PastColumns:
 
     jobs: PastJobColumns
     intervals: PastIntervalColumns
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWindow:
+    """The jobs that lived in a window of time, for their export."""
+
+    jobs: Sequence[JobRow]
+    """Without what holds them, their capabilities and what was measured."""
+    intervals: Sequence[IntervalRow]
+    """All that those held of which an attempt came to nothing."""
+    specs: Mapping[int, JobSpec]
+    """Of those that were to run after others, or not before a moment, by row."""
 
 
 _JOB_NAMES = tuple(PastJobColumns.__dataclass_fields__)

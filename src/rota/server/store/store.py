@@ -43,7 +43,6 @@ from rota.server.store.rows import (
     EventRow,
     Everything,
     HeldSpan,
-    HistoryWindow,
     IntervalRow,
     JobQuery,
     JobRow,
@@ -57,7 +56,7 @@ from rota.server.store.rows import (
     TokenRow,
     UserRow,
 )
-from rota.server.store.scanning import PastColumns, past_columns
+from rota.server.store.scanning import HistoryWindow, PastColumns, past_columns
 from rota.server.store.stepping import Stepping
 from rota.server.store.stored import (
     ATTEMPT,
