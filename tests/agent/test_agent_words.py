@@ -282,8 +282,8 @@ def test_a_folder_that_is_gone_is_told_with_the_way_out(tmp_path: Path) -> None:
     clock.now += 10.0
     contact.heard(clock.now, 60.0)
     assert contact.trouble == (
-        f"{home} is gone: put it back or mount it, or end process {os.getpid()}, which works there, and start "
-        "it again"
+        f"{home} is gone: put it back or mount it, or end process {os.getpid()}, which works there, and "
+        "start it again"
     )
     (tmp_path / "elsewhere").rename(home)
     contact.heard(clock.now, 60.0)
