@@ -1,4 +1,4 @@
-"""kill -9 of anything among jobs of every kind: short, elastic, sharing, arrays, in order, with a terminal."""
+"""kill -9 of anything among jobs of all kinds: short, elastic, sharing, arrays, in order, with a terminal."""
 
 from __future__ import annotations
 
