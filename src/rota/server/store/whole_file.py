@@ -1,23 +1,29 @@
 """The file of an SQLite database, which is there as a whole or not at all.
 
 Rota leaves no empty one behind, however it is killed: whoever meets one has lost what was in it, and is told.
+Nor does it write on into one that has lost its name: all of that would be gone with the process.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from rota.model.units import plural
-from rota.server.store.failures import StoreError
+from rota.server.store.failures import FAILURES, StoreError
 
 HEADER_BYTES = 100
 """Of every SQLite database."""
 _EMPTY = (
     "{where} is empty: its file has {bytes}, as after a fault of the disk, and Rota leaves none so; put "
     "a copy of it in its place, or remove it to begin anew, without jobs and users"
+)
+_NOT_THERE = (
+    "{where} has been {became} while this controller uses it, and what it writes would be lost{saved}; put "
+    "the file back in its place, or end this controller (`rota down`), put a copy there and start it again"
 )
 _ALONE = (
     "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, "
@@ -44,6 +50,45 @@ def make_sure_of(path: Path, where: str) -> None:
         size = os.fstat(file).st_size
         if size < HEADER_BYTES:
             raise StoreError(_EMPTY.format(where=where, bytes=plural(size, "byte")))
+
+
+class FileLost(StoreError):  # noqa: N818
+    """The file of the database is not at its path any more; nothing has been begun."""
+
+
+class KeptFile:
+    """The file that was opened, as long as it is the one at its path."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        """The file is there."""
+        self._path, self._where = path, where
+        self._opened = os.stat(path)
+        self._saved = ""
+
+    def check(self, save: Callable[[Path], None] | None = None) -> None:
+        """Raises FileLost if it has been removed or replaced; all is well again as soon as it is back.
+
+        The first time `save` writes what was in it to a file beside it: nobody else can open it any more.
+        """
+        try:
+            if os.path.samestat(self._opened, os.stat(self._path)):
+                return
+            became = "replaced by another file"
+        except OSError:
+            became = "removed"
+        if save is not None and not self._saved:
+            self._saved = self._save(save)
+        raise FileLost(_NOT_THERE.format(where=self._where, became=became, saved=self._saved))
+
+    def _save(self, save: Callable[[Path], None]) -> str:
+        copy = self._path.with_name(f"{self._path.name}.saved")
+        try:
+            copy.unlink(missing_ok=True)
+            save(copy)
+            copy.chmod(0o600)
+        except FAILURES as error:
+            return f"; what was in it cannot be saved as {copy} ({error})"
+        return f"; what was in it is now in {copy}"
 
 
 def _make(path: Path) -> None:
