@@ -77,7 +77,7 @@ class Delays:
         self.labels.update(kept)
 
     def begin(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
-        """Of `classes` of which nobody waited until now, jobs wait for the reason `label`, and always have."""
+        """Of `classes` in which nobody has waited, jobs wait for the reason `label`, and always have."""
         for name, gpus in classes:
             of_name = self.labels.setdefault(name, {})
             if gpus not in of_name:
