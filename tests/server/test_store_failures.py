@@ -181,6 +181,33 @@ def test_a_database_that_is_taken_away_under_its_controller(
     assert contents(lite.open()) == before, "the copy is whole"
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_database_that_loses_its_log_under_its_controller(tmp_path: Path, removed: bool) -> None:
+    """What it wrote went into a log without a name, and reading was said to be an error of the disk."""
+    home, away = tmp_path / "home", tmp_path / "rota.db-wal"
+    store = Store.open(None, home)
+    store.add_jobs("ann", "vision", jobs_of(2), 1.0)
+    before, log = contents(store), home / "rota.db-wal"
+    log.unlink() if removed else log.rename(away)
+    with pytest.raises(
+        StoreError, match=r"has been robbed of its log, rota\.db-wal, while .* is now in .*saved;"
+    ):
+        store.add_jobs("ann", "vision", jobs_of(1), 2.0)
+    with pytest.raises(StoreError, match=r"has been robbed of its log"):
+        store.facts()
+    if not removed:
+        away.rename(log)
+        assert contents(store) == before, "it is back"
+        store.add_jobs("ann", "vision", jobs_of(1), 3.0)
+    store.close()
+    (home / "rota.db.saved").replace(home / "rota.db")
+    for left in ("rota.db-wal", "rota.db-shm"):
+        (home / left).unlink(missing_ok=True)
+    store = Store.open(None, home)
+    assert contents(store) == before, "the copy is whole"
+    store.close()
+
+
 def test_one_that_cannot_be_saved_is_kept_open(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     store = Store.open(None, home)

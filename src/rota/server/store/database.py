@@ -238,6 +238,8 @@ class Database:
             self._engines[1].dispose()
         writer = self._connect_writer()
         self._straight.say(writer, begin)
+        if self._file is not None:
+            self._file.opened_log(is_open=True)
         return writer
 
     def _connected(self) -> Connection:
@@ -280,6 +282,8 @@ class Database:
 
     def _drop(self) -> None:
         writer, self._writer = self._writer, None
+        if self._file is not None:
+            self._file.opened_log(is_open=False)
         if writer is not None:
             writer.invalidate()
             writer.close()

@@ -62,23 +62,40 @@ class KeptFile:
     def __init__(self, path: Path, where: str) -> None:
         """The file is there."""
         self._path, self._where = path, where
+        real = path.resolve()  # SQLite writes beside what a link leads to
+        self._log = real.with_name(f"{real.name}-wal")
         self._opened = os.stat(path)
+        self._log_opened: os.stat_result | None = None
         self._saved = ""
+
+    def opened_log(self, *, is_open: bool) -> None:
+        """A connection that writes has begun to, or has gone: SQLite keeps one log as long as it is there."""
+        self._log_opened = _stat(self._log) if is_open else None
 
     def check(self, save: Callable[[Path], None] | None = None) -> None:
         """Raises FileLost if it has been removed or replaced; all is well again as soon as it is back.
 
         The first time `save` writes what was in it to a file beside it: nobody else can open it any more.
         """
-        try:
-            if os.path.samestat(self._opened, os.stat(self._path)):
-                return
-            became = "replaced by another file"
-        except OSError:
-            became = "removed"
+        became = self._became()
+        if not became:
+            return
         if save is not None and not self._saved:
             self._saved = self._save(save)
         raise FileLost(_NOT_THERE.format(where=self._where, became=became, saved=self._saved))
+
+    def _became(self) -> str:
+        """What has become of it; empty if it is as it was."""
+        now = _stat(self._path)
+        if now is None:
+            return "removed"
+        if not os.path.samestat(self._opened, now):
+            return "replaced by another file"
+        if self._log_opened is not None:
+            log = _stat(self._log)
+            if log is None or not os.path.samestat(self._log_opened, log):
+                return f"robbed of its log, {self._log.name},"
+        return ""
 
     def _save(self, save: Callable[[Path], None]) -> str:
         copy = self._path.with_name(f"{self._path.name}.saved")
@@ -98,6 +115,13 @@ def _make(path: Path) -> None:
     with closing(sqlite3.connect(new)) as database:
         database.execute("PRAGMA journal_mode = WAL")  # writes the first page, and waits for the disk
     os.replace(new, path)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
 
 
 def _size(path: Path) -> int:
