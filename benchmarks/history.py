@@ -22,13 +22,14 @@ import numpy as np
 
 from rota.cli.live.history import A_PAGE
 from rota.server.api.calling import answer
+from rota.server.auth import mint
 from rota.server.clocks import Clock
 from rota.server.history import History
 from rota.server.keeping import Keep
 from rota.server.records import JobRecords
-from rota.server.roster import StoredRoster
+from rota.server.roster import StoredRoster, token_row
 from rota.server.scheduler_view import SchedulerView
-from rota.server.store.rows import IntervalRow, JobState, NewJob, Step, TokenRow
+from rota.server.store.rows import IntervalRow, JobState, NewJob, Step
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.table.state import Phase
@@ -55,7 +56,7 @@ def filled(home: Path, jobs: int) -> Store:
             devices=devices,
             kind="nvidia",
         )
-        store.join(info, TokenRow(f"h{name}", "agent", name, 1.0))
+        store.join(info, token_row(mint("agent", name)[1]))
     for first in range(0, jobs, BATCH):
         _add(store, draw, first, min(BATCH, jobs - first))
     return store

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 
 from play import finishes, play, trace_of
 from rota.model.cluster import Cluster, NodeShape
+from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import systems
 from rota.testing import check_policy, variants
 from rota.worlds.simulated.faults import Fault
@@ -72,6 +75,34 @@ def test_a_gang_whose_nodes_feed_a_part_of_it_each(policy: str) -> None:
     record = play(policy, trace, TWO_GPUS_EACH)
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
     assert record.intervals.filter(pl.col("job") == 0)["nodes"].to_list()[0] == [0, 0, 1, 1]
+
+
+BARRED_FROM_A = {
+    "none allowed": {"quota": {"A": 0.0}},
+    "too few allowed": {"quota": {"A": 1.0}},
+    "cores": {"cpus": 16.0},
+    "memory": {"memory_gib": 128.0},
+    "device memory": {"gpu_memory_gib": 32.0},
+    "nodes": {"node_set": [0] * 4, "node_set_names": ("b",)},
+}
+
+
+@pytest.mark.parametrize("policy", DEFAULTS)
+@pytest.mark.parametrize("barred", BARRED_FROM_A)
+def test_who_can_run_on_one_type_only_does(policy: str, barred: str) -> None:
+    """None of four jobs of two GPUs may ever have those of A; B has room for two at a time."""
+    columns: dict[str, Any] = dict(BARRED_FROM_A[barred])
+    quota = columns.pop("quota", {})
+    shapes = [
+        NodeShape(2, 2, "A", cpus=4, memory_gib=32, gpu_memory_gib=16, labels=("a",), levels={"vc": "t"}),
+        NodeShape(2, 2, "B", cpus=16, memory_gib=128, gpu_memory_gib=32, labels=("b",), levels={"vc": "t"}),
+    ]
+    tenants = Tenants.of(Tenant("t", quota_gpus=8, hard=True, quota_by_type=quota))
+    trace = trace_of("J 2x1000 K 2x1000 L 2x1000 M 2x1000@1", tenant_names=("t",), tenant=[0] * 4, **columns)
+    record = play(policy, trace, Cluster.build(shapes, tenants))
+    assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
+    if policy != "synergy":  # which gives less than is asked for where there is less
+        assert record.intervals.filter(pl.col("nodes").list.min() < 2).is_empty()
 
 
 @pytest.mark.parametrize("policy", DEFAULTS)

@@ -101,6 +101,11 @@ class Cluster:
         """GPUs of each node."""
         return np.diff(self.first_device)
 
+    @cached_property
+    def kinds(self) -> tuple[int, ...]:
+        """Type codes of its nodes, ascending: a part of a cluster may have none of some that it names."""
+        return tuple(np.unique(self.node_type).tolist())
+
     def gpus_of_type(self, type_code: int) -> int:
         return int((self.device_type == type_code).sum())
 

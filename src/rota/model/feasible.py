@@ -23,16 +23,24 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that fit an empty cluster: those that `never_fits` has nothing to say about."""
     if len(jobs) == 1:  # as they come in a live world
         return np.array([not never_fits(cluster, need_of(jobs, 0))])
-    columns = [jobs.gpus, np.minimum(jobs.gpus, jobs.gpus_min), jobs.gpu_types, jobs.node_set]
-    columns += [jobs.cpus] if cluster.node_cpus.any() else []
-    columns += [jobs.memory_gib] if cluster.node_memory_gib.any() else []
-    columns += [jobs.gpu_memory_gib] if cluster.device_memory_gib.any() else []
-    columns += [jobs.tenant, jobs.gpu_share] if any(t.hard for t in cluster.tenants.by_path.values()) else []
     feasible: Bools = np.ones(len(jobs), dtype=bool)
     if len(jobs):
-        first, kind = _kinds(columns)
+        first, kind = _kinds(_asked_in(jobs, cluster, least=True))
         feasible = np.array([not never_fits(cluster, need_of(jobs, row)) for row in first.tolist()])[kind]
     return feasible
+
+
+def holding_types(jobs: JobTable, cluster: Cluster, rows: Ints) -> Bools:
+    """On which types each of `rows` could ever have all the GPUs that it asks for, [row, type]."""
+    columns = [column[rows] for column in _asked_in(jobs, cluster, least=False)]
+    holds: Bools = np.ones((len(rows), len(cluster.type_names)), dtype=bool)
+    if len(rows):
+        first, kind = _kinds(columns)
+        for place, row in enumerate(rows[first].tolist()):
+            need = need_of(jobs, row)
+            names = types_that_hold(cluster, need._replace(gpus_min=need.gpus))
+            holds[kind == place] = [name in names for name in cluster.type_names]
+    return holds
 
 
 def refusals(jobs: JobTable, cluster: Cluster, rows: Iterable[int]) -> dict[int, str]:
@@ -45,6 +53,17 @@ def refusals(jobs: JobTable, cluster: Cluster, rows: Iterable[int]) -> dict[int,
             said[need] = next((one.sentence() for one in never_fits(cluster, need)), "")
         why[row] = said[need]
     return {row: sentence for row, sentence in why.items() if sentence}
+
+
+def _asked_in(jobs: JobTable, cluster: Cluster, *, least: bool) -> list[Array]:
+    """The columns that decide whether an empty cluster holds a job; `least` GPUs may be enough."""
+    columns: list[Array] = [jobs.gpus, jobs.gpu_types, jobs.node_set]
+    columns += [np.minimum(jobs.gpus, jobs.gpus_min)] if least else []
+    columns += [jobs.cpus] if cluster.node_cpus.any() else []
+    columns += [jobs.memory_gib] if cluster.node_memory_gib.any() else []
+    columns += [jobs.gpu_memory_gib] if cluster.device_memory_gib.any() else []
+    columns += [jobs.tenant, jobs.gpu_share] if any(t.hard for t in cluster.tenants.by_path.values()) else []
+    return columns
 
 
 def _kinds(columns: Sequence[Array]) -> tuple[Ints, Ints]:
@@ -104,29 +123,47 @@ def never_fits(cluster: Cluster, need: Need) -> tuple[Constraint, ...]:
     before it: devices, their memory, what feeds them, a hard quota.  Most jobs ask for what others have asked
     for, and a live world asks four times for each, so that answers are kept with the cluster.
     """
+    return _answered(cluster, need).lacks
+
+
+def types_that_hold(cluster: Cluster, need: Need) -> tuple[str, ...]:
+    """The types of which a job that wants GPUs could ever have them; none if it never fits."""
+    return _answered(cluster, need).types
+
+
+class _Answer(NamedTuple):
+    """What an empty cluster is for one need."""
+
+    lacks: tuple[Constraint, ...]
+    types: tuple[str, ...] = ()
+    """Those that hold it, if it wants GPUs and nothing lacks."""
+
+
+def _answered(cluster: Cluster, need: Need) -> _Answer:
     kept = cluster.answers
     known = kept.get(need)
     if known is None:
         if len(kept) >= MOST_ANSWERS:
             kept.clear()
-        known = kept[need] = tuple(_lacks(cluster, need))
-    return known
+        known = kept[need] = _answer(cluster, need)
+    answer: _Answer = known
+    return answer
 
 
-def _lacks(cluster: Cluster, need: Need) -> list[Constraint]:
+def _answer(cluster: Cluster, need: Need) -> _Answer:
     present = _present(cluster, need)
     if not present.any():
-        return [Constraint(Code.NODE_SET, need.gpus, math.nan, need.node_set)]
+        return _Answer((Constraint(Code.NODE_SET, need.gpus, math.nan, need.node_set),))
     if not need.gpus:
-        return _unfed(cluster, need, present)
+        return _Answer(tuple(_unfed(cluster, need, present)))
     rooms = _rooms(cluster, need)
     if not rooms:
-        return [Constraint(Code.GPU_TYPE, math.nan, 0.0, "|".join(need.types))]
+        return _Answer((Constraint(Code.GPU_TYPE, math.nan, 0.0, "|".join(need.types)),))
     lacks: list[Constraint] = []
     for lack in (_lack_of_devices, _lack_of_memory, _lack_of_hosts, _lack_of_quota):
         rooms, constraints = lack(cluster, need, rooms)
         lacks += constraints
-    return lacks
+    return _Answer(tuple(lacks), () if lacks else tuple(rooms))
 
 
 Rooms = Mapping[str, Ints]

@@ -50,9 +50,9 @@ class RequestKinds:
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
     plain = whole_rows(jobs, cluster)
-    if len(cluster.type_names) > 1:
+    if len(cluster.kinds) > 1:
         plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
-    elif cluster.type_names and jobs.type_names:
+    elif cluster.kinds and jobs.type_names:
         plain &= (jobs.gpu_types == 0) | np.isin(jobs.gpu_types, _masks_with(jobs, cluster))
     return plain
 
@@ -78,7 +78,8 @@ def bare_rows(jobs: JobTable, cluster: Cluster) -> Bools:
 
 def _masks_with(jobs: JobTable, cluster: Cluster) -> Ints:
     """The type masks among the jobs that accept the one type of this cluster."""
-    accepted = sum(1 << i for i, name in enumerate(jobs.type_names) if name == cluster.type_names[0])
+    own = cluster.type_names[cluster.kinds[0]]
+    accepted = sum(1 << i for i, name in enumerate(jobs.type_names) if name == own)
     masks = np.unique(jobs.gpu_types)
     accepting: Ints = masks[(masks & accepted) != 0]
     return accepting

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from naive_rebuild import stays
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
@@ -88,16 +90,30 @@ def test_jobs_stay_on_the_nodes_of_their_part() -> None:
         assert {"ab"[node % 2] for node in row["nodes"]} == {owner[row["job_id"]]}
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srtf", "philly", "pai"])
-def test_a_part_is_as_good_as_a_cluster_of_its_own(policy: str) -> None:
-    """What a virtual cluster does does not depend on the others."""
-    jobs = " ".join(f"J{i} {1 + i * 7 % 8}x{5 + i * 11 % 40}@{i * 3 % 50}" for i in range(80))
-    both = owned(jobs, "01" * 40)
-    together = starts(play(f"partition:policy={policy}", both, CLUSTER))
-    for code in (0, 1):
-        alone = both.take((both.jobs.tenant == code).nonzero()[0])
-        apart = starts(play(policy, alone, "2x4"))
-        assert {job: together[job] for job in apart} == apart
+@pytest.mark.parametrize("kinds", ["GG", "GH"], ids=["one_type", "a_type_each"])
+@pytest.mark.parametrize(
+    "policy", ["fifo", "srtf[placement=spread]", "las", "drf", "philly", "pai", "synergy", "sia"]
+)
+def test_a_part_is_as_good_as_a_cluster_of_its_own(policy: str, kinds: str) -> None:
+    """What a virtual cluster does does not depend on the others, nor on the types of GPU that they have."""
+    draw = random.Random(17)
+    jobs = [
+        f"J{i} {draw.choice([1, 2, 2, 3, 7])}x{draw.randint(5, 99)}@{draw.randint(0, 200)}"
+        for i in range(120)
+    ]
+    both = owned(" ".join(jobs), "01" * 60)
+    shapes = [
+        NodeShape(1, size, kinds[unit == "b"], levels={"vc": unit})
+        for unit, size in zip("aabbaabb", [1, 1, 1, 2, 2, 4, 1, 4], strict=True)
+    ]
+    together = stays(play(f"partition:policy={policy}", both, Cluster.build(shapes)))
+    spec = policy.replace("[", ":").rstrip("]")
+    for code, unit in enumerate("ab"):
+        own = [place for place, shape in enumerate(shapes) if shape.levels["vc"] == unit]
+        rows = (both.jobs.tenant == code).nonzero()[0]
+        alone = stays(play(spec, both.take(rows), Cluster.build([shapes[place] for place in own])))
+        apart = [[(*when, tuple(own[node] for node in nodes)) for *when, nodes in of] for of in alone]
+        assert [together[row] for row in rows] == apart
 
 
 def test_a_fresh_instance_decides_the_same() -> None:

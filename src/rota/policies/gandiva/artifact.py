@@ -70,6 +70,7 @@ class SetTurns:
               `lent`   nodes in no set on which jobs of other kinds run
               `nodes`  nodes that are not lost
               `next_s` moment of the first step left out so far; infinite if none is
+              `quotas` whether somebody had a quota: then nobody is in a set
 
     Most steps open and close sets without giving anybody other devices.  With `skips` nobody asks for
     those: they are made up for at the next one.  That is for clocks with a step every 10 s, as the
@@ -90,7 +91,7 @@ class SetTurns:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """One step; asks for another as long as steps change something."""
         now = snapshot.now
-        if not memory:
+        if not memory or not self._is_of(snapshot, memory):
             self._adopt(snapshot, memory)
         over, are_new = self._news(snapshot, memory)
         ahead, self._ahead = self._ahead, None
@@ -199,12 +200,29 @@ class SetTurns:
         node_gpus = int(snapshot.cluster.node_gpus[0])
         return EqualNodeSets(memory["sets"], memory["free"], node_gpus, snapshot.gpus_of, self.order)
 
+    def _is_of(self, snapshot: Snapshot, memory: Memory) -> bool:
+        """True unless quotas have come or gone, or somebody in the lists asks for other than it did then."""
+        if not snapshot.cause & _CAPACITY:
+            return True
+        gpus_of = snapshot.gpus_of
+        return (
+            memory.get("quotas", False) == bool(snapshot.cluster.tenants)
+            and all(self._in_sets(snapshot, row) for row in memory["queue"])
+            and all(
+                gpus_of[row] == size and self._in_sets(snapshot, row)
+                for size, sets in memory["sets"].items()
+                for one in sets
+                for row in one["jobs"]
+            )
+        )
+
     def _adopt(self, snapshot: Snapshot, memory: Memory) -> None:
         """Take over a cluster: whoever has nodes to itself, or shares them with its size, keeps them."""
         sizes = snapshot.cluster.node_gpus
         if (sizes != sizes[0]).any():
             raise PolicyError("gandiva in the mode of a simulator divides equal nodes; these differ in GPUs")
         memory.update(sets={}, free=[], queue=[], nodes=[], lent=[], next_s=math.inf)
+        memory["quotas"] = bool(snapshot.cluster.tenants)
         self._follow_nodes(snapshot, memory)
         node_of, gpus_of = snapshot.occupancy.free.node_of, snapshot.gpus_of
         for row in snapshot.running.tolist():

@@ -76,6 +76,14 @@ class Delays:
         self.labels.clear()
         self.labels.update(kept)
 
+    def begin(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
+        """Of `classes` in which nobody has waited, jobs wait for the reason `label`, and always have."""
+        for name, gpus in classes:
+            of_name = self.labels.setdefault(name, {})
+            if gpus not in of_name:
+                of_name[gpus] = _history()
+                _note(of_name[gpus], LABELS.index(label(name, gpus)), now)
+
     def close(self, of: Class, attempts: Attempts, now: float) -> None:
         """A job of the class waits no longer."""
         since = attempts["since_s"]

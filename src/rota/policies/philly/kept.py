@@ -33,9 +33,12 @@ class PhillyRun:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         now, attempts, premises = snapshot.now, memory.setdefault("attempts", {}), self._premises_of(snapshot)
         delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, premises.clusters)
-        fit = Fitter(snapshot, consolidate)
+        fit, before = Fitter(snapshot, consolidate), self.queues
         gone, come = self._changes(snapshot, attempts, shares, fit, premises.kinds)
         queues, slept = self.queues, memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))
+        if queues is not before:  # those who wait may count against other quotas than they did
+            free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
+            delays.begin(queues.in_order(), lambda name, gpus: label_of(shares, name, gpus, free), now)
         turn: PhillyDecision
         if self.p.migrate:
             stays = self._staying(snapshot, memory)

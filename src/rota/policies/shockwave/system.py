@@ -34,6 +34,7 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.feasible import holding_types
 from rota.policies.shockwave.outlook import Outlook, outlook
 from rota.policies.shockwave.parameters import ShockwaveParameters
 from rota.policies.shockwave.planning import WindowPlan, WindowQuestion, make_plan
@@ -197,7 +198,7 @@ class _Live:
     gpus: Floats
     """GPUs of each while it runs, shares as parts."""
     kinds: dict[int, tuple[int, ...]]
-    """By row, the codes of the types on which it finds enough GPUs."""
+    """By row, the codes of the types that could hold it, and have enough GPUs now."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, capacity: Floats) -> _Live:
@@ -205,23 +206,13 @@ class _Live:
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         rows = rows[jobs.gpus[rows] > 0]
         gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
-        kinds: dict[int, tuple[int, ...]] = {}
-        codes: dict[int, tuple[int, ...]] = {}
-        room = capacity.tolist()
-        for row, wanted, need in zip(
-            rows.tolist(), jobs.gpu_types[rows].tolist(), gpus.tolist(), strict=True
-        ):
-            if wanted not in codes:
-                codes[wanted] = _accepted(snapshot, wanted)
-            kinds[row] = tuple(code for code in codes[wanted] if need <= room[code] + EPSILON)
-        able = np.array([bool(kinds[row]) for row in rows.tolist()], dtype=bool)
-        return cls(rows[able], gpus[able], kinds)
-
-
-def _accepted(snapshot: Snapshot, wanted: int) -> tuple[int, ...]:
-    """Codes of the cluster's types that a request names; all of them if it names none."""
-    names = snapshot.jobs.table.types_in(wanted)
-    return tuple(code for code, name in enumerate(snapshot.cluster.type_names) if not wanted or name in names)
+        able = holding_types(jobs.table, snapshot.cluster, rows) & (gpus[:, None] <= capacity + EPSILON)
+        kinds = {
+            row: tuple(code for code, holds in enumerate(of) if holds)
+            for row, of in zip(rows.tolist(), able.tolist(), strict=True)
+        }
+        some = able.any(axis=1)
+        return cls(rows[some], gpus[some], kinds)
 
 
 def _walk(snapshot: Snapshot, live: _Live, order: Ints, capacity: Floats) -> list[Pick]:

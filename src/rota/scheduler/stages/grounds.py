@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from rota.model.cluster import Cluster
+from rota.model.feasible import need_of, types_that_hold
 from rota.model.jobs import JobTable
 from rota.scheduler.stages.requests import request_kinds
 from rota.table.free import nodes_in
@@ -68,16 +69,20 @@ class Grounds:
         return {}
 
     def _accepting(self, row: int, most: float = 1.0) -> list[int]:
-        """Masks of nodes with cores and memory for their part of the job, or for `most` of it if less."""
-        cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
-        names = jobs.types_in(wanted)
+        """Masks of nodes with cores and memory for their part of the job, or for `most` of it if less.
+
+        Of types that could hold all of it, hard quotas included.
+        """
+        cluster, jobs = self.cluster, self.jobs
+        need = need_of(jobs, row)
+        names = types_that_hold(cluster, need._replace(gpus_min=need.gpus))
         masks = [0] * len(cluster.type_names)
         admitted = cluster.admitted(jobs.name_of("node_set", row)).tolist()
         for node in range(cluster.nodes):
             part = min(most, self._sizes[node] / jobs.gpus.item(row))
             if (
                 admitted[node]
-                and (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+                and cluster.type_names[cluster.node_type[node]] in names
                 and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
                 and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
                 and holds(device_memory_gib(cluster, node), jobs.gpu_memory_gib.item(row))

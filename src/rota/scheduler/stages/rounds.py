@@ -19,6 +19,7 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
+from rota.model.feasible import holding_types
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -306,7 +307,8 @@ class Rounds:
             and (pairs is None or (last.pairs is not None and last.pairs.is_like(pairs)))
         )
         if last is None or not is_same:
-            self._seen, rates = seen, np.where(gpus[:, None] <= capacity, known, 0.0)
+            able = (gpus[:, None] <= capacity) & holding_types(jobs.table, snapshot.cluster, rows)
+            self._seen, rates = seen, np.where(able, known, 0.0)
             last = self._demand = RoundDemand(rows, gpus, rates, capacity, pairs)
         return last
 

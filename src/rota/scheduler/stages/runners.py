@@ -47,7 +47,7 @@ class RunnerPlacement:
         self.held = {row: grants[row] for row in rows if row in grants}
         self.granted: dict[int, Grant] = {}
         self.fit = FitterWithin(snapshot, consolidate)
-        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1 if counts is None else counts
+        self._counts = snapshot.plain and len(snapshot.cluster.kinds) == 1 if counts is None else counts
         self._probe: Occupancy | None = None
         if not self._counts:
             for grant in self.held.values():
