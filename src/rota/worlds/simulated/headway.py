@@ -1,7 +1,7 @@
 """Notices a run that gets nowhere: policy, costs and timing rules such that it would never end.
 
-Where a restart outlasts the time between two decisions, jobs may start and stop in turn for ever, each time
-as far as the time before.
+Where a restart outlasts the time between two decisions, or a stop undoes what was done in it, jobs may start
+and stop in turn for ever, each time as far as the time before.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ class Headway:
             since, now = format_duration(self._at_s), format_duration(state.now)
             raise PolicyError(
                 f"the run gets nowhere: between {since} and {now} nobody came, ended or got on with its work "
-                f"in {events - self._event:,} events; where a change costs more time than there is until the "
-                "next one, no job is ever done"
+                f"in {events - self._event:,} events; where a stop and a start take from jobs, in time or in "
+                "lost work, all that they do in between, none is ever done"
             )
