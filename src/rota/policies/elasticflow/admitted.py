@@ -1,7 +1,13 @@
-"""Who was admitted before: a job is asked in once, however often it pauses after that."""
+"""Who was admitted before: a job is asked in once, however often it pauses or its deadline is moved after that."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from rota.model.promises import TOLERANCE_S
+from rota.policies.elasticflow.asks import ShareAsk
+from rota.policies.elasticflow.promises import Planner, aimed
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 
@@ -20,3 +26,29 @@ def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
     if paused:
         memory["paused"] = paused
     return rows
+
+
+def promised_before(ask: ShareAsk, due: float, slot_s: float) -> ShareAsk:
+    """`ask` with the deadline that it was promised, which is not one of its own any more if that was moved.
+
+    Who asks for none any more has no promise.
+    """
+    if due == math.inf or not ask.dues:
+        return ask
+    near = min(range(len(ask.dues)), key=lambda place: abs(ask.dues[place] - due))
+    is_own = abs(ask.dues[near] - due) * slot_s <= TOLERANCE_S
+    return aimed(ask, near) if is_own else ask._replace(due=due)
+
+
+def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareAsk]:
+    """`standing`, in which all whose deadline was moved have the new one if it breaks no other promise.
+
+    Else what they were promised stands, as far as they were, and they are tried again at the next decision.
+    """
+    asks = list(standing)
+    for place, ask in enumerate(standing):
+        if ask.dues and ask.due not in ask.dues:
+            others = [other for other in asks if other.row != ask.row and other.due < math.inf]
+            accepted, _ = planner.admit(others, [ask])
+            asks[place : place + 1] = accepted or [ask]
+    return asks

@@ -17,7 +17,8 @@ Departs   Of several that come at once those due first are tried first (the pape
           has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
           paper says; the published code prefers the opposite, as `mode=artifact` does.  A job with several
           deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
-          once: back from a pause it is promised what can be kept beside the others.  One that cannot be in
+          once: back from a pause it is promised what can be kept beside the others.  Whose deadline is moved later
+          on keeps its promise until the new one can be kept beside the others (ours).  One that cannot be in
           time any more, by faults, by a pause or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
           fits.  Slots are those of the clock, so that a plan can be made again inside one (ours).
@@ -34,9 +35,9 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
-from rota.model.promises import Offer, Promise
+from rota.model.promises import TOLERANCE_S, Offer, Promise
 from rota.model.units import format_duration
-from rota.policies.elasticflow.admitted import admitted_before
+from rota.policies.elasticflow.admitted import admitted_before, promised_anew, promised_before
 from rota.policies.elasticflow.artifact import ElasticFlowArtifact
 from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of, powers_of
 from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
@@ -106,7 +107,8 @@ class ElasticFlow:
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks)
         begun_s = min((origin_s + ask.stays * slot_s for ask in asks if ask.stays), default=math.inf)
-        before, admitted_once = set(memory.get("rows", ())), admitted_before(snapshot, memory)
+        before = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
+        admitted_once = admitted_before(snapshot, memory)
         apart = self._apart(memory, [ask for ask in every if ask.row in closed], origin_s)
         admitted, refused = self._sort(memory, planner, asks, origin_s, admitted_once)
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
@@ -173,7 +175,7 @@ class ElasticFlow:
         slot_s = self.parameters.slot_s
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         return [
-            self._promised_before(ask, (known[ask.row] - origin_s) / slot_s)
+            promised_before(ask, (known[ask.row] - origin_s) / slot_s, slot_s)
             if ask.row in known
             else aimed(ask, 0)
             for ask in asks
@@ -185,11 +187,12 @@ class ElasticFlow:
         """Live jobs with the deadline each is planned for, and those that are refused, none of `stays`."""
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         slot_s = self.parameters.slot_s
-        admitted = [
-            self._promised_before(ask, (known[ask.row] - origin_s) / slot_s)
+        standing = [
+            promised_before(ask, (known[ask.row] - origin_s) / slot_s, slot_s)
             for ask in asks
             if ask.row in known
         ]
+        admitted = promised_anew(planner, standing)
         fresh = sorted((ask for ask in asks if ask.row not in known), key=lambda ask: (ask.submit_s, ask.row))
         # Who runs when this policy comes in cannot be sent away for it.
         admitted += [aimed(ask, 0) for ask in fresh if ask.held or not ask.dues]
@@ -202,13 +205,6 @@ class ElasticFlow:
         memory["rows"] = [ask.row for ask in admitted]
         memory["due_s"] = [origin_s + ask.due * slot_s for ask in admitted]
         return admitted, refused
-
-    def _promised_before(self, ask: ShareAsk, due: float) -> ShareAsk:
-        """`ask` with the deadline that it was promised, or with its own new one if its user has moved it."""
-        if due == math.inf:
-            return ask
-        near = min(range(len(ask.dues)), key=lambda place: abs(ask.dues[place] - due), default=0)
-        return aimed(ask, near)
 
     def _shares(
         self, snapshot: Snapshot, planner: Planner, promised: Promised, others: list[ShareAsk]
@@ -244,9 +240,9 @@ class ElasticFlow:
         return offers
 
     def _promises(
-        self, memory: Memory, before: set[int], promised: Promised, origin_s: float
+        self, memory: Memory, before: dict[int, float], promised: Promised, origin_s: float
     ) -> dict[int, Promise]:
-        """New promises, and those that are at risk now, or were until now."""
+        """New promises, as against those of `before`, and those that are at risk now, or were until now."""
         slot_s, were_at_risk = self.parameters.slot_s, set(memory.get("at_risk", ()))
         made: dict[int, Promise] = {}
         at_risk = []
@@ -254,7 +250,8 @@ class ElasticFlow:
             promise = Promise(origin_s + ask.due * slot_s, origin_s + plan.end * slot_s)
             if promise.is_at_risk:
                 at_risk.append(ask.row)
-            if ask.row not in before or promise.is_at_risk is not (ask.row in were_at_risk):
+            is_new = abs(promise.due_s - before.get(ask.row, -math.inf)) > TOLERANCE_S
+            if is_new or promise.is_at_risk is not (ask.row in were_at_risk):
                 made[ask.row] = promise
         memory["at_risk"] = sorted(at_risk)
         return made

@@ -24,7 +24,7 @@ class Unpromised:
         """Those of `live` that memory knows, ascending, and the others in order of submission.
 
         To nobody but `changed` anything has happened since memory was written, if that is known.  None if
-        somebody was promised a deadline, or one of the others asks for one.
+        somebody was promised a deadline, or anybody asks for one, be it only now.
         """
         before: list[int] = memory.get("rows", [])
         if before is self._written and changed is not None:
@@ -32,6 +32,8 @@ class Unpromised:
         elif all(at_s == math.inf for at_s in memory.get("due_s", ())):
             known, were = sorted(row for row in before if row in live), set(before)
             new = [row for row in live if row not in were]
+            if any(_asks_for_deadline(snapshot, row) for row in known):
+                return None
         else:
             return None
         if any(_asks_for_deadline(snapshot, row) for row in new):
