@@ -1,4 +1,4 @@
-"""Who was admitted before: a job is asked in once, however often it pauses or its deadline is moved after that."""
+"""Who was admitted before: a job is asked in once, however often it pauses or its deadline is moved."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ Departs   Of several that come at once those due first are tried first (the pape
           has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
           paper says; the published code prefers the opposite, as `mode=artifact` does.  A job with several
           deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
-          once: back from a pause it is promised what can be kept beside the others.  Whose deadline is moved later
-          on keeps its promise until the new one can be kept beside the others (ours).  One that cannot be in
+          once: back from a pause it is promised what can be kept beside the others.  Whose deadline is moved
+          keeps its promise until the new one can be kept beside the others (ours).  One that cannot be in
           time any more, by faults, by a pause or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
           fits.  Slots are those of the clock, so that a plan can be made again inside one (ours).
