@@ -28,8 +28,11 @@ FEW: Final = 32
 
 
 def nearest(rows: Ints, ends: Floats) -> tuple[list[tuple[Any, ...]], float]:
-    """A heap of the nearest of `ends`, each with its row; and up to which moment there are no others."""
-    horizon_s, most = math.inf, max(FEW, len(ends) // 8)
+    """A heap of the nearest `ends` of `rows`, each with its row; and up to which moment there are no others.
+
+    If there may be others, there are some: the heap is not empty.
+    """
+    ends, horizon_s, most = ends[rows], math.inf, max(FEW, len(rows) // 8)
     if len(ends) > most:
         horizon_s = float(np.partition(ends, most)[most])
     are_near = ends <= horizon_s if horizon_s < math.inf else ends < math.inf

@@ -1,9 +1,8 @@
 """The simulated world: jumps from event to event, exactly.
 
 Between two events every rate is constant, so it is known when a rate is set when the job ends or its rate
-changes: at some work, or at a moment.  Each job has one such end.  The nearest of them lie in a heap as well,
-up to a horizon; an entry that is not its job's end any more is void.  Where jobs take turns most ends lie far
-away and move before they come: they are noted, and never entered.
+changes: at some work, or at a moment.  The nearest of these ends lie in a heap, up to a horizon: where jobs
+take turns, others move before they come.  An entry that is not the end of its job any more is void.
 """
 
 from __future__ import annotations
@@ -127,11 +126,9 @@ class SimulatedWorld:
         self._ends = np.full(n, math.inf)
         """When the attempt of each job ends or its rate changes; infinite if it never does, as it is."""
         self._moment_of: Cells[float] = cells(self._ends)
-        self._heap: list[tuple[Any, ...]] = []
-        """Moments and rows; void unless that is the end of the row."""
-        self._heap_most = HEAP_LEAST
-        self._horizon_s = math.inf
-        """Up to which all ends are in the heap."""
+        self._heap: list[tuple[Any, ...]] = []  # moment, row
+        self._heap_most = HEAP_LEAST  # entries at which it is made anew
+        self._horizon_s = math.inf  # up to which all ends are in the heap
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._attempts = [self._attempt(row) for row in range(n)] if self._failures else self._total
         """Work at which the present attempt of each job ends."""
@@ -241,26 +238,23 @@ class SimulatedWorld:
         return self._in_vain > MOST_IN_VAIN
 
     def _next_finish(self) -> float:
-        end_of = self._moment_of
         if len(self._heap) > self._heap_most:
             self._look_ahead()
-        while True:
-            heap = self._heap
-            while heap:
-                first = heap[0]
-                moment: float = first[0]
-                end: float = end_of[first[1]]
-                if moment == end:
-                    return moment
-                heappop(heap)
-            if self._horizon_s == math.inf:
-                return math.inf
-            self._look_ahead()
+        while self._heap or self._horizon_s < math.inf:
+            if not self._heap:
+                self._look_ahead()
+                continue
+            first = self._heap[0]
+            moment: float = first[0]
+            end: float = self._moment_of[first[1]]
+            if moment == end:
+                return moment
+            heappop(self._heap)
+        return math.inf
 
     def _look_ahead(self) -> None:
         """Have the nearest ends in the heap, and no others."""
-        rows = self.state.running.rows
-        self._heap, self._horizon_s = nearest(rows, self._ends[rows])
+        self._heap, self._horizon_s = nearest(self.state.running.rows, self._ends)
         self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 
     def _arrived(self, now: float) -> range:
@@ -429,10 +423,8 @@ class SimulatedWorld:
         """Enter the moments at which `come` end, which work at `rates` from now on; `gone` end no more."""
         now = self.state.now
         if ENTER is not None and not (self._clock_s or self._epoch_clock_s):
-            ENTER(
-                self._ends, self._heap, self._horizon_s, self._attempts, gone, come, rates,
-                self.progress.address, now, self._lag_s,
-            )  # fmt: skip
+            heap, horizon_s, done = self._heap, self._horizon_s, self.progress.address
+            ENTER(self._ends, heap, horizon_s, self._attempts, gone, come, rates, done, now, self._lag_s)
             return
         for row in gone:
             self._moment_of[row] = math.inf
@@ -476,9 +468,7 @@ class SimulatedWorld:
         if until_s < moment:
             moment = until_s
             self._goal.pop(row, None)
-        if moment < self.state.now:
-            moment = self.state.now
-        self._moment_of[row] = moment
+        self._moment_of[row] = moment = max(moment, self.state.now)
         if moment < math.inf and moment <= self._horizon_s:
             heappush(self._heap, (moment, row))
 
