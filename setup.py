@@ -18,11 +18,13 @@ from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from shutil import rmtree
+from subprocess import DEVNULL, CalledProcessError, check_output
 from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 from setuptools.errors import LinkError
 
 HOT = [
@@ -142,6 +144,7 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
+REVISION = Path("src/rota/revision.txt")
 SHARED = Path("src/rota/native.h")
 
 
@@ -225,6 +228,22 @@ class BuildAll(build_ext):
             self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
 
 
+def revision() -> str:
+    """What `rota --version` says that this was built of; empty if nobody knows.
+
+    That is ROTA_REVISION, else git's commit, else what an archive of the sources says.
+    """
+    if wished := os.environ.get("ROTA_REVISION", ""):
+        return wished
+    git = ["git", "-C", str(Path(__file__).resolve().parent)]
+    try:
+        commit = check_output([*git, "rev-parse", "--short=12", "HEAD"], text=True, stderr=DEVNULL).strip()
+        changed = check_output([*git, "status", "--porcelain", "--untracked-files=no", "src"], text=True)
+    except (OSError, CalledProcessError):
+        return REVISION.read_text().strip() if REVISION.exists() else ""
+    return commit + ".changed" * bool(changed)
+
+
 class BuildAnew(build):
     """What an earlier build in these sources left is no part of this one.
 
@@ -236,6 +255,19 @@ class BuildAnew(build):
         if Path(self.build_lib).exists():
             rmtree(self.build_lib)
         super().run()
+        package = Path(self.build_lib, "rota")
+        if package.is_dir() and (said := revision()):  # there is none of an editable install
+            (package / REVISION.name).write_text(f"{said}\n")
 
 
-setup(ext_modules=IN_C, cmdclass={"build": BuildAnew, "build_ext": BuildAll})
+class Archive(sdist):
+    """An archive knows what it was made of, since it has no git any more."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """All that it holds."""
+        super().make_release_tree(base_dir, files)
+        if said := revision():
+            Path(base_dir, REVISION).write_text(f"{said}\n")
+
+
+setup(ext_modules=IN_C, cmdclass={"build": BuildAnew, "build_ext": BuildAll, "sdist": Archive})

@@ -270,6 +270,26 @@ def test_an_older_answer_does_not_make_the_silence_longer(tmp_path: Path) -> Non
     assert contact.wait_s == 20.0
 
 
+def test_a_folder_that_is_gone_is_told_with_the_way_out(tmp_path: Path) -> None:
+    """It is not made anew, which could be below what is to be mounted there; it is well once it is back."""
+    clock, home, told = Clock(), tmp_path / "home", []
+    home.mkdir()
+    contact = Contact(
+        home / "contact", clock=clock, boot="b", on_trouble=lambda: told.append(contact.trouble)
+    )
+    contact.heard(clock.now, 60.0)
+    home.rename(tmp_path / "elsewhere")
+    clock.now += 10.0
+    contact.heard(clock.now, 60.0)
+    assert contact.trouble == (
+        f"{home} is gone: put it back or mount it, or end process {os.getpid()}, which works there, and "
+        "start it again"
+    )
+    (tmp_path / "elsewhere").rename(home)
+    contact.heard(clock.now, 60.0)
+    assert [bool(said) for said in told] == [True, False]
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> tuple[AgentFolder, Path]:
     home = AgentFolder(tmp_path, tmp_path / "checkpoints")

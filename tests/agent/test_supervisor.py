@@ -298,7 +298,7 @@ def test_a_folder_that_somebody_removes_costs_its_attempt_and_no_more(make: Make
     for pid in live.pids:
         os.kill(pid, signal.SIGKILL)
     until(supervisor, live, {PartStatus.LOST})
-    assert "was removed" in live.why
+    assert live.why == f"its folder {live.folder.path} was removed"
     supervisor.forget(live)
     assert supervisor.known() == [other]
 

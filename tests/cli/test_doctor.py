@@ -88,13 +88,35 @@ def test_no_machine_is_too_odd(tmp_path: Path) -> None:
     assert found["ports"] == "ok"
 
 
-def test_a_look_that_fails_is_a_finding() -> None:
-    def wall_clock(where: MachinePlaces) -> Iterator[MachineFinding]:
-        raise PermissionError(13, "Permission denied", "/proc/clock")
+@pytest.mark.parametrize(
+    ("error", "says", "advice"),
+    [
+        (
+            PermissionError(13, "Permission denied", "/proc/clock"),
+            "cannot be told: /proc/clock: Permission denied",
+            "what needs it may fail here; ask as the user whose file it is, or as root",
+        ),
+        (
+            OSError(5, "Input/output error", "/proc/clock"),
+            "cannot be told: OSError: /proc/clock: Input/output error",
+            "what needs it may fail here; please report it",
+        ),
+        (
+            KeyError("x"),
+            "cannot be told: KeyError: 'x'",
+            "what needs it may fail here; please report it",
+        ),
+    ],
+)
+def test_a_look_that_fails_is_a_finding(error: Exception, says: str, advice: str) -> None:
+    """A file of somebody else is no mistake of ours."""
 
-    [found] = looked(wall_clock, MachinePlaces(Path("/")))
-    assert (found.subject, found.state) == ("wall clock", FindingState.UNKNOWN)
-    assert found.says == "cannot be told: PermissionError: /proc/clock: Permission denied"
+    def wall_clock(where: MachinePlaces) -> Iterator[MachineFinding]:
+        raise error
+
+    [finding] = looked(wall_clock, MachinePlaces(Path("/")))
+    assert (finding.subject, finding.state) == ("wall clock", FindingState.UNKNOWN)
+    assert (finding.says, finding.advice) == (says, advice)
 
 
 def test_kernel_without_calls(monkeypatch: pytest.MonkeyPatch) -> None:

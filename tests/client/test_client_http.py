@@ -308,17 +308,34 @@ def test_no_tls() -> None:
         server.join()
 
 
-def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("code", "why", "file", "advice"),
+    [
+        (18, "self-signed certificate", "", "SSL_CERT_FILE names a file of authorities to trust"),
+        (20, "no issuer.", "/proc/self/stat", "SSL_CERT_FILE names a file of authorities to trust"),
+        (20, "no issuer.", "/not/there", "SSL_CERT_FILE names /not/there, which cannot be read"),
+        (9, "not yet valid", "/not/there", "see that the clocks of both machines are right"),
+        (10, "has expired", "", "renew it there, unless it is the clock of this machine that is wrong"),
+        (62, "Hostname mismatch", "", "use a name that it is made out to"),
+        (64, "IP address mismatch", "", "use a name or an address that it is made out to"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted(
+    code: int, why: str, file: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Authorities are spoken of where they are what is missing."""
+    monkeypatch.setenv("SSL_CERT_FILE", file)
     error = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
-    error.verify_message = "self-signed certificate"
+    error.verify_message, error.verify_code = why, code
 
     def refuse(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    said = "the certificate of https://head:1 is not trusted: self-signed certificate; SSL_CERT_FILE names"
-    with pytest.raises(Unreachable, match=said):
+    with pytest.raises(Unreachable) as unreached:
         Client("https://head:1").call("GET", "/")
+    said = f"the certificate of https://head:1 is not trusted: {why.rstrip('.')}; {advice}"
+    assert str(unreached.value) == said
 
 
 def test_unix_socket(tmp_path: Path) -> None:

@@ -204,7 +204,10 @@ def test_a_log_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_hangup_opens_logs_anew_and_ends_nobody(tmp_path: Path) -> None:
-    """`logrotate` without `copytruncate`: the files are moved, and controller and agent sent SIGHUP."""
+    """`logrotate` without `copytruncate`: files are moved, and SIGHUP sent to those whom an operator knows.
+
+    The policies' processes hear of it from their controller.
+    """
     with LiveCluster(tmp_path, devices="cpu:1", **FAST) as live:
         id = live.submit(*python(FINISHES, tmp_path / "go"))
         live.reaches(id, "RUNNING")
@@ -212,10 +215,10 @@ def test_a_hangup_opens_logs_anew_and_ends_nobody(tmp_path: Path) -> None:
         children = psutil.Process(live.controller.pid).children()
         policies = [child for child in children if "rota.server.policy.process" in child.cmdline()]
         assert policies
-        logs = [live.home / "logs" / name for name in ("controller.log", "agent-n1.log")]
+        logs = [live.home / "logs" / name for name in ("controller.log", "agent-n1.log", "policy.log")]
         for log in logs:
             log.rename(log.with_suffix(".log.1"))
-        for pid in (*(policy.pid for policy in policies), live.controller.pid, live.agents["n1"].pid):
+        for pid in (live.controller.pid, live.agents["n1"].pid):
             os.kill(pid, signal.SIGHUP)
         live.until(lambda: all(log.exists() for log in logs), "logs with their old names")
         (tmp_path / "go").touch()

@@ -15,6 +15,7 @@ from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Starts
 from rota.server.api.forms import (
     Act,
+    EndedFilter,
     JobChange,
     JobFilter,
     JoinToken,
@@ -319,9 +320,14 @@ class MemoryController:
             store="memory",
         )
 
-    def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
+    def history(
+        self, since_s: float | None, until_s: float | None, limit: int | None = None, after: str = ""
+    ) -> list[JobView]:
         low, high = since_s or 0.0, until_s or float("inf")
         return [view for view, _ in self._rows if view.end_s is not None and low <= view.end_s < high]
+
+    def ended(self, which: EndedFilter) -> list[JobView]:
+        return [one for one in self.history(which.since_s, which.until_s) if one.state in which.state][::-1]
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
         lines = [f"{view.id},{view.submit_s}" for view in self.history(since_s, until_s)]

@@ -22,8 +22,7 @@ def written(s: AskedSite, folder: Path) -> Path:
     """The history of the site as a file."""
     history = s.store.history(0.0, 1e9)
     path = folder / "history.csv"
-    specs = s.store.specs([job.row for job in history.jobs])
-    path.write_text(history_csv(history, specs, s.store.epoch_s, s.time.now))
+    path.write_text(history_csv(history, s.store.epoch_s, s.time.now))
     return path
 
 

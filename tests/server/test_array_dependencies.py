@@ -92,8 +92,7 @@ def test_the_history_names_all_of_its_jobs(tmp_path: Path) -> None:
     s.run()
     history = s.store.history(0.0, 1e9)
     path = tmp_path / "history.csv"
-    specs = s.store.specs([job.row for job in history.jobs])
-    path.write_text(history_csv(history, specs, s.store.epoch_s, s.time.now))
+    path.write_text(history_csv(history, s.store.epoch_s, s.time.now))
     source = load(path)
     jobs = find(source, None).read(source).jobs
     assert jobs.after == {after: tuple(rows)}

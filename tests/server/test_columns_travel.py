@@ -24,7 +24,8 @@ from rota.scheduler.snapshot import Snapshot
 from rota.server.api.forms import Submission
 from rota.server.export import history_csv
 from rota.server.rebuilding import asked_job, rebuild
-from rota.server.store.rows import HistoryWindow, JobState, NewJob, Step
+from rota.server.store.rows import JobState, NewJob, Step
+from rota.server.store.scanning import HistoryWindow
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.traces import read
@@ -130,7 +131,7 @@ def test_what_is_typed_travels_whole(data: st.DataObject) -> None:
 
         ended = replace(row, now=JobState(state="COMPLETED", finish_s=SUBMIT_S + 9, run_s=9.0))
         file = Path(home, "history.csv")
-        file.write_text(history_csv(HistoryWindow([ended], []), {0: spec}, store.epoch_s, SUBMIT_S + 9))
+        file.write_text(history_csv(HistoryWindow([ended], [], {0: spec}), store.epoch_s, SUBMIT_S + 9))
         assert of_table(read(file).jobs, -SUBMIT_S) == expected, "in a trace of the past"
 
 

@@ -275,8 +275,13 @@ class Ended:
     def __init__(self, *jobs: JobView) -> None:
         self._jobs = list(jobs)
 
-    def jobs(self, which: Any) -> list[JobView]:
-        return [one for one in self._jobs if one.state in which.state and which.tenant in ("", one.tenant)]
+    def ended(self, which: Any) -> list[JobView]:
+        low_s, high_s = which.since_s or 0.0, which.until_s or 1e9
+        return [
+            one
+            for one in self._jobs[::-1]
+            if one.state in which.state and which.tenant in ("", one.tenant) and low_s <= one.end_s <= high_s
+        ]
 
 
 DAY = 86400.0

@@ -339,7 +339,7 @@ def test_columns_are_the_rows(store: Store) -> None:
         (JobQuery(tenant="vision/a_c"),       []),
         (JobQuery(tenant="vis"),              []),
         (JobQuery(name="b"),                  [1, 4]),
-        (JobQuery(since_s=3.0),               [3, 4]),
+        (JobQuery(since_s=3.0),               [0, 3, 4]),
         (JobQuery(live=True),                 [1, 2, 3, 4]),
         (JobQuery(live=False),                [0]),
         (JobQuery(states=["RUNNING"]),        [1]),

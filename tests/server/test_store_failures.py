@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,6 +140,86 @@ def _pragma(store: Store, text: str) -> None:
         pass  # so that there is one
     assert store._db._writer is not None
     store._db._writer.exec_driver_sql(text)
+
+
+def _take_away(home: Path, to: Path) -> None:
+    to.mkdir()
+    for file in home.glob("rota.db*"):
+        if not file.name.endswith(".lock"):
+            file.rename(to / file.name)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_that_is_taken_away_under_its_controller(
+    lite: Place,  # noqa: F811
+    tmp_path: Path,
+    replaced: bool,
+) -> None:
+    """It went on in a file without a name: what was acknowledged from then on was gone with the process."""
+    store = lite.open()
+    store.add_jobs("ann", "vision", jobs_of(2), 1.0)
+    before, away = contents(store), tmp_path / "away"
+    _take_away(lite.home, away)
+    if replaced:
+        shutil.copy(away / "rota.db", lite.home / "rota.db")
+    became = "replaced by another file" if replaced else "removed"
+    for _ in range(2):
+        with pytest.raises(
+            StoreError, match=rf"rota\.db has been {became} while .*; what was in it is now in .*saved"
+        ):
+            store.add_jobs("ann", "vision", jobs_of(1), 2.0)
+        with pytest.raises(StoreError, match=f"has been {became}"):
+            store.facts()
+    (lite.home / "rota.db").unlink(missing_ok=True)
+    for file in away.iterdir():
+        file.rename(lite.home / file.name)
+    assert contents(store) == before, "it is back"
+    store.add_jobs("ann", "vision", jobs_of(1), 3.0)
+    store.close()
+    (lite.home / "rota.db.saved").replace(lite.home / "rota.db")
+    assert stat.S_IMODE((lite.home / "rota.db").stat().st_mode) == 0o600
+    assert contents(lite.open()) == before, "the copy is whole"
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_database_that_loses_its_log_under_its_controller(tmp_path: Path, removed: bool) -> None:
+    """What it wrote went into a log without a name, and reading was said to be an error of the disk."""
+    home, away = tmp_path / "home", tmp_path / "rota.db-wal"
+    store = Store.open(None, home)
+    store.add_jobs("ann", "vision", jobs_of(2), 1.0)
+    before, log = contents(store), home / "rota.db-wal"
+    log.unlink() if removed else log.rename(away)
+    with pytest.raises(
+        StoreError, match=r"has been robbed of its log, rota\.db-wal, while .* is now in .*saved;"
+    ):
+        store.add_jobs("ann", "vision", jobs_of(1), 2.0)
+    with pytest.raises(StoreError, match=r"has been robbed of its log"):
+        store.facts()
+    if not removed:
+        away.rename(log)
+        assert contents(store) == before, "it is back"
+        store.add_jobs("ann", "vision", jobs_of(1), 3.0)
+    store.close()
+    (home / "rota.db.saved").replace(home / "rota.db")
+    for left in ("rota.db-wal", "rota.db-shm"):
+        (home / left).unlink(missing_ok=True)
+    store = Store.open(None, home)
+    assert contents(store) == before, "the copy is whole"
+    store.close()
+
+
+def test_one_that_cannot_be_saved_is_kept_open(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    store = Store.open(None, home)
+    store.add_jobs("ann", "vision", jobs_of(2), 1.0)
+    before = contents(store)
+    home.rename(elsewhere)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"has been removed while .*; what was in it cannot be saved as"):
+            store.add_jobs("ann", "vision", jobs_of(1), 2.0)
+    elsewhere.rename(home)
+    assert contents(store) == before
+    store.close()
 
 
 def test_full_disk(lite: Place) -> None:  # noqa: F811

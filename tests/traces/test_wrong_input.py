@@ -6,6 +6,8 @@ A case is the example of the format with one text replaced by another.
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import InputError
+from rota.model.parquet import without_panics
 from rota.traces import formats, read
 from tiers import examples
 
@@ -509,17 +512,38 @@ def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, s
     assert says in str(caught.value)
 
 
-def test_a_panic_of_the_library_is_a_sentence(read_text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a damaged Parquet file: it is an exception that `except Exception` lets through."""
+def damaged_parquet(seed: int) -> bytes:
+    """A Parquet file of which some bytes are others."""
+    out, draw = io.BytesIO(), np.random.default_rng(seed)
+    pl.DataFrame({"submit_s": [0.0], "gpus": [1], "duration_s": [9.0], "user": ["a"]}).write_parquet(out)
+    data = np.frombuffer(out.getvalue(), dtype=np.uint8).copy()
+    data[draw.integers(len(data) // 3, len(data) - 8, 3)] = draw.integers(0, 256, 3)
+    return data.tobytes()
 
-    def panics(*_: object, **__: object) -> None:
-        raise pl.exceptions.PanicException("range end index 4442 out of range")
 
-    monkeypatch.setattr("rota.traces.plain.pl.read_parquet", panics)
-    with pytest.raises(
-        InputError, match=r"jobs: cannot be read as Parquet \(range end index 4442 out of range\)"
-    ):
-        read_text(b"PAR1")
+def test_a_panic_of_the_library_is_a_sentence(read_text: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a damaged Parquet file: it is printed, and an exception that `except Exception` lets through."""
+    panics = 0
+    for seed in range(60):
+        data = damaged_parquet(seed)
+        try:
+            pl.read_parquet(io.BytesIO(data))
+        except pl.exceptions.PanicException:
+            panics += 1
+        except (pl.exceptions.PolarsError, OSError):
+            pass
+        capfd.readouterr()
+        with contextlib.suppress(InputError):
+            read_text(data)
+        assert capfd.readouterr().err == ""
+    assert panics, "a file over which the library panics is among them"
+
+
+def test_what_others_say_meanwhile_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    with without_panics():
+        os.write(2, b"before\n\nthread 'a' (7) panicked at b.rs:1:2:\nc\nd\nnote: run with it\nafter\n")
+        os.write(2, b"thread is a word\nthread 'x' panicked at the end")
+    assert capfd.readouterr().err == "before\nafter\nthread is a word"
 
 
 @pytest.mark.parametrize(

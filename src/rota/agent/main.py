@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +32,7 @@ from rota.errors import InputError, WorldError
 from rota.model.atomic import write_secret
 from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
+from rota.model.revision import full_version
 from rota.model.units import plural
 from rota.wire.sync import Joined, NodeInfo, check_node
 
@@ -249,7 +249,7 @@ def node_info(name: str, devices: Devices, address: str) -> NodeInfo:
         boot_id=boot_id(),
         devices=devices.infos(),
         kind=devices.kind,
-        version=version("rota"),
+        version=full_version(),
         capabilities={
             "cooperative": "yes: programs that import rota.training",
             "signal": "yes" if devices.kind == "cpu" else "no: a stopped process keeps its GPU memory",

@@ -316,7 +316,7 @@ class AttemptWatch:
             folder.write(EXIT, record)
             crash_point("verdict written")
         except OSError as error:
-            if str(error.strerror) not in record["error"]:
+            if str(error.strerror) not in record["error"] and folder.path.exists():
                 record["error"] += f" (and this cannot be recorded: {error})"
             self.live.end = exit_of(record, folder, None)
             remove(self.live.cgroup)

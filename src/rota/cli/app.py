@@ -88,10 +88,10 @@ def _complain(sentence: str) -> None:
 
 def _version(asked: bool) -> None:
     if asked:
-        from rota import __version__
+        from rota.model.revision import full_version
         from rota.table.compiled import is_compiled
 
-        typer.echo(f"rota {__version__}, engine {'compiled' if is_compiled() else 'interpreted'}")
+        typer.echo(f"rota {full_version()}, engine {'compiled' if is_compiled() else 'interpreted'}")
         raise typer.Exit
 
 

@@ -28,6 +28,13 @@ MOST_IDLE = 8
 """Connections kept open while nobody uses them."""
 LONGEST_SOCKET_PATH = 107
 """Bytes that fit into the address of a UNIX socket."""
+CERTIFICATE_ADVICE = {
+    9: "see that the clocks of both machines are right",
+    10: "renew it there, unless it is the clock of this machine that is wrong",
+    62: "use a name that it is made out to",
+    64: "use a name or an address that it is made out to",
+}
+"""What to do, by OpenSSL's number of what is wrong."""
 NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"})
 """How OpenSSL calls an answer that is no TLS, or none at all."""
 Query = Mapping[str, object]
@@ -219,13 +226,20 @@ class Client:
         if isinstance(error, socket.gaierror):
             return f"cannot reach the controller at {self.address}: no machine {self._host!r} is known here"
         if isinstance(error, ssl.SSLCertVerificationError):
-            return (
-                f"the certificate of {self.address} is not trusted: {error.verify_message.rstrip('.')}; "
-                "SSL_CERT_FILE names a file of authorities to trust"
-            )
+            return self._untrusted(error)
         if isinstance(error, ssl.SSLError) and error.reason in NO_TLS:
             return f"{self.address} does not speak TLS; a controller itself is reached at http://HOST:PORT"
         return f"cannot reach the controller at {self.address}: {error.strerror or error}"
+
+    def _untrusted(self, error: ssl.SSLCertVerificationError) -> str:
+        """Why, and what to do about it."""
+        code, file = getattr(error, "verify_code", 0), os.environ.get("SSL_CERT_FILE", "")
+        if code not in CERTIFICATE_ADVICE and file and not os.access(file, os.R_OK):
+            advice = f"SSL_CERT_FILE names {file}, which cannot be read"
+        else:
+            advice = CERTIFICATE_ADVICE.get(code, "SSL_CERT_FILE names a file of authorities to trust")
+        why = error.verify_message.rstrip(".")
+        return f"the certificate of {self.address} is not trusted: {why}; {advice}"
 
     def _remedy(self) -> str:
         """What to do where nobody listens."""

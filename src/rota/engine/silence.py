@@ -102,7 +102,7 @@ class Contact:
             finally:
                 os.close(fd)
         except OSError as error:
-            trouble = f"{self._path.parent} cannot be written: {error.strerror}"
+            trouble = f"{self._path.parent} {_why(error)}"
         if trouble != self.trouble:
             self.trouble = trouble
             LOG.warning("%s", trouble or f"{self._path.parent} can be written again")
@@ -140,3 +140,11 @@ class Contact:
 
     def _moment(self, after_s: float) -> float:
         return float("inf") if self._last_s is None else self._last_s + after_s
+
+
+def _why(error: OSError) -> str:
+    """Why nothing is written there, and what to do where it does not end by itself."""
+    if isinstance(error, FileNotFoundError):  # making it anew could be below what is to be mounted there
+        way = f"put it back or mount it, or end process {os.getpid()}, which works there, and start it again"
+        return f"is gone: {way}"
+    return f"cannot be written: {error.strerror}"

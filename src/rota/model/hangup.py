@@ -1,6 +1,7 @@
 """SIGHUP: a service writes on into a new log, as daemons do, and never ends of it.
 
-`logrotate` moves a log and sends SIGHUP; a terminal that is closed sends it as well.
+`logrotate` moves a log and sends SIGHUP; a terminal that is closed sends it as well.  Whoever sends it knows
+the service alone: processes that it has started, with logs of their own, hear of it from there.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import logging
 import os
 import signal
 import stat
+import subprocess
 import threading
 from pathlib import Path
+from weakref import WeakSet
 
 OUTPUTS = (1, 2)
 """Standard output and error, where a service logs."""
 log = logging.getLogger(__name__)
+_followers: WeakSet[subprocess.Popen[bytes]] = WeakSet()
 
 
 def open_logs_anew_on_hangup() -> None:
@@ -29,6 +33,11 @@ def open_logs_anew_on_hangup() -> None:
         threading.Thread(target=_open_anew, args=(paths,), name="hangup", daemon=True).start()
 
     signal.signal(signal.SIGHUP, heard)
+
+
+def tell_of_hangups(child: subprocess.Popen[bytes]) -> None:
+    """`child`, which opens its own log anew by now, hears of every SIGHUP that this process is sent."""
+    _followers.add(child)
 
 
 def _file_of(number: int) -> str:
@@ -52,3 +61,5 @@ def _open_anew(paths: dict[int, str]) -> None:
             continue
         os.dup2(file, number)
         os.close(file)
+    for child in list(_followers):
+        child.send_signal(signal.SIGHUP)  # nothing, once it has ended

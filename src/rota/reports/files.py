@@ -20,6 +20,7 @@ import polars as pl
 from rota.errors import InputError
 from rota.model.atomic import replacing
 from rota.model.grants import LIMITS
+from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.reports.html import Notes, write_report
 from rota.reports.summary import Summary, summarise
@@ -171,8 +172,9 @@ def _read(path: Path) -> tuple[int, Record]:
 def _table(path: Path, schema: dict[str, Any], later: Sequence[str] = ()) -> pl.DataFrame:
     """The table at `path`; runs of earlier versions lack the columns `later`."""
     try:
-        table = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        with damage_told():
+            table = pl.read_parquet(path)
+    except (OSError, DamagedParquet) as error:
         raise InputError.at("cannot be read", file=path, expected="a table that a run wrote") from error
     table = table.with_columns(pl.lit(None).alias(name) for name in later if name not in table.columns)
     if missing := [name for name in schema if name not in table.columns]:

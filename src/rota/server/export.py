@@ -15,12 +15,13 @@ after       jobs it was to run after, as far as they are in the file
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
 from rota.model.job_columns import SUBMITTED, Deadline, JobColumn, deadlines_text
-from rota.server.store.rows import HistoryWindow, IntervalRow, JobRow
+from rota.server.store.rows import CAME_TO_NOTHING, IntervalRow, JobRow
+from rota.server.store.scanning import HistoryWindow
 from rota.table.state import Phase
 from rota.wire.job import JobSpec, array_of
 
@@ -30,14 +31,14 @@ COLUMNS = (
 )  # fmt: skip
 OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
 """Of an ended job by its state; every other state is a failure."""
-_FAILED = frozenset({"failed", "lost"})
 
 
-def history_csv(history: HistoryWindow, specs: Mapping[int, JobSpec], epoch_s: float, now: float) -> str:
-    """The trace; `specs` are the specifications of its jobs, `epoch_s` the Unix time of moment 0.
+def history_csv(history: HistoryWindow, epoch_s: float, now: float) -> str:
+    """The trace; `epoch_s` is the Unix time of moment 0.
 
     `now` is the moment, in seconds since then, up to which jobs that run have run.
     """
+    specs = history.specs
     jobs = [job for job in history.jobs if _run_s(job, now) > 0]
     begun = {job.row: _submit_s(job, specs.get(job.row), epoch_s) for job in jobs}
     zero_s = min(begun.values(), default=0.0)
@@ -105,7 +106,7 @@ def failures_s(job: JobRow, intervals: Sequence[IntervalRow]) -> list[float]:
     failed = set()
     for interval in intervals:
         ran[interval.attempt] = ran.get(interval.attempt, 0.0) + interval.end_s - interval.start_s
-        if interval.how in _FAILED:
+        if interval.how in CAME_TO_NOTHING:
             failed.add(interval.attempt)
     if job.now.finish_s is not None and job.now.state not in OUTCOMES and failed:
         failed.remove(max(failed))  # its last end is how the job ended

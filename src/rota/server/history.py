@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rota.errors import InputError
+from rota.server.api.forms import MOST_ENDED, EndedFilter
 from rota.server.clocks import Clock
 from rota.server.costs import cost_views
 from rota.server.export import history_csv
 from rota.server.records import JobRecords
 from rota.server.scheduler_view import SchedulerView
+from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.store import Store
 from rota.server.usage import cluster_usage
 from rota.server.views import event_view
@@ -37,18 +40,42 @@ class History:
         self._prices = {} if prices is None else prices
         self._epoch_s = clock.epoch_unix_s
 
-    def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
+    def history(
+        self, since_s: float | None, until_s: float | None, limit: int | None = None, after: str = ""
+    ) -> list[JobView]:
         """Jobs that ended in that time."""
-        low, high = self._window(since_s, until_s)
-        rows = self._store.history(low, high).jobs
-        ended = [row for row in rows if row.now.finish_s is not None and low <= row.now.finish_s <= high]
-        return self._records.views(sorted(ended, key=lambda row: row.now.finish_s or 0.0))
+        which = EndedQuery(*self._window(since_s, until_s), after=self._last_one(after) if after else None)
+        rows = self._store.ended_jobs(which, MOST_ENDED + 1 if limit is None else limit)
+        if limit is None and len(rows) > MOST_ENDED:
+            raise InputError(
+                f"{self._store.count_ended(which):,} jobs ended in that time, and one answer has "
+                f"{MOST_ENDED:,} at most; ask for less time, or page by page: limit={MOST_ENDED}, then "
+                "after=JOB with the last one of the page before"
+            )
+        return self._records.ended(rows)
+
+    def _last_one(self, id: str) -> EndedRow:
+        """The job behind which a page begins; NotFound."""
+        row = self._store.ended_job(id)
+        if row is None:
+            state = self._records.row(id).now.state
+            raise InputError(f"after: job {id} is {state}; expected a job that has ended")
+        return row
+
+    def ended(self, which: EndedFilter) -> list[JobView]:
+        """Those that ended last first."""
+        asked = EndedQuery(
+            *self._window(which.since_s, which.until_s),
+            states=which.state,
+            tenant=which.tenant or None,
+            user=which.user or None,
+        )
+        return self._records.ended(self._store.ended_jobs(asked, which.limit, newest=True))
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
         """The same as a trace that `rota simulate` reads."""
         history = self._store.history(*self._window(since_s, until_s))
-        specs = self._store.specs([job.row for job in history.jobs])
-        return history_csv(history, specs, self._epoch_s, self._clock())
+        return history_csv(history, self._epoch_s, self._clock())
 
     def usage(
         self, by: Sequence[str], since_s: float | None, until_s: float | None, prices: Prices | None

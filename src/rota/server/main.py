@@ -22,12 +22,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rota import __version__
 from rota.errors import RotaError
 from rota.model.atomic import replacing
 from rota.model.growing import GrowingTable
 from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
+from rota.model.revision import full_version
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.agents import Agents
@@ -318,7 +318,7 @@ def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
     said = {
         "url": running.serving.url,
         "pid": os.getpid(),
-        "version": __version__,
+        "version": full_version(),
         "user": getpass.getuser(),
         "started_s": time.time(),
         "flags": {name: without_password(value) for name, value in flags.items()},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rota import __version__
 from rota.model.reasons import listed, names_of
+from rota.model.revision import are_other, full_version
 from rota.server.metrics import Gauges
 from rota.server.scheduler import Scheduler
 from rota.server.store.failures import StoreError
@@ -44,7 +44,7 @@ class Overview:
         nodes, totals = self._rows(), self._store.totals()
         return ClusterStatus(
             name=self._name,
-            version=__version__,
+            version=full_version(),
             started_s=self._started_s,
             policy=self._store.policies()[REAL].spec,
             nodes=len(nodes),
@@ -91,6 +91,7 @@ class Overview:
             *(f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"),
             *(f"node {node.name} is away: {STOPPED}" for node in nodes if node.state == "away"),
             *(said for node in nodes for said in _sick(node)),
+            *of_other_sources(nodes),
             *self._tidier.troubles(),
         ]
 
@@ -127,6 +128,19 @@ def _sick(node: NodeRow) -> list[str]:
     return [
         f"{listed(names_of(names), 'device')} {'is' if len(names) == 1 else 'are'} unhealthy: {why}"
         for why, names in devices.items()
+    ]
+
+
+def of_other_sources(nodes: Sequence[NodeRow]) -> list[str]:
+    """A sentence for each version of Rota that agents run and this controller does not."""
+    ours, names = full_version(), dict[str, list[str]]()
+    for node in nodes:
+        if node.state != "lost" and node.info.version and are_other(node.info.version, ours):
+            names.setdefault(node.info.version, []).append(node.name)
+    return [
+        f"{listed(names_of(theirs), 'node')} {'runs' if len(theirs) == 1 else 'run'} version {version}, the "
+        f"controller {ours}: upgrade Rota where it is older, and restart it there"
+        for version, theirs in names.items()
     ]
 
 

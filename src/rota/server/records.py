@@ -8,10 +8,11 @@ from rota.server.callers import Caller
 from rota.server.clocks import Clock
 from rota.server.refusals import Forbidden, NotFound
 from rota.server.scheduler_view import SchedulerView
+from rota.server.store.ended import EndedRow
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
-from rota.server.views import job_view
+from rota.server.views import ended_view, job_view
 from rota.wire.views import JobView
 
 
@@ -25,6 +26,18 @@ class JobRecords:
         """Jobs with what they hold now."""
         now, epoch_s = self._clock(), self._clock.epoch_unix_s
         return [job_view(row, self._holding(row), epoch_s, now) for row in rows]
+
+    def ended(self, rows: Iterable[EndedRow]) -> list[JobView]:
+        """Jobs that are over; what one leaves behind may hold something still."""
+        epoch_s, holding = self._clock.epoch_unix_s, self._shown.holding.copy()
+        return [
+            ended_view(
+                row,
+                row.gpu_share if row.row not in holding else float(holding[row.row].grant[2]),
+                epoch_s,
+            )
+            for row in rows
+        ]
 
     def _holding(self, row: JobRow) -> AttemptRow | None:
         """What a job holds: as the scheduler shows it or, for a moment after a decision, from the store.

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import pairwise
 
 import numpy as np
 
+from rota.model.columns import Array, Bools, Floats
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
-from rota.server.store.rows import AttemptRow, HistoryWindow, IntervalRow, JobRow, NodeRow
+from rota.server.store.rows import CAME_TO_NOTHING, AttemptRow, NodeRow
+from rota.server.store.scanning import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.usage.counting import months_between, usage_of
 from rota.usage.held import Held, size_name
 from rota.usage.prices import Prices
 from rota.wire.usage import UNKNOWN, UsageView
-
-FAILED = frozenset({"failed", "lost"})
-"""How intervals end whose attempt came to nothing."""
 
 
 def cluster_usage(
@@ -40,18 +40,14 @@ def cluster_usage(
     low_s = 0.0 if since_s is None else since_s - epoch_s
     high_s = now if until_s is None else until_s - epoch_s
     epoch = datetime.fromtimestamp(epoch_s, UTC)
-    window = store.history(low_s, high_s)
+    past = store.past_columns(low_s, high_s)
     months = months_between(epoch, low_s, high_s) if "month" in by else []
     cuts = [low_s, *(at_s for at_s in months if low_s < at_s < high_s), high_s]
-    busy = {
-        (row, place): part
-        for place, (begins_s, ends_s) in enumerate(pairwise(cuts))
-        for row, part in store.busy(begins_s, ends_s).items()
-    }
     types = device_types(store.nodes())
-    stretches = [*_past(window, types), *_running(window.jobs, shown.holding.copy(), types, now)]
-    pieces = [piece for one in stretches for piece in _cut(one, cuts)]
-    held = held_of(window.jobs, pieces, busy, epoch)
+    stretches = joined([_past(past, types), _running(past.jobs, shown.holding.copy(), types, now)])
+    pieces, places = cut(stretches, cuts)
+    busy = _busy(store, past.jobs.row, cuts)[places, pieces.job]
+    held = _held(past.jobs, pieces, busy, epoch)
     since, until = _moment(since_s), _moment(until_s)
     return usage_of(held, by, prices=prices, since=since, until=until)
 
@@ -69,128 +65,193 @@ def device_types(nodes: Iterable[NodeRow]) -> Mapping[int, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class HeldStretch:
-    """Devices of one type that a job held for a time."""
+# -- what was held, and is ---------------------------------------------------------------------------
 
-    row: int
-    attempt: int
-    start_s: float
-    end_s: float
-    gpus: float
-    gpu_type: str
-    failed: bool = False
-    lost_part: float = 0.0
+
+@dataclass(frozen=True)
+class HeldStretches:
+    """Devices of one type that jobs held for a time: columns of one length."""
+
+    job: Array
+    """Place of the job among those on record."""
+    start_s: Floats
+    end_s: Floats
+    gpus: Floats
+    gpu_type: Array
+    """Names, as objects."""
+    failed: Bools
+    lost_part: Floats
     """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
-    place: int = 0
-    """Between which of the moments at which all are cut it lies."""
+
+    def at(self, places: Array) -> HeldStretches:
+        """Those at these places."""
+        return HeldStretches(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
-def _cut(one: HeldStretch, cuts: Sequence[float]) -> Iterator[HeldStretch]:
-    """Its parts between the moments; what lies before the first and after the last is left out."""
-    last = len(cuts) - 2
+def joined(parts: Sequence[HeldStretches]) -> HeldStretches:
+    """All of them, in their order."""
+    names = [field.name for field in fields(HeldStretches)]
+    return HeldStretches(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches, Array]:
+    """Their parts between the moments, and between which; what lies outside all of them is left out.
+
+    Parts of a stretch stand together.
+    """
+    inside, last = [], len(cuts) - 2
     for place, (low_s, high_s) in enumerate(pairwise(cuts)):
-        starts_here = low_s <= one.start_s < high_s or (place == last and one.start_s == high_s)
-        if starts_here or one.start_s < low_s < one.end_s:
-            ends_here = one.end_s <= high_s
-            yield replace(
-                one,
-                start_s=max(one.start_s, low_s),
-                end_s=min(one.end_s, high_s),
-                lost_part=one.lost_part if ends_here else 0.0,
-                place=place,
-            )
-
-
-def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[HeldStretch]:
-    """What was held and is held no more."""
-    came_to_nothing = {(one.row, one.attempt) for one in window.intervals if one.how in FAILED}
-    for one in window.intervals:
-        failed = (one.row, one.attempt) in came_to_nothing
-        for kind, part in _by_type(one.devices, types):
-            yield _stretch(one, kind, part, failed)
-
-
-def _stretch(one: IntervalRow, kind: str, part: float, failed: bool) -> HeldStretch:
-    gpus = part * len(one.devices) * one.share
-    return HeldStretch(
-        one.row, one.attempt, one.start_s, one.end_s, gpus, kind, failed, part * one.lost_work_s
+        starts_here = (low_s <= stretches.start_s) & (stretches.start_s < high_s)
+        if place == last:
+            starts_here |= stretches.start_s == high_s
+        reaches_in = (stretches.start_s < low_s) & (low_s < stretches.end_s)
+        inside.append(np.flatnonzero(starts_here | reaches_in))
+    of, places = np.concatenate(inside), np.repeat(np.arange(len(inside)), [len(one) for one in inside])
+    order = np.lexsort((places, of))
+    of, places = of[order], places[order]
+    whole, lows, highs = stretches.at(of), np.array(cuts[:-1])[places], np.array(cuts[1:])[places]
+    parts = HeldStretches(
+        job=whole.job,
+        start_s=np.maximum(whole.start_s, lows),
+        end_s=np.minimum(whole.end_s, highs),
+        gpus=whole.gpus,
+        gpu_type=whole.gpu_type,
+        failed=whole.failed,
+        lost_part=np.where(whole.end_s <= highs, whole.lost_part, 0.0),
     )
+    return parts, places
+
+
+def _past(past: PastColumns, types: Mapping[int, str]) -> HeldStretches:
+    """What was held and is held no more."""
+    held = past.intervals
+    kinds = {text: _by_type(json.loads(text), types) for text in dict.fromkeys(held.devices)}
+    parts = [kinds[text] for text in held.devices]
+    counts = np.array([len(part) for part in parts], dtype=np.int64)
+    flat = [one for part in parts for one in part]
+    of = np.repeat(np.arange(len(parts)), counts)
+    part = np.array([one.part for one in flat], dtype=np.float64)
+    number = np.array([one.of for one in flat], dtype=np.int64)
+    return HeldStretches(
+        job=np.searchsorted(past.jobs.row, held.row)[of],
+        start_s=held.start_s[of],
+        end_s=held.end_s[of],
+        gpus=part * number * held.share[of],
+        gpu_type=_objects(one.kind for one in flat),
+        failed=_came_to_nothing(held)[of],
+        lost_part=part * held.lost_work_s[of],
+    )
+
+
+def _came_to_nothing(held: PastIntervalColumns) -> Bools:
+    """Whether the attempt of each failed, in this stretch of it or in a later one."""
+    attempts = held.row * (int(held.attempt.max(initial=0)) + 1) + held.attempt
+    failed = np.array([how in CAME_TO_NOTHING for how in held.how], dtype=np.bool_)
+    return np.isin(attempts, attempts[failed])
 
 
 def _running(
-    jobs: Sequence[JobRow], holding: Mapping[int, AttemptRow], types: Mapping[int, str], now: float
-) -> Iterator[HeldStretch]:
+    jobs: PastJobColumns, holding: Mapping[int, AttemptRow], types: Mapping[int, str], now: float
+) -> HeldStretches:
     """What is held now, since it was last given or adjusted."""
-    for job in jobs:
-        attempt = holding.get(job.row)
-        if attempt is None or attempt.grant is None or job.now.phase != Phase.RUNNING:
-            continue
-        devices, share = attempt.grant[1], float(attempt.grant[2])
-        since_s = min(max(job.now.since_s, job.now.adjusted_s), now)
-        for kind, part in _by_type(devices, types):
-            yield HeldStretch(job.row, attempt.number, since_s, now, part * len(devices) * share, kind)
-
-
-def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[tuple[str, float]]:
-    """Which part of the devices is of which type; one entry of no GPUs for a job without devices."""
-    if not devices:
-        return [(UNKNOWN, 1.0)]
-    kinds = [types.get(device, UNKNOWN) for device in devices]
-    return [(kind, kinds.count(kind) / len(kinds)) for kind in dict.fromkeys(kinds)]
-
-
-def held_of(
-    jobs: Sequence[JobRow],
-    stretches: Sequence[HeldStretch],
-    busy: Mapping[tuple[int, int], float],
-    epoch: datetime,
-) -> Held:
-    """The columns that usage is counted from; `busy` is the mean busy part of a row's devices by place."""
-    job_of = {job.row: job for job in jobs}
-    asked = [job_of[one.row].asked for one in stretches]
-    states = [job_of[one.row].now for one in stretches]
-    outcomes = [_outcome(job_of[one.row]) for one in stretches]
-    first_s = [state.first_start_s for state in states]
-    tenants = [one.tenant or UNKNOWN for one in asked]
-    return Held(
-        source="the cluster",
-        epoch=epoch,
-        job=np.array([one.row for one in stretches], dtype=np.int64),
-        start_s=_floats(one.start_s for one in stretches),
-        end_s=_floats(max(one.end_s, one.start_s) for one in stretches),
-        gpus=_floats(one.gpus for one in stretches),
-        failed=_floats(
-            one.failed or outcome == "failed" for one, outcome in zip(stretches, outcomes, strict=True)
-        ),
-        cancelled=_floats(outcome == "cancelled" for outcome in outcomes),
-        lost_gpu_s=_floats(
-            one.lost_part * what.gpus * what.gpu_share for one, what in zip(stretches, asked, strict=True)
-        ),
-        busy=_floats(busy.get((one.row, one.place), np.nan) for one in stretches),
-        wait_s=_floats(
-            np.nan if at_s is None else max(at_s - job_of[one.row].submit_s, 0.0)
-            for one, at_s in zip(stretches, first_s, strict=True)
-        ),
-        is_known=np.ones(len(stretches), dtype=np.bool_),
-        has_starts=True,
-        names={
-            "tenant": [name.partition("/")[0] for name in tenants],
-            "user": [job_of[one.row].user or UNKNOWN for one in stretches],
-            "group": [one.group or UNKNOWN for one in asked],
-            "workload": [one.workload or UNKNOWN for one in asked],
-            "type": [one.gpu_type for one in stretches],
-            "size": [size_name(one.gpus) for one in asked],
-            "outcome": outcomes,
-        },
+    held = []
+    for place in np.flatnonzero(jobs.phase == Phase.RUNNING).tolist():
+        attempt = holding.get(int(jobs.row[place]))
+        if attempt is not None and attempt.grant is not None:
+            parts = _by_type(attempt.grant[1], types)
+            held += [(place, one, one.part * one.of * float(attempt.grant[2])) for one in parts]
+    job = np.array([place for place, _, _ in held], dtype=np.int64)
+    return HeldStretches(
+        job=job,
+        start_s=np.minimum(np.maximum(jobs.since_s[job], jobs.adjusted_s[job]), now),
+        end_s=np.full(len(held), now),
+        gpus=np.array([gpus for _, _, gpus in held], dtype=np.float64),
+        gpu_type=_objects(one.kind for _, one, _ in held),
+        failed=np.zeros(len(held), dtype=np.bool_),
+        lost_part=np.zeros(len(held)),
     )
 
 
-def _outcome(job: JobRow) -> str:
-    if job.now.finish_s is None:
-        return "running" if job.now.phase == Phase.RUNNING else "waiting"
-    return OUTCOMES.get(job.now.state, "FAILED").lower()
+@dataclass(frozen=True, slots=True)
+class _TypePart:
+    """Which part of a job's devices, of how many, is of which type."""
+
+    kind: str
+    part: float
+    of: int
 
 
-def _floats(values: Iterable[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.array([float(value) for value in values], dtype=np.float64)
+def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[_TypePart]:
+    """One entry of no GPUs for a job without devices."""
+    if not devices:
+        return [_TypePart(UNKNOWN, 1.0, 0)]
+    kinds = [types.get(device, UNKNOWN) for device in devices]
+    return [_TypePart(kind, kinds.count(kind) / len(kinds), len(kinds)) for kind in dict.fromkeys(kinds)]
+
+
+# -- as it is counted --------------------------------------------------------------------------------
+
+
+def _busy(store: Store, rows: Array, cuts: Sequence[float]) -> Floats:
+    """Mean busy part of each job's devices between each two moments; NaN where not measured."""
+    busy = np.full((len(cuts) - 1, len(rows)), np.nan)
+    for place, (begins_s, ends_s) in enumerate(pairwise(cuts)):
+        said = store.busy(begins_s, ends_s)
+        known = np.array(list(said), dtype=np.int64)
+        at = np.minimum(np.searchsorted(rows, known), max(len(rows) - 1, 0))
+        is_there = rows[at] == known if len(rows) else np.zeros(len(known), dtype=np.bool_)
+        busy[place, at[is_there]] = np.array(list(said.values()), dtype=np.float64)[is_there]
+    return busy
+
+
+def _held(jobs: PastJobColumns, pieces: HeldStretches, busy: Floats, epoch: datetime) -> Held:
+    """The columns that usage is counted from."""
+    of, outcomes = pieces.job, _outcomes(jobs)
+    sizes = {gpus: size_name(gpus) for gpus in np.unique(jobs.gpus).tolist()}
+    waited_s = np.maximum(jobs.first_start_s - jobs.submit_s, 0.0)
+    names = {
+        "tenant": [(tenant or UNKNOWN).partition("/")[0] for tenant in jobs.tenant],
+        "user": [user or UNKNOWN for user in jobs.user],
+        "group": [group or UNKNOWN for group in jobs.group],
+        "workload": [workload or UNKNOWN for workload in jobs.workload],
+        "size": [sizes[gpus] for gpus in jobs.gpus.tolist()],
+        "outcome": outcomes,
+    }
+    places = of.tolist()
+    return Held(
+        source="the cluster",
+        epoch=epoch,
+        job=jobs.row[of],
+        start_s=pieces.start_s,
+        end_s=np.maximum(pieces.end_s, pieces.start_s),
+        gpus=pieces.gpus,
+        failed=(pieces.failed | _is(outcomes, "failed")[of]).astype(np.float64),
+        cancelled=_is(outcomes, "cancelled")[of].astype(np.float64),
+        lost_gpu_s=pieces.lost_part * jobs.gpus[of] * jobs.gpu_share[of],
+        busy=busy,
+        wait_s=waited_s[of],
+        is_known=np.ones(len(of), dtype=np.bool_),
+        has_starts=True,
+        names={name: [column[place] for place in places] for name, column in names.items()}
+        | {"type": pieces.gpu_type.tolist()},
+    )
+
+
+def _outcomes(jobs: PastJobColumns) -> list[str]:
+    ended = np.isfinite(jobs.finish_s).tolist()
+    living = ["running" if phase == Phase.RUNNING else "waiting" for phase in jobs.phase.tolist()]
+    return [
+        OUTCOMES.get(state, "FAILED").lower() if is_over else alive
+        for state, is_over, alive in zip(jobs.state, ended, living, strict=True)
+    ]
+
+
+def _is(names: Sequence[str], name: str) -> Bools:
+    return np.array([one == name for one in names], dtype=np.bool_)
+
+
+def _objects(values: Iterable[str]) -> Array:
+    listed = list(values)
+    column = np.empty(len(listed), dtype=object)
+    column[:] = listed
+    return column

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rota.knowledge.seen import JobObservations
 from rota.knowledge.speed_sizes import BatchesAsked, SizeSpeed, speeds_by_size
+from rota.server.store.ended import EndedRow
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
 from rota.wire.job import JobSpec
 from rota.wire.sync import ProgressReport, Usage
@@ -34,7 +37,7 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
     end_s = now if state.finish_s is None else state.finish_s
     left_s = (state.measured or {}).get("leaving_s", 0.0)
     promise = (state.measured or {}).get("promise") or (None, None)
-    offer: Mapping[str, Any] = next((hold for hold in state.hold if hold["kind"] == OFFERED), {})
+    offer = _offer(state.hold)
     places = _places(attempt) if attempt is not None and is_running else []
     return JobView(
         id=row.id,
@@ -73,6 +76,55 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
         workload=asked.workload,
         idle_since_s=_unix((state.measured or {}).get("idle_since_s"), epoch_s) if is_running else None,
     )
+
+
+def ended_view(row: EndedRow, share: float, epoch_s: float) -> JobView:
+    """One job that is over, as `job_view` has it; `share` is that of each device."""
+    measured = json.loads(row.measured) if row.measured and _SAID.search(row.measured) else {}
+    promise = measured.get("promise") or (None, None)
+    waited_s = row.finish_s - measured.get("leaving_s", 0.0) - row.submit_s - row.run_s
+    offer = _offer(json.loads(row.hold) if row.hold != "[]" else ())
+    return JobView(
+        id=row.id,
+        row=row.row,
+        name=row.name,
+        user=row.user,
+        tenant=row.tenant,
+        state=row.state,
+        reason=row.reason,
+        gpus=row.gpus,
+        share=share,
+        priority=row.priority,
+        submit_s=epoch_s + row.submit_s,
+        start_s=_unix(row.first_start_s, epoch_s),
+        end_s=epoch_s + row.finish_s,
+        run_s=row.run_s,
+        gpu_s=row.service,
+        waiting_s=max(0.0, waited_s),
+        time_s=row.limit_s,
+        deadline_s=_unix(row.deadline_s, epoch_s),
+        promised_s=_unix(promise[0], epoch_s),
+        expected_s=_unix(promise[1], epoch_s),
+        offered_s=_unix(offer.get("requested"), epoch_s),
+        offered_until_s=_unix(offer.get("until_s"), epoch_s),
+        attempt=row.attempt,
+        preemptions=row.preemptions,
+        failures=row.failures,
+        exit_code=row.exit_code,
+        signal=row.signal,
+        cause=row.cause,
+        group=row.group,
+        workload=row.workload,
+    )
+
+
+_SAID = re.compile('"(?:leaving_s|promise)":')
+"""In what was measured of a job that is over, the rest of which nobody sees in a list."""
+
+
+def _offer(holds: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The later deadline that a job may have; empty if none was offered."""
+    return next((hold for hold in holds if hold["kind"] == OFFERED), {})
 
 
 def _unix(moment: float | None, epoch_s: float) -> float | None:
@@ -172,6 +224,7 @@ def node_view(
         memory_gib=row.info.memory_gib,
         suspended_gib=suspended_gib,
         seen_s=_unix(seen_s, epoch_s),
+        version=row.info.version,
         devices=devices,
         capabilities=row.info.capabilities,
     )

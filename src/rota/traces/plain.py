@@ -39,6 +39,7 @@ from rota.model.columns import Array, Floats
 from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
 from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
 from rota.model.once import json_once
+from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.near_names import near_names, quoted
@@ -64,8 +65,6 @@ OTHERS = (
 )
 """What stands beside the columns of a job."""
 _HEAD = "#rota "
-_SAID = 200
-"""As much as people read of what another library says."""
 _BESIDE = ".rota.json"
 
 
@@ -154,11 +153,12 @@ def _described(source: TraceSource) -> _Head:
 
 def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
     try:
-        frame = pl.read_parquet(io.BytesIO(source.data))
-        head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
-        cells = frame.select(pl.all().cast(pl.String).fill_null(""))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        problem = f"cannot be read as Parquet ({str(error).splitlines()[0][:_SAID]})"
+        with damage_told():
+            frame = pl.read_parquet(io.BytesIO(source.data))
+            head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
+            cells = frame.select(pl.all().cast(pl.String).fill_null(""))
+    except DamagedParquet as error:
+        problem = f"cannot be read as Parquet ({error})"
         raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
     if not frame.height:
         raise InputError.at("there is no job in it", file=source.file, expected="one row per job")

@@ -229,6 +229,8 @@ class NodeView(BaseModel):
     memory_gib: float = 0.0
     suspended_gib: float = 0.0
     seen_s: float | None = None
+    version: str = ""
+    """Of Rota, with the revision where that is known, as its agent said when it joined."""
     disk: Disk | None = None
     """What its agent said last of its disk; None if it has not yet."""
     devices: list[DeviceView] = []

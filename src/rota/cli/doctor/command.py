@@ -68,9 +68,9 @@ def examined(where: MachinePlaces) -> dict[str, list[MachineFinding]]:
 
 
 def _machine() -> dict[str, str]:
-    from rota import __version__
+    from rota.model.revision import full_version
 
-    return {"host": socket.gethostname(), "rota": __version__, "python": platform.python_version()}
+    return {"host": socket.gethostname(), "rota": full_version(), "python": platform.python_version()}
 
 
 def _show(by_section: Mapping[str, Sequence[MachineFinding]]) -> None:

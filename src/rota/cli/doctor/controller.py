@@ -93,7 +93,7 @@ def _health(client: Client) -> dict[str, Any]:
 
 def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
     """Whether it works, and speaks as we do."""
-    from rota import __version__
+    from rota.model.revision import are_other, full_version
     from rota.wire.protocol import PROTOCOL
 
     if not health["ok"]:
@@ -108,8 +108,10 @@ def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
         older = "the controller" if str(protocol).isdigit() and int(protocol) < PROTOCOL else "this machine"
         advice = f"this machine speaks protocol {PROTOCOL}: {older} is older, upgrade Rota there"
         return MachineFinding("controller", FindingState.BROKEN, says, advice, facts)
-    if version != __version__:
-        advice = f"this machine has version {__version__}: restart what is older, `rota down` and `rota up`"
+    if are_other(version, full_version()):
+        advice = (
+            f"this machine has version {full_version()}: restart what is older, `rota down` and `rota up`"
+        )
         return MachineFinding("controller", FindingState.ADVICE, says, advice, facts)
     return MachineFinding("controller", FindingState.OK, says, facts=facts)
 

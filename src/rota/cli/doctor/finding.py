@@ -57,12 +57,10 @@ def looked(look: Look, machine: MachinePlaces) -> list[MachineFinding]:
     except Exception as error:
         subject = look.__name__.replace("_", " ")
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        said = f"cannot be told: {type(error).__name__}: {what}"
-        return [
-            MachineFinding(
-                subject, FindingState.UNKNOWN, said, "what needs it may fail here; please report it"
-            )
-        ]
+        said, advice = f"cannot be told: {type(error).__name__}: {what}", "please report it"
+        if isinstance(error, PermissionError):
+            said, advice = f"cannot be told: {what}", "ask as the user whose file it is, or as root"
+        return [MachineFinding(subject, FindingState.UNKNOWN, said, f"what needs it may fail here; {advice}")]
 
 
 def first_line(path: Path) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rota.wire.views import EventView, JobView
 
 MOST_EVENTS = 10_000
+A_PAGE = 2_000
+"""Jobs that are asked for at once: the controller has others to serve as well."""
 EVERY_S = 1.0
 
 
@@ -54,13 +56,24 @@ def history(
     if csv is not None:
         _write(client.text("/v1/history", query | {"format": "csv"}, timeout_s=300), csv)
         return
-    answer = client.call("GET", "/v1/history", query=query, timeout_s=300)
+    answer = list(_ended(client, query))
     if as_json:
         print_json(answer)
         return
     from rota.wire.views import JobView
 
     typer.echo(history_text([JobView.model_validate(row) for row in answer]), nl=False)
+
+
+def _ended(client: Client, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All jobs that ended, a page at a time."""
+    query = query | {"limit": A_PAGE}
+    while True:
+        page = client.call("GET", "/v1/history", query=query, timeout_s=300)
+        yield from page
+        if len(page) < A_PAGE:
+            return
+        query = query | {"after": page[-1]["id"]}
 
 
 def _write(text: str, name: str) -> None:

@@ -55,6 +55,7 @@ def nodes(
         return
     views = [NodeView.model_validate(row) for row in answer]
     typer.echo(nodes_text(views), nl=False)
+    typer.echo(mixed_versions(views), nl=False, err=True)
     if devices:
         typer.echo("\n" + devices_text(views), nl=False)
         typer.echo(_missing(views), nl=False)
@@ -128,6 +129,18 @@ def nodes_text(nodes: Sequence[NodeView]) -> str:
     return table_text(
         "^NODE STATE KIND >GPUS >USED >CPUS >GIB ?>SUSPENDED_GIB ?>KEPT >FREE >SEEN ~REASON", rows
     )
+
+
+def mixed_versions(nodes: Sequence[NodeView]) -> str:
+    """Which nodes run which version of Rota; empty where all run one, as far as they tell."""
+    names: dict[str, list[str]] = {}
+    for node in nodes:
+        names.setdefault(node.version, []).append(node.name)
+    names.pop("", None)
+    if len(names) < 2:
+        return ""
+    lines = [f"version {version} of Rota: {', '.join(names[version])}" for version in sorted(names)]
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def devices_text(nodes: Sequence[NodeView]) -> str:

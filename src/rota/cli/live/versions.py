@@ -51,12 +51,13 @@ def _older(client: Client) -> str:
 
 
 def _versions(client: Client) -> str:
-    """Both versions in words; empty if they have one number, or the controller does not tell."""
-    from rota import __version__
+    """Both versions in words; empty if they are the same as far as they tell."""
     from rota.client import Refused, Unreachable
+    from rota.model.revision import are_other, full_version
 
     try:
         theirs = str(client.call("GET", "/health").get("version", ""))
     except (Refused, Unreachable):
         return ""
-    return f" (version {theirs}, here {__version__})" if theirs not in ("", __version__) else ""
+    ours = full_version()
+    return f" (version {theirs}, here {ours})" if theirs and are_other(theirs, ours) else ""

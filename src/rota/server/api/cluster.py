@@ -8,8 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
-from rota.server.api.calling import Admin, AskedCluster, AskedHistory, AskedNodes, NodeName, Person, answer
-from rota.server.api.forms import Reason, TableFormat
+from rota.server.api.calling import (
+    JOB_ID,
+    Admin,
+    AskedCluster,
+    AskedHistory,
+    AskedNodes,
+    NodeName,
+    Person,
+    answer,
+)
+from rota.server.api.forms import MOST_ENDED, Reason, TableFormat
 from rota.server.api.problems import refusals
 from rota.usage.prices import parse_prices
 from rota.usage.table import as_csv
@@ -67,11 +76,20 @@ def history(
     since: Annotated[Unix | None, Query(description="ended at this Unix time or later")] = None,
     until: Annotated[Unix | None, Query(description="ended before this Unix time")] = None,
     format: TableFormat = TableFormat.JSON,
+    limit: Annotated[
+        int | None, Query(ge=1, le=MOST_ENDED, description="the first so many; all of them if not said")
+    ] = None,
+    after: Annotated[
+        str | None, Query(pattern=f"^{JOB_ID.pattern}$", description="only those behind this job, by its id")
+    ] = None,
 ) -> Response:
-    """List the jobs that ended in a time, oldest first; as CSV, a trace that `rota simulate` reads."""
+    """List the jobs that ended in a time, oldest first; as CSV, a trace that `rota simulate` reads.
+
+    More than 10,000 are had page by page: `limit=10000`, then `after` with the last id of the page before.
+    """
     if format is TableFormat.CSV:
         return Response(history.history_csv(since, until), media_type="text/csv")
-    return answer(history.history(since, until))
+    return answer(history.history(since, until, limit, after or ""))
 
 
 @router.get(

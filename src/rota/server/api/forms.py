@@ -275,6 +275,27 @@ class JobFilter:
     """Submitted, or ended, at this Unix time or later."""
 
 
+MOST_ENDED = 10_000
+"""Jobs in one answer about the past."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFilter:
+    """Which jobs that are over to list; empty means all."""
+
+    state: tuple[str, ...] = ()
+    """Slurm's words, upper case."""
+    tenant: str = ""
+    """The tenant and those below it."""
+    user: str = ""
+    limit: int = MOST_ENDED
+    """At most so many, those that ended last."""
+    since_s: float | None = None
+    """Ended at this Unix time or later."""
+    until_s: float | None = None
+    """Ended at this Unix time or earlier."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogRequest:
     """A piece of one rank's log."""

@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from rota import __version__
+from rota.model.revision import full_version
 from rota.server.api.calling import AskedCluster, answer
 from rota.server.api.forms import Health
 from rota.server.api.problems import refusals
@@ -49,7 +49,7 @@ async def health(request: Request, cluster: AskedCluster) -> Response:
     """Say whether the controller works, to anybody."""
     pulse: Pulse = request.app.state.pulse
     well = await pulse.is_well()
-    said = Health(ok=well, version=__version__, protocol=PROTOCOL, now_s=cluster.now_s())
+    said = Health(ok=well, version=full_version(), protocol=PROTOCOL, now_s=cluster.now_s())
     return answer(said, 200 if well else 503)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rota.server.api.forms import (
     Act,
+    EndedFilter,
     JobChange,
     JobFilter,
     JoinToken,
@@ -166,8 +167,17 @@ class NodesService(Protocol):
 class HistoryService(Protocol):
     """What has happened."""
 
-    def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
-        """Jobs that ended in that time, oldest first."""
+    def history(
+        self, since_s: float | None, until_s: float | None, limit: int | None = None, after: str = ""
+    ) -> list[JobView]:
+        """Jobs that ended in that time, oldest first: the first `limit` behind the job `after`.
+
+        InputError if they are more than MOST_ENDED and there is no limit, NotFound if there is no such job.
+        """
+        ...
+
+    def ended(self, which: EndedFilter) -> list[JobView]:
+        """Jobs that are over, that which ended last first."""
         ...
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import AskedJobs, Person
-from rota.server.api.forms import JobFilter
-from rota.server.api.services import JobsService
+from rota.server.api.calling import AskedHistory, Person
+from rota.server.api.forms import MOST_ENDED, EndedFilter
+from rota.server.api.services import HistoryService
 from rota.server.dashboard.days import day_start
 from rota.server.dashboard.rendering import HEADERS, page
 from rota.wire.views import JobView
@@ -22,8 +22,6 @@ from rota.wire.views import JobView
 router = APIRouter(include_in_schema=False)
 STATES = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 LINES = 50
-MOST = 10_000
-"""Newest ended jobs among which is searched."""
 COLUMNS = (
     "id", "name", "user", "tenant", "state", "gpus", "submit_s", "start_s", "end_s", "run_s", "waiting_s",
     "gpu_s", "preemptions", "failures", "exit_code", "cause",
@@ -77,9 +75,9 @@ class HistoryPage:
     """Query of the trace of the same window."""
 
 
-def history_page(jobs: JobsService, asked: Filter) -> HistoryPage:
+def history_page(history: HistoryService, asked: Filter) -> HistoryPage:
     """The jobs that pass, newest first."""
-    jobs_ended, is_cut = ended(jobs, asked)
+    jobs_ended, is_cut = ended(history, asked)
     pages = max(-(-len(jobs_ended) // LINES), 1)
     asked = replace(asked, at=min(max(asked.at, 0), pages - 1))
     begin = asked.at * LINES
@@ -93,19 +91,17 @@ def history_page(jobs: JobsService, asked: Filter) -> HistoryPage:
     )
 
 
-def ended(jobs: JobsService, asked: Filter) -> tuple[list[JobView], bool]:
+def ended(history: HistoryService, asked: Filter) -> tuple[list[JobView], bool]:
     """All that pass, the one that ended last first; and whether there were more to search."""
     since_s, until_s = asked.window
     states = (asked.state,) if asked.state in STATES else STATES
-    which = JobFilter(state=states, tenant=asked.tenant, user=asked.user, limit=MOST, since_s=since_s)
-    listed = jobs.jobs(which)
-    passing = [job for job in listed if _passes(job, asked.text.casefold(), since_s, until_s)]
-    return sorted(passing, key=lambda job: (-(job.end_s or 0.0), -job.row)), len(listed) >= MOST
+    which = EndedFilter(states, asked.tenant, asked.user, MOST_ENDED, since_s, until_s)
+    listed = history.ended(which)
+    return [job for job in listed if _passes(job, asked.text.casefold(), until_s)], len(listed) >= MOST_ENDED
 
 
-def _passes(job: JobView, text: str, since_s: float | None, until_s: float | None) -> bool:
-    end_s = job.end_s or 0.0
-    if (since_s is not None and end_s < since_s) or (until_s is not None and end_s >= until_s):
+def _passes(job: JobView, text: str, until_s: float | None) -> bool:
+    if until_s is not None and (job.end_s or 0.0) >= until_s:
         return False
     said = (job.id, job.name, job.group, job.workload, job.cause, job.user, job.tenant)
     return not text or any(text in one.casefold() for one in said)
@@ -142,13 +138,13 @@ Asked = Annotated[Filter, Depends(_asked)]
 
 
 @router.get("/history")
-def show(request: Request, jobs: AskedJobs, who: Person, asked: Asked) -> Response:
+def show(request: Request, history: AskedHistory, who: Person, asked: Asked) -> Response:
     """The page."""
-    return page(request, "history.html", shown=history_page(jobs, asked), states=STATES)
+    return page(request, "history.html", shown=history_page(history, asked), states=STATES)
 
 
 @router.get("/history/jobs.csv")
-def export(jobs: AskedJobs, who: Person, asked: Asked) -> Response:
+def export(history: AskedHistory, who: Person, asked: Asked) -> Response:
     """All jobs that pass the filter, as a file."""
     headers = HEADERS | {"Content-Disposition": 'attachment; filename="rota-history.csv"'}
-    return Response(as_csv(ended(jobs, asked)[0]), headers=headers, media_type="text/csv")
+    return Response(as_csv(ended(history, asked)[0]), headers=headers, media_type="text/csv")

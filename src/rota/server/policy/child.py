@@ -14,6 +14,7 @@ from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socketpair
 from typing import Any, BinaryIO
 
+from rota.model.hangup import tell_of_hangups
 from rota.model.one_thread import one_thread
 from rota.server.policy.messages import PipeError, receive, send
 
@@ -58,6 +59,7 @@ class PolicyProcess:
             raise
         while True:
             reply = self._next(deadline)
+            tell_of_hangups(self._process)  # only now: one that has not begun yet would end of them
             if reply["number"] == self._asked:
                 return reply
 

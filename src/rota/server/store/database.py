@@ -22,7 +22,7 @@ from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
 from rota.server.store.silence import StoreSilence, bounded_connect, long_patience
 from rota.server.store.straight import Straight
-from rota.server.store.whole_file import make_sure_of
+from rota.server.store.whole_file import FileLost, KeptFile, make_sure_of
 
 Faults = Callable[[str], None]
 """Called with the name of each point of a write before it is reached; what it raises fails the write."""
@@ -96,12 +96,14 @@ class Database:
         self._closed = False
         self._file_lock: FileLock | None = None
         self._folder: Path | None = None
+        self._file: KeptFile | None = None
         if self.dialect == "sqlite":
             if not parsed.database or parsed.database == ":memory:":
                 raise _bad_url(url, "a database in memory is lost with the controller")
             self.where = f"the database {parsed.database}"
             self._folder = Path(parsed.database).parent
             self._file_lock = _lock_file(Path(parsed.database), self.where, lock_s)
+            self._file = KeptFile(Path(parsed.database), self.where)
             self._engines = self._sqlite(parsed)
         else:
             self.where = f"the database {parsed.render_as_string(hide_password=True)}"
@@ -220,6 +222,8 @@ class Database:
         """The connection that writes, with a transaction begun; a new one if the old one is gone."""
         if self._closed:
             raise StoreError(f"{self.where} has been closed")
+        if self._file is not None:
+            self._file.check(self._save)
         self._point("begin")
         begin = "BEGIN IMMEDIATE" if self.dialect == "sqlite" else "BEGIN"
         if self._writer is not None:
@@ -234,6 +238,8 @@ class Database:
             self._engines[1].dispose()
         writer = self._connect_writer()
         self._straight.say(writer, begin)
+        if self._file is not None:
+            self._file.opened_log(is_open=True)
         return writer
 
     def _connected(self) -> Connection:
@@ -255,7 +261,9 @@ class Database:
         A broken connection undoes it by itself; PostgreSQL's is kept if it works, since another controller
         could take the lock while it is away.
         """
-        if self._writer is None:
+        if self._writer is None or isinstance(
+            error, FileLost
+        ):  # which may have nothing left but this connection
             return
         lost = getattr(error, "connection_invalidated", False)
         if not lost and (self.dialect == "postgresql" or not isinstance(error, FAILURES)):
@@ -266,8 +274,16 @@ class Database:
                 lost = True  # dropping it says the same to the database
         self._drop()
 
+    def _save(self, copy: Path) -> None:
+        """Write all that an SQLite database holds, by a connection that has it open, to a new file."""
+        if self._writer is None:
+            raise OSError("no connection has it open any more")
+        self._writer.exec_driver_sql("VACUUM INTO ?", (str(copy),))
+
     def _drop(self) -> None:
         writer, self._writer = self._writer, None
+        if self._file is not None:
+            self._file.opened_log(is_open=False)
         if writer is not None:
             writer.invalidate()
             writer.close()
@@ -279,6 +295,8 @@ class Database:
         """A connection to read with; with `one_moment` all that is read is as of the first statement."""
         if self._closed:
             raise StoreError(f"{self.where} has been closed")
+        if self._file is not None:
+            self._file.check()
         with self._silences[1].asking(), self._read(one_moment, is_long) as connection:
             yield connection
 

@@ -19,6 +19,8 @@ from sqlalchemy import (
     cast,
     func,
     literal_column,
+    not_,
+    null,
     or_,
     select,
     type_coerce,
@@ -28,7 +30,15 @@ from rota.model.columns import Floats
 from rota.server.store import tables as t
 from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import CompletedJob, HeldSpan, HistoryWindow, JobQuery, JobRow, PastJob
+from rota.server.store.rows import (
+    CAME_TO_NOTHING,
+    CompletedJob,
+    HeldSpan,
+    JobQuery,
+    JobRow,
+    PastJob,
+)
+from rota.server.store.scanning import PIECE, HistoryWindow, lived
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -36,6 +46,9 @@ from rota.wire.numbers import MOST_S
 
 R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)
+_LEFT_OUT = {"hold": literal_column("'[]'"), "capability": null(), "measured": null()}
+_LEAN = select(*(_LEFT_OUT.get(name, t.jobs.c[name]) for name in JOB_NAMES))
+"""As `_JOBS`, without what is JSON and of no use when a job is over."""
 _AT_ROW = _JOBS.where(t.jobs.c.row == bindparam("key"))
 _OF_ID = _JOBS.where(t.jobs.c.id == bindparam("key"))
 _RUNNING: ColumnElement[int] = literal_column(
@@ -85,14 +98,13 @@ def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
     if which.states:
         wanted.append(c.state.in_([clean(state) for state in which.states]))
     if which.tenant is not None:
-        tenant = clean(which.tenant)
-        wanted.append(or_(c.tenant == tenant, c.tenant.startswith(f"{tenant}/", autoescape=True)))
+        wanted.append(within(which.tenant))
     if which.user is not None:
         wanted.append(c.user == clean(which.user))
     if which.name is not None:
         wanted.append(c.name == clean(which.name))
     if which.since_s is not None:
-        wanted.append(c.submit_s >= which.since_s)
+        wanted.append(or_(c.submit_s >= which.since_s, c.finish_s >= which.since_s))
     if which.live is not None:
         wanted.append(c.row.in_(LIVE_ROWS) if which.live else c.phase > _RUNNING)
     if which.array_first is not None:
@@ -102,6 +114,12 @@ def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
     if which.from_row:
         wanted.append(c.row >= bounded(which.from_row))
     return wanted
+
+
+def within(tenant: str) -> ColumnElement[bool]:
+    """Jobs of the tenant and of those below it."""
+    c, path = t.jobs.c, clean(tenant)
+    return or_(c.tenant == path, c.tenant.startswith(f"{path}/", autoescape=True))
 
 
 def phases(connection: Connection, name: str) -> dict[int, int]:
@@ -143,32 +161,39 @@ def newest(
 
 def history(connection: Connection, since_s: float, until_s: float) -> HistoryWindow:
     """See `Store.history`."""
-    c = t.jobs.c
-    lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
-    jobs = [job_row(values) for values in connection.execute(_JOBS.where(lived).order_by(c.row))]
-    held = (
-        selected(t.intervals, INTERVAL)
-        .join_from(t.intervals, t.jobs)
-        .where(lived)
-        .order_by(t.intervals.c.row, t.intervals.c.seq)
+    c, then = t.intervals.c, lived(since_s, until_s)
+    parts = connection.execute(_LEAN.where(then).order_by(t.jobs.c.row)).partitions(PIECE)
+    jobs = [job_row(values) for part in parts for values in part]
+    attempts = t.intervals.alias()
+    failed = select(attempts.c.row).where(attempts.c.how.in_(CAME_TO_NOTHING))
+    held = selected(t.intervals, INTERVAL).join_from(t.intervals, t.jobs).where(then, c.row.in_(failed))
+    intervals = [INTERVAL.row(values) for values in connection.execute(held.order_by(c.row, c.seq))]
+    return HistoryWindow(jobs, intervals, _said_more(connection, then))
+
+
+def _said_more(connection: Connection, then: ColumnElement[bool]) -> dict[int, JobSpec]:
+    """Specifications of jobs that were not to begin at once; quotes inside a text are escaped."""
+    text = t.specs.c.text
+    at_once = and_(
+        text.contains('"after":[]', autoescape=True), text.contains('"begin_s":null', autoescape=True)
     )
-    return HistoryWindow(jobs, [INTERVAL.row(values) for values in connection.execute(held)])
+    said = select(t.jobs.c.row, t.specs.c.number, text).join_from(t.jobs, t.specs)
+    return parsed(connection.execute(said.where(then, not_(at_once))))
 
 
 def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, float]:
     """See `Store.busy`."""
-    c, text = t.jobs.c, t.points.c.curves
+    text = t.points.c.curves
     # Text is JSON to SQLite as it is; PostgreSQL wants to be told.
     curves = type_coerce(text, JSON) if connection.dialect.name == "sqlite" else cast(text, JSON)
     mean, count = curves["utilisation", 0].as_float(), curves["utilisation", 3].as_float()
-    lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
     begins, ends = t.points.c.at_s, t.points.c.until_s
     inside = case((ends < until_s, ends), else_=until_s) - case((begins > since_s, begins), else_=since_s)
     # Of a point that reaches beyond an edge counts the part inside; one that is a moment is in or out.
     weight = count * case((ends > begins, inside / (ends - begins)), else_=1.0)
-    within = and_(begins < until_s, or_(ends > since_s, and_(ends == begins, begins >= since_s)))
+    inside_it = and_(begins < until_s, or_(ends > since_s, and_(ends == begins, begins >= since_s)))
     seen = select(t.points.c.row, func.sum(mean * weight), func.sum(weight)).join_from(t.points, t.jobs)
-    sums = connection.execute(seen.where(lived, within).group_by(t.points.c.row))
+    sums = connection.execute(seen.where(lived(since_s, until_s), inside_it).group_by(t.points.c.row))
     return {row: min(max(total / of, 0.0), 1.0) for row, total, of in sums if of}
 
 

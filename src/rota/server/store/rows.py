@@ -18,6 +18,8 @@ from rota.wire.sync import NodeInfo
 from rota.worlds.live.curves import Curves, Point
 
 Json = Any
+CAME_TO_NOTHING = frozenset({"failed", "lost"})
+"""How intervals end whose attempt came to nothing."""
 REAL, SHADOW = "real", "shadow"
 """Names of the two policies."""
 
@@ -368,7 +370,7 @@ class JobQuery:
     user: str | None = None
     name: str | None = None
     since_s: float | None = None
-    """Submitted at this moment or later."""
+    """Submitted or ended at this moment or later."""
     live: bool | None = None
     """Only those that are not over yet (True), or only those that are (False)."""
     array_first: int | None = None
@@ -444,11 +446,3 @@ class CompletedJob(NamedTuple):
     run_s: float
     gpus: float
     """That it asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryWindow:
-    """The jobs that lived in a window of time, and what they held in all their life."""
-
-    jobs: Sequence[JobRow]
-    intervals: Sequence[IntervalRow]

@@ -26,9 +26,10 @@ from typing import Self
 from sqlalchemy import select
 
 from rota.model.columns import Floats
-from rota.server.store import loading, people, pruning, reading, submitting
+from rota.server.store import ended, loading, people, pruning, reading, submitting
 from rota.server.store import tables as t
 from rota.server.store.database import Database, Faults
+from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.failures import StoreError
 from rota.server.store.forms import bounded, clean, to_text
 from rota.server.store.lines import JobLine, lines
@@ -42,7 +43,6 @@ from rota.server.store.rows import (
     EventRow,
     Everything,
     HeldSpan,
-    HistoryWindow,
     IntervalRow,
     JobQuery,
     JobRow,
@@ -56,6 +56,7 @@ from rota.server.store.rows import (
     TokenRow,
     UserRow,
 )
+from rota.server.store.scanning import HistoryWindow, PastColumns, past_columns
 from rota.server.store.stepping import Stepping
 from rota.server.store.stored import (
     ATTEMPT,
@@ -364,9 +365,29 @@ class Store:
             return reading.newest(connection, t.events, EVENT, limit, t.events.c.job == clean(job))
 
     def history(self, since_s: float, until_s: float) -> HistoryWindow:
-        """Jobs that were submitted before `until_s` and not over before `since_s`."""
+        """Jobs that were submitted before `until_s` and not over before `since_s`, for their export."""
         with self._db.reading(one_moment=True) as connection:
             return reading.history(connection, since_s, until_s)
+
+    def ended_jobs(self, which: EndedQuery, limit: int, *, newest: bool = False) -> list[EndedRow]:
+        """The first `limit` jobs that ended, by the moment of it; those that ended last if `newest`."""
+        with self._db.reading() as connection:
+            return ended.ended_jobs(connection, which, limit, newest=newest)
+
+    def ended_job(self, job_id: str) -> EndedRow | None:
+        """The job with the id that people see, if it is over."""
+        with self._db.reading() as connection:
+            return ended.ended_job(connection, job_id)
+
+    def count_ended(self, which: EndedQuery) -> int:
+        """How many there are, without a limit."""
+        with self._db.reading() as connection:
+            return ended.count_ended(connection, which)
+
+    def past_columns(self, since_s: float, until_s: float) -> PastColumns:
+        """Of the jobs that `history` lists, and of what they held, what usage is counted from."""
+        with self._db.reading(one_moment=True) as connection:
+            return past_columns(connection, since_s, until_s)
 
     def busy(self, since_s: float, until_s: float) -> dict[int, float]:
         """Mean busy part of their devices in that time, 0 to 1, of jobs whose curves say so, by row."""

@@ -1,23 +1,29 @@
 """The file of an SQLite database, which is there as a whole or not at all.
 
 Rota leaves no empty one behind, however it is killed: whoever meets one has lost what was in it, and is told.
+Nor does it write on into one that has lost its name: all of that would be gone with the process.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from rota.model.units import plural
-from rota.server.store.failures import StoreError
+from rota.server.store.failures import FAILURES, StoreError
 
 HEADER_BYTES = 100
 """Of every SQLite database."""
 _EMPTY = (
     "{where} is empty: its file has {bytes}, as after a fault of the disk, and Rota leaves none so; put "
     "a copy of it in its place, or remove it to begin anew, without jobs and users"
+)
+_NOT_THERE = (
+    "{where} has been {became} while this controller uses it, and what it writes would be lost{saved}; put "
+    "the file back in its place, or end this controller (`rota down`), put a copy there and start it again"
 )
 _ALONE = (
     "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, "
@@ -46,6 +52,62 @@ def make_sure_of(path: Path, where: str) -> None:
             raise StoreError(_EMPTY.format(where=where, bytes=plural(size, "byte")))
 
 
+class FileLost(StoreError):  # noqa: N818
+    """The file of the database is not at its path any more; nothing has been begun."""
+
+
+class KeptFile:
+    """The file that was opened, as long as it is the one at its path."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        """The file is there."""
+        self._path, self._where = path, where
+        real = path.resolve()  # SQLite writes beside what a link leads to
+        self._log = real.with_name(f"{real.name}-wal")
+        self._opened = os.stat(path)
+        self._log_opened: os.stat_result | None = None
+        self._saved = ""
+
+    def opened_log(self, *, is_open: bool) -> None:
+        """A connection that writes has begun to, or has gone: SQLite keeps one log as long as it is there."""
+        self._log_opened = _stat(self._log) if is_open else None
+
+    def check(self, save: Callable[[Path], None] | None = None) -> None:
+        """Raises FileLost if it has been removed or replaced; all is well again as soon as it is back.
+
+        The first time `save` writes what was in it to a file beside it: nobody else can open it any more.
+        """
+        became = self._became()
+        if not became:
+            return
+        if save is not None and not self._saved:
+            self._saved = self._save(save)
+        raise FileLost(_NOT_THERE.format(where=self._where, became=became, saved=self._saved))
+
+    def _became(self) -> str:
+        """What has become of it; empty if it is as it was."""
+        now = _stat(self._path)
+        if now is None:
+            return "removed"
+        if not os.path.samestat(self._opened, now):
+            return "replaced by another file"
+        if self._log_opened is not None:
+            log = _stat(self._log)
+            if log is None or not os.path.samestat(self._log_opened, log):
+                return f"robbed of its log, {self._log.name},"
+        return ""
+
+    def _save(self, save: Callable[[Path], None]) -> str:
+        copy = self._path.with_name(f"{self._path.name}.saved")
+        try:
+            copy.unlink(missing_ok=True)
+            save(copy)
+            copy.chmod(0o600)
+        except FAILURES as error:
+            return f"; what was in it cannot be saved as {copy} ({error})"
+        return f"; what was in it is now in {copy}"
+
+
 def _make(path: Path) -> None:
     """A database without tables, which gets its name once it is on the disk."""
     new = path.with_name(f"{path.name}.new")
@@ -53,6 +115,13 @@ def _make(path: Path) -> None:
     with closing(sqlite3.connect(new)) as database:
         database.execute("PRAGMA journal_mode = WAL")  # writes the first page, and waits for the disk
     os.replace(new, path)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
 
 
 def _size(path: Path) -> int:
