@@ -81,7 +81,7 @@ def test_its_state_goes_to_the_host_and_comes_back_to_the_bit(
     undisturbed.goes_on(80)
     undisturbed.end()
     disturbed.goes_on()
-    running = gpus.load([0], {disturbed.pid})
+    running, resident = gpus.load([0], {disturbed.pid}), resident_bytes(disturbed.pid)
     assert running is not None
     for _ in range(3):
         said = disturbed.told("suspend", protocol.SUSPENDED)
@@ -92,8 +92,16 @@ def test_its_state_goes_to_the_host_and_comes_back_to_the_bit(
         assert disturbed.stands()
         disturbed.told("resume", protocol.RUNNING)
         disturbed.goes_on()
+        assert resident_bytes(disturbed.pid) - resident < 0.5 * said.suspended_bytes, (
+            "host memory is given back"
+        )
     steps = min(80, len(disturbed.lines()))
     assert disturbed.lines()[:steps] == undisturbed.lines()[:steps]
+
+
+def resident_bytes(pid: int) -> int:
+    """Host memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_without_room_on_the_device_it_leaves_by_checkpoint(programs: list[Speaker], tmp_path: Path) -> None:

@@ -92,7 +92,14 @@ class Suspension:
         settle()
         self._host.clear()
         self._by_storage.clear()
+        self._empty_host_cache(torch)
         return self.bytes
+
+    def _empty_host_cache(self, torch: Any) -> None:
+        """PyTorch keeps pinned memory for its next use: who was suspended once would hold its state twice."""
+        empty = getattr(torch._C, "_host_emptyCache", None)
+        if self._device == "cuda" and empty is not None:
+            empty()
 
     def on_host(self, tree: Any) -> Any:
         """A tree of state taken before the release, with the tensors' bytes where they are now."""

@@ -30,7 +30,6 @@ IN_C = [
     (rota.table.state, "STOP"),
     (rota.worlds.simulated.recorder, "NOTE"),
     (rota.worlds.simulated.world, "ENTER"),
-    (rota.worlds.simulated.world, "VALID"),
 ]
 
 

@@ -19,20 +19,22 @@ def relieve(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove) -> lis
     """Send jobs that take turns to homes with room, from the most loaded home, next in turn first."""
     moves: list[Move] = []
     index = homes.index
-    if index.most_room() <= EPSILON:
+    most_room = index.most_room()
+    if most_room <= EPSILON:
         return moves
     for source in sorted(index.crowded, key=lambda key: (-_load(homes.homes[key]), key)):
-        if index.most_room() <= EPSILON:
+        if most_room <= EPSILON:
             break
         for row in members(homes.homes[source]):
             if homes.room(homes.homes[source]) >= -EPSILON:
                 break
             demand = homes.demand_of(row)
-            if demand > index.most_room() + EPSILON:
+            if demand > most_room + EPSILON:
                 continue
             target = index.fullest(demand, lambda key, row=row: may_move(row, key))  # type: ignore[misc]
             if target >= 0:
                 moves.append(_move(homes, row, target, sizes))
+                most_room = index.most_room()
     return moves
 
 

@@ -127,7 +127,21 @@ typedef struct {
     const double *use; /* per row; NULL if nobody is put beside others, or nobody knows */
     Py_ssize_t used;
     int packs;
+    PyObject *keys; /* homes whose turns end at `end_s`, once one of these does */
 } Turns;
+
+/* The mask of `devices` on a node that begins at `first`; 0 if some are elsewhere. */
+static uint64_t mask_of(PyObject *devices, long first)
+{
+    uint64_t mask = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(devices); i++) {
+        long place = PyLong_AsLong(PyTuple_GET_ITEM(devices, i)) - first;
+        if (place < 0 || place >= MOST_GPUS)
+            return 0;
+        mask |= (uint64_t)1 << place;
+    }
+    return mask;
+}
 
 /* Devices for those who come, of those that are free on `node` and those that others leave; who leaves is appended
  * to `leaving`.  Returns how many come; -1 with an error. */
@@ -143,15 +157,12 @@ static Py_ssize_t seat(const Turns *turns, const Turn *turn, Py_ssize_t node)
                 return -1;
             continue;
         }
-        PyObject *devices = DEVICES_OF(grant);
-        for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(devices); at++) {
-            long place = PyLong_AsLong(PyTuple_GET_ITEM(devices, at)) - first;
-            if (place < 0 || place >= MOST_GPUS) {
-                PyErr_Format(PyExc_ValueError, "device %ld is none of node %zd", first + place, node);
-                return -1;
-            }
-            bits |= (uint64_t)1 << place;
+        uint64_t own = mask_of(DEVICES_OF(grant), first);
+        if (!own) {
+            PyErr_Format(PyExc_ValueError, "a job of node %zd holds devices elsewhere", node);
+            return -1;
         }
+        bits |= own;
         if (PyList_Append(turns->leaving, row) < 0)
             return -1;
     }
@@ -168,6 +179,12 @@ static Py_ssize_t seat(const Turns *turns, const Turn *turn, Py_ssize_t node)
         if (!mask)
             continue;
         bits ^= mask;
+        PyObject *last = PyDict_GetItemWithError(turns->grant_of, row);
+        if (last && mask_of(DEVICES_OF(last), first) == mask) {
+            if (PyList_Append(turns->grants, last) < 0)
+                return -1;
+            continue;
+        }
         PyObject *devices = devices_in(known, mask, first);
         if (!devices || !give(turns->grants, turns->grant_of, turns->model, row, devices))
             return -1;
@@ -206,20 +223,22 @@ static int is_plain(const Turns *turns, PyObject *circle, double room)
     return 1;
 }
 
+/* The homes whose turns end at `end_s`, borrowed: none as yet, if nobody's does. */
+static PyObject *keys_at(PyObject *ends, PyObject *end_s)
+{
+    PyObject *none = PySet_New(NULL), *keys = none ? PyDict_SetDefault(ends, end_s, none) : NULL;
+    Py_XDECREF(none);
+    return keys;
+}
+
 /* Note in the home, and among the ends of turns, when the turn of `turn->taken` jobs ends. */
-static int note_turn(const Turns *turns, PyObject *key, PyObject *home, const Turn *turn, PyObject *never)
+static int note_turn(Turns *turns, PyObject *key, PyObject *home, const Turn *turn, PyObject *never)
 {
     if (turn->taken == turn->count)
         return PyDict_SetItem(home, TURN_ENDS, never) == 0;
-    PyObject *keys = PyDict_GetItemWithError(turns->ends, turns->end_s);
-    if (!keys) {
-        keys = PyErr_Occurred() ? NULL : PySet_New(NULL);
-        int failed = !keys || PyDict_SetItem(turns->ends, turns->end_s, keys) < 0;
-        Py_XDECREF(keys);
-        if (failed)
-            return 0;
-    }
-    return PySet_Add(keys, key) == 0 && PyDict_SetItem(turns->end_of, key, turns->end_s) == 0
+    if (!turns->keys && !(turns->keys = keys_at(turns->ends, turns->end_s)))
+        return 0;
+    return PySet_Add(turns->keys, key) == 0 && PyDict_SetItem(turns->end_of, key, turns->end_s) == 0
            && PyDict_SetItem(home, TURN_ENDS, turns->end_s) == 0;
 }
 
@@ -421,7 +440,7 @@ static int take_apart(const Turns *turns, const Turn *turn, Several *several, Py
 }
 
 /* As `take_one`, of several servers. */
-static int take_several(const Turns *turns, Turn *turn, PyObject *key, PyObject *home, PyObject *nodes, long gpus,
+static int take_several(Turns *turns, Turn *turn, PyObject *key, PyObject *home, PyObject *nodes, long gpus,
                         PyObject *never)
 {
     Several several = {malloc((size_t)PyList_GET_SIZE(nodes) * sizeof(Server)), PyList_GET_SIZE(nodes),
@@ -450,7 +469,7 @@ static int take_several(const Turns *turns, Turn *turn, PyObject *key, PyObject 
 /* -- one home ---------------------------------------------------------------------------------------------- */
 
 /* As `take_one`, of one server. */
-static int take_single(const Turns *turns, Turn *turn, PyObject *key, PyObject *home, PyObject *nodes, long gpus,
+static int take_single(Turns *turns, Turn *turn, PyObject *key, PyObject *home, PyObject *nodes, long gpus,
                        PyObject *never)
 {
     Py_ssize_t node = PyLong_AsSsize_t(PyList_GET_ITEM(nodes, 0));
@@ -463,7 +482,7 @@ static int take_single(const Turns *turns, Turn *turn, PyObject *key, PyObject *
 }
 
 /* The turn of the home `key`, if it is one of the common case: 1 if it is taken, 0 if not, -1 with an error. */
-static int take_one(const Turns *turns, PyObject *key, PyObject *never)
+static int take_one(Turns *turns, PyObject *key, PyObject *never)
 {
     PyObject *home = PyDict_GetItemWithError(turns->homes, key);
     if (!home || !PyDict_Check(home) || PyDict_Contains(turns->end_of, key) != 0)
@@ -527,7 +546,7 @@ static PyObject *take_turns(PyObject *self, PyObject *const *args, Py_ssize_t na
     }
     Turns turns = {args[2], args[3], args[4], args[5], args[6], args[7], PyFloat_AsDouble(args[8]), args[9], whole,
                    args[12], args[13], args[14], args[15], args[16], args[17], args[18], args[19], args[20], NULL, 0,
-                   use != Py_None};
+                   use != Py_None, NULL};
     Py_ssize_t at = PyLong_AsSsize_t(args[1]);
     if (PyErr_Occurred())
         return NULL;

@@ -6,7 +6,7 @@
 #include "../../native.h"
 
 #include <math.h>
-#include <stdint.h>
+#include <string.h>
 
 static int are_lists(PyObject *const *objects, Py_ssize_t count)
 {
@@ -16,21 +16,7 @@ static int are_lists(PyObject *const *objects, Py_ssize_t count)
     return 1;
 }
 
-/* Raise the version of a row; the new one, or NULL with an error. */
-static PyObject *next_of(PyObject *version, Py_ssize_t row)
-{
-    PyObject *next = PyLong_FromLong(PyLong_AsLong(PyList_GET_ITEM(version, row)) + 1);
-    if (next && PyErr_Occurred())
-        Py_CLEAR(next);
-    if (next) {
-        PyObject *before = PyList_GET_ITEM(version, row);
-        PyList_SET_ITEM(version, row, next);
-        Py_DECREF(before);
-    }
-    return next;
-}
-
-/* True if an entry (moment, row, version) comes before another; -1 with an error. */
+/* True if an entry (moment, row) comes before another; -1 with an error. */
 static int is_before(PyObject *one, PyObject *other)
 {
     PyObject *first = PyTuple_GET_ITEM(one, 0), *second = PyTuple_GET_ITEM(other, 0);
@@ -59,69 +45,69 @@ static int push(PyObject *heap, PyObject *entry)
     return 1;
 }
 
-/* enter(version, heap, total, gone, come, rates, progress, now, lag): `gone` end no more; when `come`, which work at
- * `rates` from `now` on, have done all that is left, and `lag` seconds have passed, is entered. */
-static PyObject *enter(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+/* Where the numbers of a column begin that can be written, and how many they are; NULL with an error. */
+static double *numbers_of(PyObject *column, Py_buffer *view)
 {
-    if (!takes(nargs, 9) || !are_lists(args, 6))
+    if (PyObject_GetBuffer(column, view, PyBUF_CONTIG | PyBUF_FORMAT) < 0)
         return NULL;
-    PyObject *version = args[0], *heap = args[1], *total = args[2], *gone = args[3], *come = args[4];
-    PyObject *rates = args[5];
-    double *const *progress = PyLong_AsVoidPtr(args[6]); /* the work done is its first column */
-    double now = PyFloat_AsDouble(args[7]), lag = PyFloat_AsDouble(args[8]);
-    if (PyErr_Occurred())
-        return NULL;
-    const double *base = *progress;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(gone); i++) {
-        Py_ssize_t row = number(PyList_GET_ITEM(gone, i), version);
-        if (row < 0 || !next_of(version, row))
-            return NULL;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(come); i++) {
-        PyObject *key = PyList_GET_ITEM(come, i);
-        Py_ssize_t row = number(key, version);
-        PyObject *next = row < 0 ? NULL : next_of(version, row);
-        if (!next)
-            return NULL;
-        double rate = PyFloat_AsDouble(PyList_GET_ITEM(rates, i));
-        if (!(rate > 0.0))
-            continue;
-        double moment = now + (PyFloat_AsDouble(PyList_GET_ITEM(total, row)) - base[row]) / rate + lag;
-        if (!(moment < (double)INFINITY))
-            continue;
-        PyObject *told = PyFloat_FromDouble(moment > now ? moment : now);
-        PyObject *entry = told ? PyTuple_New(3) : NULL;
-        if (!entry) {
-            Py_XDECREF(told);
-            return NULL;
-        }
-        PyTuple_SET_ITEM(entry, 0, told);
-        PyTuple_SET_ITEM(entry, 1, Py_NewRef(key));
-        PyTuple_SET_ITEM(entry, 2, Py_NewRef(next));
-        int pushed = push(heap, entry);
-        Py_DECREF(entry);
-        if (!pushed)
-            return NULL;
-    }
-    if (PyErr_Occurred())
-        return NULL;
-    Py_RETURN_NONE;
+    if (view->format && !strcmp(view->format, "d"))
+        return view->buf;
+    PyBuffer_Release(view);
+    PyErr_SetString(PyExc_TypeError, "expected a column of floats");
+    return NULL;
 }
 
-/* valid(heap, version): the entries that no later change has made void. */
-static PyObject *valid(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+/* Note in `ends` when each of `come` has done all that is left of it, and enter those up to `horizon`. */
+static int enter_all(double *ends, PyObject *heap, double horizon, PyObject *total, PyObject *come, PyObject *rates,
+                     const double *base, double now, double lag)
 {
-    if (!takes(nargs, 2) || !are_lists(args, 2))
-        return NULL;
-    PyObject *heap = args[0], *version = args[1], *kept = PyList_New(0);
-    for (Py_ssize_t i = 0; kept && i < PyList_GET_SIZE(heap); i++) {
-        PyObject *entry = PyList_GET_ITEM(heap, i);
-        Py_ssize_t row = number(PyTuple_GET_ITEM(entry, 1), version);
-        PyObject *own = PyTuple_GET_ITEM(entry, 2), *now = row < 0 ? NULL : PyList_GET_ITEM(version, row);
-        if (!now || ((own == now || PyLong_AsLong(own) == PyLong_AsLong(now)) && PyList_Append(kept, entry) < 0))
-            Py_CLEAR(kept);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(come); i++) {
+        PyObject *key = PyList_GET_ITEM(come, i);
+        Py_ssize_t row = number(key, total);
+        if (row < 0)
+            return 0;
+        double rate = PyFloat_AsDouble(PyList_GET_ITEM(rates, i)), moment = (double)INFINITY;
+        if (rate > 0.0)
+            moment = now + (PyFloat_AsDouble(PyList_GET_ITEM(total, row)) - base[row]) / rate + lag;
+        ends[row] = moment < now ? now : moment;
+        if (!(moment < (double)INFINITY && moment <= horizon))
+            continue;
+        PyObject *entry = Py_BuildValue("dO", ends[row], key);
+        int pushed = entry && push(heap, entry);
+        Py_XDECREF(entry);
+        if (!pushed)
+            return 0;
     }
-    return kept;
+    return !PyErr_Occurred();
+}
+
+/* enter(ends, heap, horizon, total, gone, come, rates, progress, now, lag): `gone` end no more; `come`, which work at
+ * `rates` from `now` on, end when they have done all that is left, and `lag` seconds have passed. */
+static PyObject *enter(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!takes(nargs, 10) || !is_list(args[1]) || !are_lists(args + 3, 4))
+        return NULL;
+    PyObject *total = args[3], *gone = args[4];
+    double horizon = PyFloat_AsDouble(args[2]), now = PyFloat_AsDouble(args[8]), lag = PyFloat_AsDouble(args[9]);
+    double *const *progress = PyLong_AsVoidPtr(args[7]); /* the work done is its first column */
+    Py_buffer column;
+    double *ends = PyErr_Occurred() ? NULL : numbers_of(args[0], &column);
+    if (!ends)
+        return NULL;
+    int done = column.len == PyList_GET_SIZE(total) * (Py_ssize_t)sizeof *ends;
+    if (!done)
+        PyErr_SetString(PyExc_ValueError, "an end for each row is expected");
+    for (Py_ssize_t i = 0; done && i < PyList_GET_SIZE(gone); i++) {
+        Py_ssize_t row = number(PyList_GET_ITEM(gone, i), total);
+        done = row >= 0;
+        if (done)
+            ends[row] = (double)INFINITY;
+    }
+    done = done && enter_all(ends, args[1], horizon, total, args[5], args[6], *progress, now, lag);
+    PyBuffer_Release(&column);
+    if (!done)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* note(intervals, grants, starts, now, how, lost): an interval for each grant, held since its start and left now. */
@@ -152,7 +138,6 @@ static PyObject *note(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 
 static PyMethodDef methods[] = {
     FUNCTION(enter),
-    FUNCTION(valid),
     FUNCTION(note),
     {NULL, NULL, 0, NULL},
 };

@@ -1,23 +1,24 @@
 """The simulated world: jumps from event to event, exactly.
 
 Between two events every rate is constant, so it is known when a rate is set when the job ends or its rate
-changes: at some work, or at a moment.  These ends lie in a heap; a number per job tells entries that a later
-change made void.
+changes: at some work, or at a moment.  The nearest of these ends lie in a heap, up to a horizon: where jobs
+take turns, others move before they come.  An entry that is not the end of its job any more is void.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, Final
 
+import numpy as np
 from mypy_extensions import mypyc_attr
 
 from rota.errors import WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats, Row
+from rota.model.columns import Cells, Floats, Row, cells
 from rota.model.grants import Can, Grant, Leave, Purpose, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.promises import Offer
@@ -32,7 +33,7 @@ from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import Costs
-from rota.worlds.simulated.ends import ENTER, VALID
+from rota.worlds.simulated.ends import ENTER, nearest
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import Holds
@@ -71,7 +72,7 @@ MOST_IN_VAIN: Final = 10_000
 SAME_S: Final = 1e-6
 """Two moments are one if no more lies between them: that is rounding.  Work of so little time is done."""
 HEAP_LEAST: Final = 256
-"""Up to so many entries of the heap, void ones do no harm."""
+"""Up to so many entries of the heap, void and far ones do no harm."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -122,9 +123,12 @@ class SimulatedWorld:
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
-        self._heap: list[tuple[Any, ...]] = []  # moment, row, version
-        self._heap_most = HEAP_LEAST  # entries at which void ones are looked for
-        self._version = [0] * n
+        self._ends = np.full(n, math.inf)
+        """When the attempt of each job ends or its rate changes; infinite if it never does, as it is."""
+        self._moment_of: Cells[float] = cells(self._ends)
+        self._heap: list[tuple[Any, ...]] = []  # moment, row
+        self._heap_most = HEAP_LEAST  # entries at which it is made anew
+        self._horizon_s = math.inf  # up to which all ends are in the heap
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._attempts = [self._attempt(row) for row in range(n)] if self._failures else self._total
         """Work at which the present attempt of each job ends."""
@@ -234,16 +238,24 @@ class SimulatedWorld:
         return self._in_vain > MOST_IN_VAIN
 
     def _next_finish(self) -> float:
-        heap, versions = self._heap, self._version
-        while heap:
-            first = heap[0]
-            row: int = first[1]
-            version: int = first[2]
-            if version == versions[row]:
-                moment: float = first[0]
+        if len(self._heap) > self._heap_most:
+            self._look_ahead()
+        while self._heap or self._horizon_s < math.inf:
+            if not self._heap:
+                self._look_ahead()
+                continue
+            first = self._heap[0]
+            moment: float = first[0]
+            end: float = self._moment_of[first[1]]
+            if moment == end:
                 return moment
-            heappop(heap)
+            heappop(self._heap)
         return math.inf
+
+    def _look_ahead(self) -> None:
+        """Have the nearest ends in the heap, and no others."""
+        self._heap, self._horizon_s = nearest(self.state.running.rows, self._ends)
+        self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 
     def _arrived(self, now: float) -> range:
         first = last = self._next
@@ -262,9 +274,10 @@ class SimulatedWorld:
         while self._heap and self._heap[0][0] == entry:
             first: tuple[Any, ...] = heappop(self._heap)
             row: int = first[1]
-            version: int = first[2]
-            if version != self._version[row]:
+            end: float = self._moment_of[row]
+            if end != entry:
                 continue
+            self._moment_of[row] = math.inf
             if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             left = self._target(row) - self.progress.done(row, now)
@@ -408,15 +421,13 @@ class SimulatedWorld:
 
     def _enter_all(self, gone: list[Row], come: list[Row], rates: list[float]) -> None:
         """Enter the moments at which `come` end, which work at `rates` from now on; `gone` end no more."""
-        now, version = self.state.now, self._version
+        now = self.state.now
         if ENTER is not None and not (self._clock_s or self._epoch_clock_s):
-            address = self.progress.address
-            ENTER(version, self._heap, self._attempts, gone, come, rates, address, now, self._lag_s)
-            if len(self._heap) > self._heap_most:
-                self._drop_void()
+            heap, horizon_s, done = self._heap, self._horizon_s, self.progress.address
+            ENTER(self._ends, heap, horizon_s, self._attempts, gone, come, rates, done, now, self._lag_s)
             return
         for row in gone:
-            version[row] += 1
+            self._moment_of[row] = math.inf
         for i, row in enumerate(come):
             self._schedule(row, rates[i], now)
 
@@ -445,7 +456,6 @@ class SimulatedWorld:
         until_s: float = math.inf,
     ) -> None:
         """Enter the moment at which the attempt ends or its rate changes."""
-        version = self._version[row] = self._version[row] + 1
         moment = math.inf
         if rate > 0.0:
             target, base = self._target(row), self.progress.base_of(row)
@@ -458,20 +468,9 @@ class SimulatedWorld:
         if until_s < moment:
             moment = until_s
             self._goal.pop(row, None)
-        if moment < math.inf:
-            heappush(self._heap, (max(moment, self.state.now), row, version))
-            if len(self._heap) > self._heap_most:
-                self._drop_void()
-
-    def _drop_void(self) -> None:
-        """Forget the entries that are void: where jobs take turns, nearly all of them would be."""
-        version = self._version
-        if VALID is not None:
-            self._heap = VALID(self._heap, version)
-        else:
-            self._heap = [entry for entry in self._heap if entry[2] == version[entry[1]]]
-        heapify(self._heap)
-        self._heap_most = 4 * len(self._heap) + HEAP_LEAST
+        self._moment_of[row] = moment = max(moment, self.state.now)
+        if moment < math.inf and moment <= self._horizon_s:
+            heappush(self._heap, (moment, row))
 
     def _nearest(self, row: int, since: float, rate: float, work: float) -> float:
         """The moment at which `row` has done `work`, to the nearest tick of the epochs' clock."""
@@ -641,7 +640,7 @@ class SimulatedWorld:
         done = self.progress.stop(row, now)
         if self._stretches is not None:
             self._stretches.end(row, now, done)
-        self._version[row] += 1
+        self._moment_of[row] = math.inf
         if self._loses_nothing and how is not _FAILED:
             return _NOTHING_LOST
         overhead = max(self._stalled[row] - max(self._ready[row] - now, 0.0), 0.0)
