@@ -9,6 +9,7 @@ import numpy as np
 from rota.scheduler.stages.round_books import Books
 from rota.scheduler.stages.round_demand import RoundDemand
 from rota.scheduler.stages.round_places import Pick, make_pick
+from rota.scheduler.stages.round_quotas import RoundQuotas
 from rota.solvers.division import ALONE
 from rota.table.occupancy import EPSILON
 
@@ -75,14 +76,21 @@ class RoundQueue:
     # -- walking along it --------------------------------------------------------------------------
 
     def walk(
-        self, books: Books, types: list[int], left: list[float], kept: Sequence[Pick] = (), *, reserve: bool
+        self,
+        books: Books,
+        types: list[int],
+        left: list[float],
+        kept: Sequence[Pick] = (),
+        quotas: RoundQuotas | None = None,
+        *,
+        reserve: bool,
     ) -> list[Pick]:
         """Those who run where the types are served one after the other, and have so many GPUs `left`.
 
         Who is `kept` runs on, on others.  Who came after the last recomputation takes room, and if there is a
         `reserve` for such does not run.
         """
-        anyhow = None if kept else self.anyhow(types, left, reserve=reserve)
+        anyhow = None if kept or quotas else self.anyhow(types, left, reserve=reserve)
         if anyhow is not None:
             return anyhow
         taken = {row for pick in kept for row in pick[:2] if row != ALONE}
@@ -93,8 +101,8 @@ class RoundQueue:
             if asks is None:
                 asks = self._sort(kind)
             order = _in_order(asks, books.priority(kind, asks))
-            room = self._serve(kind, order, left[kind] + EPSILON, jobs, taken, picks, reserve=reserve)
-            self._serve(kind, self.others[kind], room, jobs, taken, picks, reserve=reserve)
+            room = self._serve(kind, order, left[kind] + EPSILON, jobs, taken, picks, quotas, reserve=reserve)
+            self._serve(kind, self.others[kind], room, jobs, taken, picks, quotas, reserve=reserve)
         return picks
 
     def _serve(
@@ -105,6 +113,7 @@ class RoundQueue:
         jobs: int,
         taken: set[int],
         picks: list[Pick],
+        quotas: RoundQuotas | None,
         *,
         reserve: bool,
     ) -> float:
@@ -115,6 +124,8 @@ class RoundQueue:
                 break
             row, other = later[i], earlier[i]
             if gpus[i] > room or row in taken or other in taken:
+                continue
+            if quotas is not None and not quotas.takes(row, other, gpus[i], kind):
                 continue
             taken.add(row)
             if other != ALONE:
@@ -163,7 +174,7 @@ class RoundQueue:
             picks += [make_pick(self.later[i], ALONE, kind) for i in here if not (reserve and self.is_new[i])]
         return picks
 
-    def walk_together(self, books: Books, left: list[float]) -> list[Pick]:
+    def walk_together(self, books: Books, left: list[float], quotas: RoundQuotas | None = None) -> list[Pick]:
         """Those who run, each where its priority is highest among the types with room; no pairs."""
         entries, every = len(self.later), range(len(self.later))
         priority, deficit_s, fraction = list[float](), list[float](), list[float]()
@@ -177,6 +188,8 @@ class RoundQueue:
         for place in _in_order(_by_books(range(len(priority)), deficit_s, fraction), priority):
             kind, i = divmod(place, entries)
             if i in runs[kind] and i not in taken and self.gpus[i] <= left[kind] + EPSILON:
+                if quotas is not None and not quotas.takes(self.later[i], ALONE, self.gpus[i], kind):
+                    continue
                 taken.add(i)
                 left[kind] -= self.gpus[i]
                 picks.append(make_pick(self.later[i], self.earlier[i], kind))

@@ -28,6 +28,7 @@ from rota.scheduler.stages.round_books import Books, Shares, of_one_size
 from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, make_pick, place_picks
 from rota.scheduler.stages.round_queue import RoundQueue
+from rota.scheduler.stages.round_quotas import RoundQuotas
 from rota.scheduler.stages.round_turns import RoundTurns, targets_of
 from rota.scheduler.stages.turn_lengths import TurnLengths
 from rota.scheduler.targets import PART_OF_TIME
@@ -265,10 +266,15 @@ class Rounds:
         if queue is None or not queue.is_of(books, demand):
             queue = self._queue = RoundQueue(books, demand, fill=self.turns.fill)
         left: list[float] = demand.capacity.tolist()
+        quotas = RoundQuotas.of(snapshot)
         if self.turns.one_queue:
-            return queue.walk_together(books, left)
+            return queue.walk_together(books, left, quotas)
         kept = _kept(snapshot, books, lengths, left) if books.longer else []
-        return queue.walk(books, self._types(snapshot, books.round), left, kept, reserve=self.turns.reserve)
+        if quotas is not None:
+            for later, earlier, kind in kept:
+                quotas.takes(later, earlier, demand.gpus[demand.rows == later].item(), kind)
+        types = self._types(snapshot, books.round)
+        return queue.walk(books, types, left, kept, quotas, reserve=self.turns.reserve)
 
     def _types(self, snapshot: Snapshot, round_number: int) -> list[int]:
         """Types in the order in which they are served."""
