@@ -14,7 +14,7 @@ import psutil
 import pytest
 from shell_play import check_golden, cpu_seconds, cpu_seconds_of_libraries, rota, rota_process
 
-from rota import __version__
+from rota.model.revision import full_version
 
 HELP = ["", "simulate", "snapshot", "replay", "systems", "trace", "trace describe", "trace generate"]
 HELP += ["trace convert", "trace formats"]
@@ -33,7 +33,7 @@ def test_help(command: str) -> None:
 @pytest.mark.parametrize(("file", "engine"), [("free.py", "interpreted"), ("free.so", "compiled")])
 def test_version(monkeypatch: pytest.MonkeyPatch, file: str, engine: str) -> None:
     monkeypatch.setattr("rota.table.compiled.find_spec", lambda _: SimpleNamespace(origin=f"/x/{file}"))
-    assert rota("--version").out == f"rota {__version__}, engine {engine}\n"
+    assert rota("--version").out == f"rota {full_version()}, engine {engine}\n"
 
 
 @pytest.mark.slow

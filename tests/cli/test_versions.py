@@ -10,6 +10,7 @@ from live_play import DETAIL, Canned, refusal
 from shell_play import rota
 
 from rota import __version__
+from rota.model.revision import full_version
 
 OLDER = "runs an older Rota than this one"
 UPGRADE = "upgrade the controller, or use its version here"
@@ -34,7 +35,7 @@ def test_a_call_that_an_older_controller_does_not_have(cluster: Canned) -> None:
     sentence = "there is no GET /v1/usage; GET /openapi.json lists what there is"
     cluster.replies["GET /v1/usage"] = refusal(404, sentence)
     done = rota("usage")
-    assert f"{OLDER} (version 0.0.9, here {__version__}): {UPGRADE} (there is no GET /v1/usage" in done.err
+    assert f"{OLDER} (version 0.0.9, here {full_version()}): {UPGRADE} (there is no GET /v1/usage" in done.err
 
 
 def test_an_answer_that_lacks_what_is_read_here(cluster: Canned) -> None:

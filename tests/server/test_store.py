@@ -358,12 +358,16 @@ def test_filters(store: Store, which: JobQuery, rows: list[int]) -> None:
 def test_history_and_past(store: Store) -> None:
     for moment in (0.0, 10.0, 20.0):
         store.add_jobs("ann", "vision", jobs_of(1), moment)
-    held = [IntervalRow(row, 1, 1.0, 4.0, (row,), (0,), 1.0, "alone", "finished") for row in range(3)]
+    how = ("finished", "failed", "failed")
+    held = [IntervalRow(row, 1, 1.0, 4.0, (row,), (0,), 1.0, "alone", how[row]) for row in range(3)]
     ends = {0: replace(DONE, finish_s=5.0), 1: replace(DONE, finish_s=15.0, run_s=3.0)}
     store.commit(Step(jobs=ends, intervals=held))
     assert [job.row for job in store.history(6.0, 12.0).jobs] == [1]
     assert [job.row for job in store.history(0.0, 21.0).jobs] == [0, 1, 2]
     assert store.history(6.0, 12.0).intervals == [held[1]]
+    assert store.history(0.0, 21.0).intervals == held[1:], (
+        "of what came to nothing: an export needs no others"
+    )
     assert {key: runs.tolist() for key, runs in store.past().items()} == {("vision", "ann/a"): [4.0, 3.0]}
     assert {key: runs.tolist() for key, runs in store.past(limit=1).items()} == {("vision", "ann/a"): [3.0]}
     assert store.totals() == {"COMPLETED": 2, "PENDING": 1}

@@ -97,8 +97,9 @@ class Suspension:
 
     def _empty_host_cache(self, torch: Any) -> None:
         """PyTorch keeps pinned memory for its next use: who was suspended once would hold its state twice."""
-        empty = getattr(torch._C, "_host_emptyCache", None)
-        if self._device == "cuda" and empty is not None:
+        if self._device != "cuda" or torch is None or not torch.cuda.is_initialized():
+            return
+        if (empty := getattr(torch._C, "_host_emptyCache", None)) is not None:
             empty()
 
     def on_host(self, tree: Any) -> Any:
