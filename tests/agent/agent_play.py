@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.daemon import Agent, AgentSettings
-from rota.agent.devices import CpuSlots
+from rota.agent.devices import CpuSlots, Devices
 from rota.client.http import Refused, Unreachable
 from rota.testing.engine_controller import PATIENCE_S, StandInController
 from rota.wire.keeping import Kept
@@ -106,11 +106,13 @@ def process(home: Path, url: str, *more: str, token: str = "join") -> Iterator[s
 
 
 @contextmanager
-def agent_at(home: Path, controller: StandInController, **more: Any) -> Iterator[Agent]:
-    """An agent on two CPU slots that talks to `controller` while the block runs; its jobs outlive it."""
+def agent_at(
+    home: Path, controller: StandInController, devices: Devices | None = None, **more: Any
+) -> Iterator[Agent]:
+    """An agent on `devices` (two CPU slots) that talks to `controller` meanwhile; its jobs outlive it."""
     home.mkdir(parents=True, exist_ok=True)
     settings = AgentSettings(home, "here", **{"usage_s": 0.3, **more})
-    agent = Agent(settings, CpuSlots(2, [0]), controller)
+    agent = Agent(settings, CpuSlots(2, [0]) if devices is None else devices, controller)
     thread = threading.Thread(target=agent.run)
     thread.start()
     try:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_play import OVER
+from agent_play import OVER, agent_at
 from test_agent_devices import FakeNvml
 from toy_cuda import ToyCuda, install, program
 
 from rota.agent.cuda_driver import ProcessState
-from rota.agent.daemon import Agent, AgentSettings
+from rota.agent.daemon import Agent
 from rota.agent.devices import NvidiaGpus
 from rota.agent.identity import Stat
 from rota.agent.nvml import Nvml
@@ -36,16 +35,8 @@ def gpu_agent(home: Path, controller: StandInController, nvml: FakeNvml | None =
     """An agent of two GPUs whose driver can checkpoint; what it has begun runs on after it."""
     nvml = FakeNvml() if nvml is None else nvml
     nvml.driver = b"580.159.04"
-    home.mkdir(exist_ok=True)
-    settings = AgentSettings(home, "here", usage_s=0.2, health_s=0.1)
-    agent = Agent(settings, NvidiaGpus(Nvml(nvml)), controller)
-    thread = threading.Thread(target=agent.run)
-    thread.start()
-    try:
+    with agent_at(home, controller, NvidiaGpus(Nvml(nvml)), usage_s=0.2, health_s=0.1) as agent:
         yield agent
-    finally:
-        agent.stop()
-        thread.join(PATIENCE_S)
 
 
 def wait(true: Callable[[], object]) -> None:

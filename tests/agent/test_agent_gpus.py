@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_play import OVER, python
+from agent_play import OVER, agent_at, python
 from test_agent_devices import FakeNvml
 
-from rota.agent.daemon import Agent, AgentSettings
+from rota.agent.daemon import Agent
 from rota.agent.devices import NvidiaGpus
 from rota.agent.nvml import Nvml
-from rota.testing.engine_controller import PATIENCE_S, StandInController, part
+from rota.testing.engine_controller import StandInController, part
 from rota.wire.sync import Mechanism, PartStatus, Wanted
 
 
 @contextmanager
 def gpu_agent(home: Path, controller: StandInController, nvml: FakeNvml) -> Iterator[Agent]:
-    home.mkdir()
-    settings = AgentSettings(home, "here", usage_s=0.2, health_s=0.1)
-    agent = Agent(settings, NvidiaGpus(Nvml(nvml)), controller)
-    thread = threading.Thread(target=agent.run)
-    thread.start()
-    try:
+    with agent_at(home, controller, NvidiaGpus(Nvml(nvml)), usage_s=0.2, health_s=0.1) as agent:
         yield agent
-    finally:
-        agent.stop()
-        thread.join(PATIENCE_S)
 
 
 def test_jobs_see_their_gpus_and_a_sick_one_takes_none(home: Path, controller: StandInController) -> None:
