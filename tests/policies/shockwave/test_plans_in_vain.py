@@ -36,6 +36,12 @@ def scenes() -> Iterator[tuple[str, str]]:
             for name in "ABCDEF"
         ]
         yield " ".join(jobs), f"{nodes}x4"
+    draw = random.Random(6)  # nobody would get on for days here, if turns did not grow
+    jobs = [
+        f"{name} {draw.choice((1, 1, 2, 4))}x{draw.randrange(150, 4000)}@{draw.randrange(0, 900)}"
+        for name in "ABCDEFGH"
+    ]
+    yield " ".join(jobs), "1x4"
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
