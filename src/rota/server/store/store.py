@@ -224,7 +224,7 @@ class Store:
     # -- the scheduler -------------------------------------------------------------------------
 
     def load(self) -> Everything:
-        """All that the scheduler needs to begin anew, announced jobs too; StoreError if it can only be read."""
+        """All that the scheduler needs to begin anew, announced jobs too; StoreError if it cannot write."""
         with self._db.writing() as writing:
             writing.run("facts", self._set_fact, {"key": loading.LOADED, "value": to_text(time.time())})
             self._announced_in_vain, self._loaded = False, self._db.lineage
