@@ -79,6 +79,9 @@ class PriorityPolicy:
         return self.inner.decide(snapshot, memory)
 
 
+_PLAIN = (float, np.float64, int, np.int64)
+
+
 def _of_numbers(name: str, key: Key) -> Key:
     """`key`, held to its word: a number for a row, and one for each of an array of rows.
 
@@ -88,7 +91,7 @@ def _of_numbers(name: str, key: Key) -> Key:
 
     def read(snapshot: Snapshot, rows: Rows) -> Keys:
         keys = key(snapshot, rows)
-        if type(keys) is np.float64 and keys == keys and type(rows) is not np.ndarray:  # as nearly all are
+        if type(rows) is int and type(keys) in _PLAIN and keys == keys:  # as nearly all are, and at once
             return keys
         if _are_numbers(keys, rows):
             return keys
