@@ -109,8 +109,8 @@ def _are_numbers(keys: Any, rows: Rows) -> bool:
         return False
     if not isinstance(keys, int | float | np.generic | np.ndarray):
         return False
-    found = np.asarray(keys)
-    return found.dtype.kind in "biuf" and found.size == np.size(rows) and not np.isnan(found).any()
+    numbers = np.asarray(keys)
+    return numbers.dtype.kind in "biuf" and numbers.size == np.size(rows) and not np.isnan(numbers).any()
 
 
 def priority(
