@@ -236,6 +236,11 @@ def system(name: str) -> System:
     if name not in _SYSTEMS:
         known = systems()
         if name not in known:
+            several = [part for part in re.split(r"[\s;|+]+", name) if part]
+            if len(several) > 1 and {part.partition(":")[0] for part in several} <= known.keys():
+                raise InputError(
+                    f"there is no policy {name!r}; expected commas between them: {','.join(several)}"
+                )
             close = get_close_matches(name.lower(), known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "`rota systems` lists them"
             raise InputError(f"there is no policy {name!r}; {hint}")

@@ -1,0 +1,31 @@
+"""Whether a job's program can be started from here: what its machine will look for, looked for beforehand."""
+
+from __future__ import annotations
+
+import os
+
+
+def why_not_here(name: str, folder: str, path: str | None) -> str:
+    """Why this machine would not start the program `name` in `folder`; empty if it would, or nobody can tell.
+
+    `path` is the PATH that the job gets; without one that of another account decides, which is not known.
+    Standard library only, and no import that costs time: each submission asks.
+    """
+    if "/" in name:
+        file = os.path.join(folder, name)
+        if not os.path.isdir(folder) and not os.path.isabs(name):
+            return ""
+        if not os.path.exists(file):
+            return f"there is no file {name!r} to run"
+        return (
+            "" if _runs(file) else f"{name!r} is no program; `chmod +x` it, or put its interpreter before it"
+        )
+    if path is None or any(_runs(os.path.join(folder, part, name)) for part in path.split(os.pathsep)):
+        return ""
+    if os.path.isfile(os.path.join(folder, name)):
+        return f"there is no command {name!r}, only a file: put its interpreter before it, or run './{name}'"
+    return f"there is no command {name!r}"
+
+
+def _runs(file: str) -> bool:
+    return os.path.isfile(file) and os.access(file, os.X_OK)
