@@ -143,7 +143,7 @@ class Description:
 TRACE = Argument(
     "trace",
     either(is_file, instance_of(Trace)),
-    "a file (of a table: what its `write_parquet` wrote), or a Trace",
+    "a file, or a Trace (of a table: what its `write_parquet` wrote)",
 )
 
 
