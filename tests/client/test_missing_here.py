@@ -48,14 +48,17 @@ def test_what_is_not_there(tmp_path: Path, fields: dict[str, Any], says: list[st
         # what is typed                     what its first word is
         ("sh -c true", ""),
         ("./go.sh", ""),
-        ("30m -- true", "there is no command '30m' on"),  # `--time 1h 30m`
+        ("30m -- true", "there is no command '30m' on this machine; on a node"),  # `--time 1h 30m`
         (
             "train.py",
-            "there is no command 'train.py', only a file: put its interpreter before it, or run './tra",
+            "there is no command 'train.py' on this machine, only a file: put its interpreter before it, or",
         ),
-        ("./train.py", "'./train.py' is no program; `chmod +x` it, or put its interpreter before it on"),
-        ("./gone.sh", "there is no file './gone.sh' to run on"),
-        ("./logs", "'./logs' is no program; "),
+        (
+            "./train.py",
+            "'./train.py' is no program on this machine: `chmod +x` it, or put its interpreter before it; on",
+        ),
+        ("./gone.sh", "there is no file './gone.sh' to run on this machine; on a node"),
+        ("./logs", "'./logs' is no program on this machine: "),
     ],
 )
 def test_a_program_that_would_not_start(tmp_path: Path, command: str, says: str) -> None:

@@ -21,7 +21,7 @@ def missing_here(spec: JobSpec) -> Iterator[str]:
     if not is_there:
         yield f"workdir={spec.workdir}: there is no such folder on this machine{_OTHERWISE}"
     if why := why_not_here(spec.command[0], spec.workdir, spec.env.get("PATH")):
-        yield f"{why} on this machine{_OTHERWISE}"
+        yield why + _OTHERWISE
     for name, given in (("output", spec.output), ("error", spec.error)):
         path = os.path.join(spec.workdir, given)
         if (
