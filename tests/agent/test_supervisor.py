@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -65,6 +66,29 @@ def make(tmp_path: Path) -> Iterator[Make]:
 @pytest.fixture
 def supervisor(make: Make) -> Supervisor:
     return make()
+
+
+def test_an_end_is_known_though_no_descriptor_was_left_to_read_it(supervisor: Supervisor) -> None:
+    """It is not taken for lost, which would run it again; who watches it does not end."""
+    live = running(supervisor, supervisor.start(shell(0, GATE)))
+    seen(live, "gate").write_text("go\n")
+    see((live.folder.path / "exit.json").exists, "its record")
+    hard_s = time.monotonic() + 1.5
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(most)]  # no number below is free
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(kept), before[1]))
+    try:
+        while time.monotonic() < hard_s:
+            supervisor.wait(0.1)
+            assert live.status is not PartStatus.LOST, live.why
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for fd in kept:
+            os.close(fd)
+    assert gone(supervisor, live).status is PartStatus.ENDED
+    assert live.end is not None
+    assert live.end.code == 5
 
 
 def out(live: Live, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -104,6 +105,16 @@ def unrecorded(folder: Folder, ranks: Iterable[ProcessIdentity]) -> str:
     if os.access(folder.path, os.W_OK) or any(one.alive() for one in ranks):
         return ""
     return f"its programs have ended, which will be known once {folder.path} can be written"
+
+
+def unreadable(now_s: float, folder: Folder, error: Exception) -> dict[str, Any]:
+    """Our verdict where the records cannot be read; raises `error` if that says nothing of them.
+
+    Without a descriptor left nobody knows how the attempt ended, and somebody will.
+    """
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error
+    return verdict(now_s, f"the records in {folder.path} cannot be read: {error}")
 
 
 def verdict(now_s: float, sentence: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.agent.ending import began_s, exit_of, lost_because, moved, unrecorded, verdict
+from rota.agent.ending import began_s, exit_of, lost_because, moved, unreadable, unrecorded, verdict
 from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
@@ -69,9 +69,8 @@ class AttemptWatch:
             watch._fault = f"{folder.launch} cannot be read: {error}"
             return watch
         place = {**form, **(folder.read(PLACE) or {})}
-        live = Live(
-            part, folder, PartStatus.STARTING, clock(), tuple(place["devices"]), tuple(place["cores"])
-        )
+        devices, cores = tuple(place["devices"]), tuple(place["cores"])
+        live = Live(part, folder, PartStatus.STARTING, clock(), devices, cores)
         live.port = form["port"]
         live.cgroup = next((Path(path).parent for path in form["cgroups"]), None)
         watch = cls(live, clock)
@@ -123,7 +122,7 @@ class AttemptWatch:
             record = folder.read(EXIT)
             self._read_ranks()
         except (OSError, ValueError) as error:  # a disk that lies: one lost attempt, not a lost agent
-            record = verdict(self._clock(), f"the records in {folder.path} cannot be read: {error}")
+            record = unreadable(self._clock(), folder, error)
         if record is None:
             return False
         is_killed = self.plan is not None and self.plan.kill_s <= time.monotonic()
@@ -146,15 +145,17 @@ class AttemptWatch:
     def look(self) -> None:
         """Find out where the attempt stands."""
         self._look_s = NEVER
-        if self.live.gone:
-            return
+        try:
+            if not self.live.gone:
+                self._look()
+        except OSError:  # no descriptor is left, or the disk cannot be written just now
+            self._look_again(AGAIN_S)
+
+    def _look(self) -> None:
         try:
             self._seized = seize(self.live.folder) if self._seized is None else self._seized
         except FileNotFoundError:
             self._without_folder()
-            return
-        except OSError:  # no descriptor is left, or the disk cannot be written just now
-            self._look_again(AGAIN_S)
             return
         if self._seized is None:
             if not self._ends():
@@ -297,8 +298,7 @@ class AttemptWatch:
     def _lose(self) -> None:
         """The lock is ours and there is no record: what is left of the attempt dies, then it is lost."""
         live = self.live
-        form = live.folder.read(SHIM)
-        live.shim = ProcessIdentity.read(form) if form else None
+        live.shim = ProcessIdentity.read(form) if (form := live.folder.read(SHIM)) else None
         killed = [*kill_members(live.cgroup), *kill_strays(live.folder.path, live.shim)]
         if killed:
             self.become(PartStatus.LEAVING, f"its shim is gone; killing what it left: {sorted(set(killed))}")
@@ -315,14 +315,13 @@ class AttemptWatch:
                 self._seized = seize(folder)
             folder.write(EXIT, record)
             crash_point("verdict written")
-        except OSError as error:
+            self.recorded()
+        except OSError as error:  # the lock stays ours as long as we live: that keeps a late shim out as well
             if str(error.strerror) not in record["error"] and folder.path.exists():
                 record["error"] += f" (and this cannot be recorded: {error})"
             self.live.end = exit_of(record, folder, None)
             remove(self.live.cgroup)
             self.become(PartStatus.LOST, record["error"])
-            return  # the lock stays ours as long as we live: that keeps a late shim out as well
-        self.recorded()
 
     def _gone(self, status: PartStatus, why: str) -> None:
         """Nothing of it runs any more."""
