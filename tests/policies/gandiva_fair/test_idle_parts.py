@@ -11,7 +11,7 @@ from rota.model.tenants import Tenant, Tenants
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_no_big_job_gives_way_to_one_that_its_quota_keeps_out(share: float) -> None:
-    """A uses up the quota of s; B, of s too, belongs to one of the two servers of C, which nobody else can use."""
+    """A uses up the quota of s; B, of s too, belongs to a server of C, which nobody else can use."""
     cluster = Cluster.build(
         [NodeShape(2, 1, gpu_type="K80"), NodeShape(2, 1, gpu_type="V100")],
         Tenants.of(Tenant("s", quota_gpus=2.0, hard=True)),
