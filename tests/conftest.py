@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ ABOUT_PROCESSES = {"agent", "live", "server", "training"}
 """Folders of tests that are about processes and the time they take."""
 PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 within = {"a quick test": False}
+BEGUN_S = time.monotonic()
 
 for name in list(os.environ):
     if name.lower().endswith("_proxy") or name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
@@ -45,6 +47,9 @@ for number in (signal.SIGINT, signal.SIGHUP):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only tests that start no process and never sleep")
+    parser.addoption(
+        "--minutes", type=float, help="begin no test later than this; each function has its turn"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,6 +82,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         apart = [item for item in items if item.get_closest_marker("deep")]
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
         config.hook.pytest_deselected(items=apart)
+    if config.getoption("minutes"):
+        items[:] = in_rounds(items)
 
 
 def turn(item: pytest.Item) -> int:
@@ -84,6 +91,23 @@ def turn(item: pytest.Item) -> int:
     if ABOUT_PROCESSES.intersection(item.nodeid.split("/")[1:2]):  # tests/FOLDER/FILE::NAME
         return 1
     return 2 - 2 * bool(item.get_closest_marker("slow"))
+
+
+def in_rounds(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The first item of each function, then the second of each: when time is up, all had some."""
+    seen = Counter[str]()
+    rounds = list[int]()
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        rounds.append(seen[function])
+        seen[function] += 1
+    return [items[place] for place in sorted(range(len(items)), key=rounds.__getitem__)]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.getoption("minutes")
+    if minutes and time.monotonic() > BEGUN_S + 60.0 * minutes:
+        pytest.skip(f"the {minutes:g} minutes of --minutes are over")
 
 
 @pytest.hookimpl(wrapper=True)

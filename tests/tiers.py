@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +22,15 @@ def examples(number: int) -> settings:
     return settings(max_examples=min(number, max(LEAST, round(number * share))))
 
 
-def first(number: int, values: Iterable[Any]) -> list[Any]:
+def first(number: int, values: Iterable[Any], *, deep: Iterable[Any] = ()) -> list[Any]:
     """Values for `parametrize`: the first so many as they are, those behind them in `make soak` only.
 
-    A row of several values is a tuple.
+    Those of `deep` are for `make deep` alone.  A row of several values is a tuple.
     """
-    return [value if place < number else _soaked(value) for place, value in enumerate(values)]
+    shown = [
+        value if place < number else _marked(value, pytest.mark.soak) for place, value in enumerate(values)
+    ]
+    return shown + [_marked(value, pytest.mark.deep) for value in deep]
 
 
 def seed_ranges(quick: int, soaked: int, deep: int, *, at_once: int | None = None) -> list[Any]:
@@ -40,5 +46,47 @@ def seed_ranges(quick: int, soaked: int, deep: int, *, at_once: int | None = Non
     ]
 
 
-def _soaked(value: Any) -> Any:
-    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.soak)
+def each_seed(
+    quick: int, soaked: int, deep: int, *, at_once: int = 20
+) -> Callable[[Callable[..., None]], Any]:
+    """A test that takes a `seed`, with each seed of `seed_ranges`: `at_once` of them are one item.
+
+    Ten thousand items of a millisecond take a minute to collect, in each worker.  A failure names its seed;
+    each seed has its own `monkeypatch` and its own empty `tmp_path`.
+    """
+
+    def with_each(test: Callable[..., None]) -> Any:
+        @wraps(test)
+        def one_after_the_other(*, seeds: range, **fixtures: Any) -> None:
+            for seed in seeds:
+                try:
+                    _with_own(test, fixtures, seed)
+                except BaseException as error:
+                    error.add_note(f"with seed={seed}")
+                    raise
+
+        asked = inspect.signature(test)
+        named = [name if name != "seed" else "seeds" for name in asked.parameters]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        one_after_the_other.__signature__ = asked.replace(  # type: ignore[attr-defined]
+            parameters=[inspect.Parameter(name, keyword) for name in named]
+        )
+        ranges = seed_ranges(quick, soaked, deep, at_once=at_once)
+        return pytest.mark.parametrize("seeds", ranges, ids=str)(one_after_the_other)
+
+    return with_each
+
+
+def _with_own(test: Callable[..., None], fixtures: dict[str, Any], seed: int) -> None:
+    own = dict(fixtures)
+    if "tmp_path" in own:
+        own["tmp_path"] = Path(own["tmp_path"]) / str(seed)
+        own["tmp_path"].mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        if "monkeypatch" in own:
+            own["monkeypatch"] = patch
+        test(**own, seed=seed)
+
+
+def _marked(value: Any, mark: pytest.MarkDecorator) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)

@@ -37,8 +37,18 @@ LONG = {
     *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }
 """Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
+LONGEST = {"pollux-15w1-pollux", "pollux-15w3-pollux"}
+"""Minutes each; `pollux-05w6-pollux` is of the same kind."""
+
+
+def _marks(case: str) -> list[pytest.MarkDecorator]:
+    if case in LONGEST:
+        return [pytest.mark.deep]
+    return [pytest.mark.soak] if case in LONG else []
+
+
 CASES = [
-    pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem in LONG else [])
+    pytest.param(path, id=path.stem, marks=_marks(path.stem))
     for family in ("tiresias", "elasticflow", "gavel", "helios", "lucid", "pai", "pollux")
     for path in sorted(FOLDER.glob(f"{family}-*.yaml"))
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from play import finishes, play, trace_of
-from tiers import first
+from tiers import each_seed
 
 
 def reward(at_s: float, submit_s: float, due_s: float, grace: float) -> float:
@@ -50,7 +50,7 @@ def naive(jobs: list[tuple[float, float, float]], gpus: int, grace: float, round
     return ends
 
 
-@pytest.mark.parametrize("seed", first(60, range(1000)))
+@each_seed(60, 300, 1000)
 def test_who_is_served_when_a_gpu_is_free(seed: int) -> None:
     draw = random.Random(seed)
     gpus, grace, round_s = draw.choice([1, 2, 3]), draw.choice([0.25, 0.5, 1.0]), draw.choice([30.0, 60.0])

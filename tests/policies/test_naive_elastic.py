@@ -29,7 +29,7 @@ from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from scripted import Scripted, state_of
-from tiers import first
+from tiers import each_seed
 
 # -- Optimus: units one by one ---------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ def naive_units(
             struck.add((job, kind))
 
 
-@pytest.mark.parametrize("seed", first(20, range(400)))
+@each_seed(20, 100, 400)
 def test_optimus_hands_out_servers_and_workers(seed: int) -> None:
     random = np.random.default_rng(seed)
     jobs = int(random.integers(1, 7))
@@ -112,7 +112,7 @@ def naive_savings(seconds: Sequence[Sequence[float]], work: Sequence[float], gpu
     return shares
 
 
-@pytest.mark.parametrize("seed", first(20, range(300)))
+@each_seed(20, 100, 300)
 def test_optimus_hands_out_gpus(seed: int) -> None:
     random = np.random.default_rng(seed)
     jobs, most, gpus = (int(random.integers(1, high)) for high in (9, 12, 30))
@@ -180,7 +180,7 @@ def test_where_servers_have_room_to_spare_unequal_parts_may_be_faster() -> None:
     assert _fastest(4, 4, 6) == _slowest([(3, 3), (1, 1)]) == 0.75
 
 
-@pytest.mark.parametrize("seed", first(20, range(400)))
+@each_seed(20, 100, 400)
 def test_optimus_places_round_robin_on_the_first_servers_that_hold_it(seed: int) -> None:
     """Servers by what is free, most first; of k = 1, 2, ... the first on which dealing in turn fits."""
     random = np.random.default_rng(seed)
@@ -252,7 +252,7 @@ def naive_elan(
 
 
 @pytest.mark.parametrize("policy", ["elan", "elan:backfill=yes"])
-@pytest.mark.parametrize("seed", first(6, range(150)))
+@each_seed(6, 46, 150, at_once=10)
 def test_elan_takes_in_and_grows(seed: int, policy: str) -> None:
     random = np.random.default_rng(seed)
     gpus = int(random.integers(2, 17))
@@ -283,7 +283,7 @@ def test_elan_takes_in_and_grows(seed: int, policy: str) -> None:
     assert [found[f"J{job}"] for job in range(many)] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", first(20, range(300)))
+@each_seed(20, 100, 300)
 def test_elan_grows_a_batch_as_little_as_needed(seed: int) -> None:
     """The smallest k of 1, 2, 4, ... for which no number of workers below is as fast as N' or more."""
     random = np.random.default_rng(seed)
@@ -340,7 +340,7 @@ def naive_switches(sizes: Sequence[tuple[float, int]], work: float) -> float:
     return now
 
 
-@pytest.mark.parametrize("seed", first(20, range(400)))
+@each_seed(20, 100, 400)
 def test_coddl_switches_in_two_phases(seed: int) -> None:
     random = np.random.default_rng(seed)
     gaps = random.choice([0.5, 1.0, 3.0, 8.0, 14.5, 15.0, 16.0, 18.0, 30.0], int(random.integers(1, 7)))
@@ -364,7 +364,7 @@ def test_coddl_switches_in_two_phases(seed: int) -> None:
 # -- Pollux: how many nodes ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", first(20, range(300)))
+@each_seed(20, 100, 300)
 def test_pollux_wants_the_number_whose_utility_is_closest_to_the_middle(seed: int) -> None:
     """Every number tried, of utilities of jobs that gain less and less by GPUs."""
     random = np.random.default_rng(seed)

@@ -62,7 +62,7 @@ def of_house(policy: str, site: Site) -> list[list[Any]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("policy", "naive"), [("srtf", NaiveSrtf), ("srsf", NaiveSrsf), ("edf", NaiveEdf)])
-@pytest.mark.parametrize("seeds", seed_ranges(12, 150, 600), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(12, 72, 600, at_once=60), ids=str)
 def test_every_stay(policy: str, naive: type[NaiveRebuild], kind: str, seeds: range) -> None:
     for seed in seeds:
         site = site_of(seed, kind)
@@ -71,7 +71,7 @@ def test_every_stay(policy: str, naive: type[NaiveRebuild], kind: str, seeds: ra
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["gpu-time", "time"])
-@pytest.mark.parametrize("seeds", seed_ranges(10, 125, 500), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(10, 60, 500, at_once=50), ids=str)
 def test_every_stay_by_quanta(metric: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site, quantum = site_of(seed, kind), (48, 96, 240)[seed % 3]
@@ -81,7 +81,7 @@ def test_every_stay_by_quanta(metric: str, kind: str, seeds: range) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["gpu-time", "time"])
-@pytest.mark.parametrize("seeds", seed_ranges(6, 75, 300), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(6, 36, 300, at_once=30), ids=str)
 def test_every_stay_by_exact_service(metric: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site, every = site_of(seed, kind), (7, 10, 60)[seed % 3]

@@ -11,7 +11,7 @@ from rota.policies.pollux.published import PublishedSearch
 from rota.policies.pollux.search import Search, SharingProblem
 from rota.solvers import breeding
 from rota.solvers.breeding import survivors
-from tiers import first
+from tiers import each_seed, first
 
 pytestmark = pytest.mark.skipif(native.library(breeding.SOURCE) is None, reason="`breeding.c` was not built")
 
@@ -54,7 +54,7 @@ def _bred(problem: SharingProblem, seed: int, *, published: bool) -> tuple[bytes
 
 
 @pytest.mark.parametrize("published", [False, True])
-@pytest.mark.parametrize("seed", first(12, range(300)))
+@each_seed(12, 72, 300, at_once=12)
 def test_the_same_population(seed: int, published: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the rules, and with as much chance drawn."""
     problem = _problem(seed)

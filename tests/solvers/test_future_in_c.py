@@ -9,7 +9,7 @@ import pytest
 
 from rota.solvers import future
 from rota.solvers.future import FreeCurve, Plan, SpeedLevels, least_share, soonest
-from tiers import first
+from tiers import each_seed
 
 pytestmark = pytest.mark.skipif(future._LOWEST is None, reason="`future.c` was not built")
 
@@ -34,7 +34,7 @@ def _of(plan: Plan | None) -> object:
     return None if plan is None else (plan.starts.tolist(), plan.gpus.tolist(), plan.end, plan.made)
 
 
-@pytest.mark.parametrize("seed", first(300, range(5000)))
+@each_seed(300, 1000, 5000, at_once=100)
 def test_plans_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(seed)
     curve, levels = _curve(draw), _levels(draw)
@@ -53,7 +53,7 @@ def test_plans_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     assert repr(ours) == repr(both())
 
 
-@pytest.mark.parametrize("seed", first(50, range(1000)))
+@each_seed(50, 200, 1000, at_once=50)
 def test_what_plans_leave_is_that_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(seed)
     curve, plan = _curve(draw), _plan(draw)

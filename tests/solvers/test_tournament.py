@@ -10,7 +10,7 @@ import pytest
 from rota import native
 from rota.solvers import one_by_one, tournament
 from rota.solvers.one_by_one import Filling, fill_apathetic
-from tiers import first
+from tiers import each_seed
 
 pytestmark = pytest.mark.skipif(
     native.library(tournament.SOURCE) is None, reason="`tournament.c` was not built"
@@ -56,7 +56,7 @@ def _counts(draw: Random, most: int) -> range | list[int] | tuple[int, ...]:
     )
 
 
-@pytest.mark.parametrize("seed", first(150, range(3000)))
+@each_seed(150, 600, 3000, at_once=50)
 def test_the_same_steps_as_with_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, others, gpus, key, work = _scene(Random(seed))
     fill_apathetic(ours, gpus, key, work)

@@ -12,7 +12,7 @@ from valid_files import NONE, WRITERS, Job, wrapped
 
 from rota.model.trace import Trace
 from rota.traces import formats, read, write
-from tiers import first
+from tiers import each_seed
 
 ELSEWHERE = {"plain", "pbs", "sacct"}
 """Formats whose texts are compared in test_writing.py, test_pbs.py and test_sacct_site.py."""
@@ -22,7 +22,7 @@ def test_every_published_format_has_a_writer() -> None:
     assert set(WRITERS) | ELSEWHERE == {format.name for format in formats()}
 
 
-@pytest.mark.parametrize("seed", first(4, range(60)))
+@each_seed(4, 24, 60, at_once=4)
 @pytest.mark.parametrize("format", sorted(WRITERS))
 def test_a_file_is_read_as_it_was_written(tmp_path: Path, format: str, seed: int) -> None:
     """In its own format and, converted, in Rota's: the same jobs, in order of submission."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import random
 
-import pytest
-
 from rota.policies.chronus.asks import LeaseAsk
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.planning import LeasePlanner
-from tiers import first
+from tiers import each_seed
 
 LEASE_S = 1200.0
 Wish = tuple[int, int, int]
@@ -62,7 +60,7 @@ class NaiveAdmission:
         return next((last for last in lasts if self.can((gpus, need, last), plans)), None)
 
 
-@pytest.mark.parametrize("seed", first(150, range(3000)))
+@each_seed(150, 750, 3000, at_once=50)
 def test_who_is_promised_what_and_which_later_deadline_is_the_first(seed: int) -> None:
     draw = random.Random(seed)
     capacity = draw.choice([4, 8, 16])

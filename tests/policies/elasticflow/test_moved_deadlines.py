@@ -21,7 +21,7 @@ from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.values import copied
 from rota.testing.scenes import Scene
 from rota.worlds.simulated.run import Setting
-from tiers import first
+from tiers import each_seed
 
 POLICY = "elasticflow:slot_s=10,margin_slots=0,restart_s=0"
 WITH_MARGIN = "elasticflow:slot_s=10,restart_s=0"
@@ -102,7 +102,7 @@ def _crowd(draw: Random) -> Scene:
     return Scene(0, trace_of(text, deadline_s=due_s, **elastic), parse_cluster("1x4"), Setting())
 
 
-@pytest.mark.parametrize("seed", first(10, range(100)))
+@each_seed(10, 30, 100, at_once=5)
 def test_every_promise_is_kept_whatever_is_moved(seed: int) -> None:
     draw = Random(seed)
     scene = _crowd(draw)

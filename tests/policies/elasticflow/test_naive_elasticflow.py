@@ -7,7 +7,6 @@ import random
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from play import play, trace_of
 from rota.knowledge.scaling import ScalingCurves
@@ -16,7 +15,7 @@ from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import Truth
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
-from tiers import first
+from tiers import each_seed
 
 SLOT_S = 60.0
 SPEEDS = {
@@ -111,7 +110,7 @@ def naive(wishes: list[Wish], gpus: int) -> tuple[dict[str, int], set[str]]:
         wish.now = more
 
 
-@pytest.mark.parametrize("seed", first(60, range(1500)))
+@each_seed(60, 300, 1500)
 def test_who_is_admitted_and_what_each_gets_first(seed: int) -> None:
     draw = random.Random(seed)
     gpus, count = draw.choice([2, 4, 8]), draw.randint(1, 6)

@@ -11,7 +11,7 @@ import pytest
 
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
-from tiers import first
+from tiers import each_seed
 
 Spans = list[list[tuple[float, float, tuple[int, ...]]]]
 
@@ -301,7 +301,7 @@ def joined(spans: Spans) -> Spans:
 
 
 @pytest.mark.parametrize("migration", [False, True])
-@pytest.mark.parametrize("seed", first(40, range(800)))
+@each_seed(40, 160, 800, at_once=10)
 def test_every_turn_of_every_job(seed: int, *, migration: bool) -> None:
     """Homes, groups of servers, turns that end together, moves, jobs of no length and jobs that never fit."""
     scene = scene_of(seed, migration)

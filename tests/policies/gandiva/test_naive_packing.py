@@ -18,7 +18,7 @@ from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
 from stays import are_alike, merged
-from tiers import first
+from tiers import each_seed
 
 Span = tuple[float, float, tuple[int, ...], int, bool]
 """From when to when, on which nodes, on how many GPUs, and whether beside another job."""
@@ -338,7 +338,7 @@ def stays_of(scene: Scene, trace: Trace, cluster: Cluster, speed: FixedDuration)
 
 
 @pytest.mark.parametrize("kind", ["packing", "growing", "both"])
-@pytest.mark.parametrize("seed", first(30, range(1000)))
+@each_seed(30, 130, 1000, at_once=10)
 def test_every_stay_of_every_job(seed: int, kind: str) -> None:
     """Starts, ends, GPUs and company of every job."""
     scene, programs = scene_of(seed, kind)

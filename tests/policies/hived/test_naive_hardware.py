@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 
-import pytest
 from test_naive_hived import KIND, NODE, SIZES, can_hold
 
 from rota.errors import PolicyError
 from rota.policies.hived.cells import Gang, Virtual, physical_cell
 from rota.policies.hived.clusters import NOT_BOUND, CellPromise, GangPlan, Pin, VirtualClusters
-from tiers import first
+from tiers import each_seed
 
 RACK = 2 * NODE
 Wish = tuple["Wish", ...]
@@ -396,7 +395,7 @@ class Both:
             self.clusters.heal(self.clusters.leaf_of[gpu] for gpu in healed)
 
 
-@pytest.mark.parametrize("seed", first(100, range(3000)))
+@each_seed(100, 600, 3000, at_once=50)
 def test_fixed_cells_bad_hardware_and_lazy_gangs(seed: int) -> None:
     draw = random.Random(seed)
     try:
@@ -423,7 +422,7 @@ def test_fixed_cells_bad_hardware_and_lazy_gangs(seed: int) -> None:
         assert naive.all_can_be_had()
 
 
-@pytest.mark.parametrize("seed", first(100, range(3000)))
+@each_seed(100, 600, 3000, at_once=50)
 def test_which_fixed_cells_leave_room_for_the_others(seed: int) -> None:
     draw = random.Random(seed)
     while True:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-import pytest
-
 from rota.model.cells import CellKind
 from rota.policies.hived.cells import Gang, Virtual, physical_cell
 from rota.policies.hived.clusters import CellPromise, GangPlan, VirtualClusters
-from tiers import first
+from tiers import each_seed
 
 NODE = 4
 KIND = CellKind("E", "GPU", ("device", "pair", "node", "rack"), (0, 2, 2, 2), 3)
@@ -151,7 +149,7 @@ def drawn(draw: random.Random, racks: int) -> dict[str, list[int]]:
     return {vc: sizes for vc, sizes in owned.items() if sizes}
 
 
-@pytest.mark.parametrize("seed", first(100, range(2000)))
+@each_seed(100, 500, 2000, at_once=50)
 def test_who_fits_and_who_has_to_stop(seed: int) -> None:
     draw = random.Random(seed)
     racks = draw.randint(1, 3)

@@ -11,14 +11,13 @@ from fractions import Fraction
 from statistics import median
 
 import numpy as np
-import pytest
 
 from play import play
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.jobs import JobTable, Outcome, Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
-from tiers import first
+from tiers import each_seed
 
 POWER = ("MISC", "T4", "P100", "V100", "V100M32")
 STRONG = {"V100", "V100M32"}
@@ -223,7 +222,7 @@ def rota(scene: Scene) -> dict[int, tuple[float, Place]]:
     }
 
 
-@pytest.mark.parametrize("seed", first(60, range(1500)))
+@each_seed(60, 300, 1500)
 def test_every_start_and_device(seed: int) -> None:
     """Types, fractions, gangs of them, cores, hard quotas, failures, jobs of no length or that never fit."""
     scene = scene_of(seed)

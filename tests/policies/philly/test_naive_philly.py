@@ -17,7 +17,7 @@ import pytest
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
-from tiers import first
+from tiers import each_seed
 
 TIMEOUT_S, BACKOFF_S = 180, 120
 Place = set[tuple[int, int]]
@@ -498,14 +498,14 @@ def test_nobody_moves_who_gains_nothing_by_it() -> None:
 
 
 @pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate", "both"])
-@pytest.mark.parametrize("seed", first(25, range(800)))
+@each_seed(25, 125, 800, at_once=25)
 def test_every_span_under_a_guideline(seed: int, guideline: str) -> None:
     """Longer jobs wait longer for locality; gangs are alone on their nodes."""
     scene = scene_of(seed, guideline)
     assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
 
 
-@pytest.mark.parametrize("seed", first(60, range(1500)))
+@each_seed(60, 260, 1500)
 def test_every_span_of_every_job(seed: int) -> None:
     """Starts, ends and GPUs on each node, through quotas, retries, racks, types and jobs that never fit."""
     scene = scene_of(seed)

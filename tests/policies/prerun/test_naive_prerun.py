@@ -115,7 +115,7 @@ def scene_of(seed: int) -> tuple[Site, str, int, Fraction, int]:
     )
 
 
-@pytest.mark.parametrize("seeds", seed_ranges(40, 240, 1440, at_once=200), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(40, 140, 1440, at_once=100), ids=str)
 def test_every_stay(seeds: range) -> None:
     for seed in seeds:
         site, inner, pool, trial_s, least = scene_of(seed)

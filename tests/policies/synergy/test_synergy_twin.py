@@ -24,7 +24,7 @@ GPUS, CORES, GIB = 4, 12, 64
 SHARE = (CORES / GPUS, GIB / GPUS)
 CPU_GRID, GIB_GRID = (1, 2, 3, 4, 6, 9), (8, 16, 32)
 NEARLY = 1e-6
-SCENES = first(1, [40, 500])
+SCENES = first(1, [40, 150])
 
 Speeds = dict[tuple[int, int], float]
 """Speed for each GPU by cores and GiB."""

@@ -29,7 +29,7 @@ from tiers import first
 
 CLUSTERS = ["2x4", "1x4,1x8", "1x4:V100,2x4:K80", "3x2"]
 POLICIES = ["themis", "themis:fairness=0", "themis:exact_steps=0", "themis:auction=no", "themis:groups=every"]
-SCENES = first(1, [12, 400])
+SCENES = first(1, [12, 100])
 
 
 class Forgetful:
@@ -118,7 +118,7 @@ def refusing(seed: int) -> Callable[[State, Decision], list[Breach]]:
     return rules
 
 
-@pytest.mark.parametrize("scenes", first(1, [20, 300]))
+@pytest.mark.parametrize("scenes", first(1, [20, 100]))
 def test_what_was_refused_is_not_taken_for_done(scenes: int) -> None:
     """Who was not stopped has a lease, who was not started has none."""
     for seed in range(scenes):
@@ -132,7 +132,7 @@ def test_what_was_refused_is_not_taken_for_done(scenes: int) -> None:
         assert said[0] == said[1], seed
 
 
-@pytest.mark.parametrize("scenes", first(1, [12, 300]))
+@pytest.mark.parametrize("scenes", first(1, [12, 100]))
 def test_who_bids_alone_and_holds_the_best_is_not_asked(scenes: int) -> None:
     """On two types, of which one may be faster: what is remembered is as after an auction."""
     spared = 0

@@ -29,7 +29,7 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from scripted import state_of
-from tiers import first
+from tiers import each_seed
 
 CURVES = ScalingCurves.build(
     {"card": {1: 1.0, 2: 1.5, 4: 2.0}, "flat": {1: 1.0, 2: 1.0, 4: 3.0}, "good": {1: 1.0, 8: 8.0}},
@@ -121,7 +121,7 @@ def _asked_twice(policy: str, scene: Scene) -> AskedTwice:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("seed", first(12, range(200)))
+@each_seed(12, 52, 200, at_once=10)
 def test_nobody_is_given_less_where_there_is_plenty(policy: str, seed: int) -> None:
     assert _asked_twice(policy, _roomy(seed)).unlike == []
 
@@ -134,7 +134,7 @@ def test_most_decisions_on_a_cluster_with_room_go_through_nobody(policy: str) ->
 
 
 @pytest.mark.parametrize("policy", ["afs", "elasticflow"])
-@pytest.mark.parametrize("seed", first(8, range(300)))
+@each_seed(8, 48, 300, at_once=8)
 def test_nor_in_scenes_of_any_kind(policy: str, seed: int) -> None:
     assert _asked_twice(policy, make_scene(seed)).unlike == []
 

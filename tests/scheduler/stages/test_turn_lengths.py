@@ -20,7 +20,7 @@ from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import WATCH_EVERY, Setting
 from rota.worlds.simulated.run import run as play_run
-from tiers import first
+from tiers import each_seed
 
 TURNS = {
     "gandiva": 60.0,
@@ -71,7 +71,7 @@ class Trouble:
         self.setting = Setting(costs=costs[kind], can=can)
 
 
-@pytest.mark.parametrize("seed", first(3, range(30)))
+@each_seed(3, 9, 30, at_once=3)
 @pytest.mark.parametrize("kind", TROUBLES)
 @pytest.mark.parametrize("policy", TURNS)
 def test_everybody_comes_to_its_end(policy: str, kind: str, seed: int) -> None:
@@ -80,7 +80,7 @@ def test_everybody_comes_to_its_end(policy: str, kind: str, seed: int) -> None:
     assert set(record.jobs["state"]) == {"COMPLETED"}
 
 
-@pytest.mark.parametrize("seed", first(3, range(60)))
+@each_seed(3, 15, 60, at_once=3)
 @pytest.mark.parametrize("policy", TURNS)
 def test_turns_in_which_something_is_done_stay_as_they_are(policy: str, seed: int) -> None:
     """Where stops undo little, and starts cost a tenth of a turn: failures and lost nodes do not count."""

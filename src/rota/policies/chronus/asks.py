@@ -44,6 +44,11 @@ class LeaseAsk(NamedTuple):
     bears_stops: bool
 
     @property
+    def beside_drained(self) -> float:
+        """GPUs that it takes of those which are not drained: not rounded up, as planning alone does that."""
+        return self.gpus if self.planned else 0.0
+
+    @property
     def service(self) -> float:
         """GPU-seconds left."""
         return max(self.left_s, 0.0) * self.gpus

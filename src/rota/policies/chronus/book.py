@@ -28,6 +28,8 @@ class Book:
     """Rows whose deadline could not be promised."""
     overrun: list[int] = field(default_factory=list)
     """Rows that have outrun their estimate."""
+    sure: list[int] = field(default_factory=list)
+    """Rows without a promise that have their GPUs to the end of the present lease, ascending."""
     anew: list[int] = field(default_factory=list)
     """Rows that had come before they paused, or lost work: they are made no offer, which would end them."""
     dues: dict[int, float] = field(default_factory=dict)
@@ -42,6 +44,11 @@ class Book:
     """GPUs with which the present plan of leases was made."""
     short: bool = False
     """Some job was without a promise since the lease began."""
+
+    @property
+    def leaves_out(self) -> bool:
+        """True if somebody who has a deadline is without a promise."""
+        return bool(self.refused or self.overrun)
 
     def holds_lease(self, row: int) -> bool:
         """True if `row` has the present lease."""
@@ -72,7 +79,7 @@ class Book:
         self.aims.pop(row, None)
         self.dues.pop(row, None)
         self.done.pop(row, None)
-        for rows in (self.fresh, self.refused, self.overrun):
+        for rows in (self.fresh, self.refused, self.overrun, self.sure):
             if row in rows:
                 rows.remove(row)
 
@@ -87,8 +94,13 @@ class Book:
         self.dues[ask.row] = ask.due_s
 
     def outrun(self, ask: LeaseAsk) -> None:
-        """It has taken longer than estimated: it has no plan, but is first on spare GPUs."""
+        """It has taken longer than estimated: it has no plan, but is first on spare GPUs.
+
+        Who was sure of its GPUs to the end of the lease still is.
+        """
+        is_sure = ask.row in self.sure
         self.drop(ask.row)
+        self.sure += [ask.row] * is_sure
         self.overrun.append(ask.row)
         self.dues[ask.row] = ask.due_s
 
@@ -114,14 +126,17 @@ class Book:
     def shorten(self, asks: LiveAsks, now: float, lease_s: float, *, begins: bool) -> None:
         """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
 
-        A lease that is under way stays; one that `begins` may be given back.
+        A lease that is under way stays; one that `begins` may be given back.  Who has outrun its estimate
+        is noted, with a promise or without, but for those whose lease is under way.
         """
+        for row in [row for row in self.refused if asks[row].left_s <= 0.0]:
+            self.outrun(asks[row])
         for row, plan in list(self.plans.items()):
             ask = asks[row]
-            if ask.left_s <= 0.0:
+            held = [] if begins or plan[:1] != [self.lease] else plan[:1]
+            if ask.left_s <= 0.0 and not held:
                 self.outrun(ask)
                 continue
-            held = [] if begins or plan[:1] != [self.lease] else plan[:1]
             sure_s = (self.lease + 1) * lease_s - now if held else 0.0
             need = max(0, math.ceil((ask.left_s - sure_s) / lease_s - 1e-9))
             ahead = plan[len(held) :]

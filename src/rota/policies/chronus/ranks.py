@@ -88,16 +88,20 @@ class Ranks:
         return ServiceOrder(np.concatenate((before, rows, after)), planned, sure)
 
     def _guaranteed(self, capacity: int) -> frozenset[int]:
-        """Jobs without a promise that end within the lease, the shortest service first, beside the leases."""
+        """Jobs without a promise that end within the lease, the shortest service first, beside the leases.
+
+        Who was sure of its GPUs in an earlier slot of the lease, and has them, still is.
+        """
         if not self.p.guarantees:
             return frozenset()
-        asks, end_s = self.asks, (self.book.lease + 1) * self.p.lease_s
-        room = capacity - sum(asks[row].planned for row in self.book.plans if self.book.holds_lease(row))
-        ends = [asks[row] for row in self.book.refused if 0.0 < asks[row].left_s <= end_s - self.now + 1e-6]
-        sure = set()
+        asks, book, end_s = self.asks, self.book, (self.book.lease + 1) * self.p.lease_s
+        sure = {row for row in book.sure if row in asks and asks[row].runs}
+        holders = [row for row in book.plans if book.holds_lease(row)]
+        room = capacity - sum(asks[row].beside_drained for row in (*holders, *sure))
+        ends = [asks[row] for row in book.refused if 0.0 < asks[row].left_s <= end_s - self.now + 1e-6]
         for ask in sorted(ends, key=lambda ask: (ask.service, ask.submit_s, ask.row)):
-            if ask.planned <= room:
-                room -= ask.planned
+            if ask.row not in sure and ask.beside_drained <= room + 1e-9:
+                room -= ask.beside_drained
                 sure.add(ask.row)
         return frozenset(sure)
 

@@ -94,11 +94,14 @@ class Chronus:
         if is_between:
             return self._doubt(snapshot, book, asks, capacity)
         lease = math.floor(now / p.lease_s + 1e-9)
-        begins = lease != book.lease and (book.lease >= 0 or now - lease * p.lease_s < 1e-6)
+        is_new, late_s = lease != book.lease, now - lease * p.lease_s
+        is_new = is_new and (book.lease >= 0 or late_s < 1e-6)
         book.lease = lease
         book.bring_up(asks, lease)
+        # Without plans nobody looks at a lease in which nobody waits: whoever comes to it comes amid it.
+        begins = is_new and (bool(book.plans) or late_s < p.slot_s - 1e-6)
         book.shorten(asks, now, p.lease_s, begins=begins)
-        is_cut = begins and self._begin(book, asks, capacity)
+        is_cut = is_new and self._begin(book, asks, capacity)
         if begins and p.is_artifact:
             order = Ranks(book, asks, capacity, now, p).ordered()
             grants, preempt = let_go(snapshot, Fitter(snapshot, consolidate), order, asks)
@@ -122,7 +125,7 @@ class Chronus:
         """A lease begins; True if the search for its plan ended at a limit."""
         planner = LeasePlanner(book, asks, capacity, book.lease, self.parameters)
         planner.assign()
-        book.short, book.capacity, book.doubted = bool(book.refused), capacity, []
+        book.short, book.capacity, book.doubted, book.sure = book.leaves_out, capacity, [], []
         return planner.is_cut
 
     def _doubt(self, snapshot: Snapshot, book: Book, asks: LiveAsks, capacity: int) -> Decision:
@@ -151,10 +154,11 @@ class Chronus:
         came = [ask for ask in asks.with_deadlines() if ask.row not in book.dues]
         came.sort(key=lambda ask: (ask.submit_s, ask.row))
         later = LeasePlanner(book, asks, capacity, book.lease + 1, p).admit(came)
-        book.short = book.short or bool(book.refused)
+        book.short = book.short or book.leaves_out
         self._look(book, asks, capacity, snapshot.now)
         ranks = Ranks(book, asks, capacity, snapshot.now, p)
         offers = self._offers(snapshot, book, later, asks)
+        book.sure = sorted(ranks.guaranteed)
         order = ranks.ordered().without(offers)
         fit = Fitter(snapshot, consolidate)
         grants, preempt = carry_out(snapshot, fit, order, asks, begins=begins)
