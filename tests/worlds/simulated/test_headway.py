@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from play import finishes, play, trace_of
@@ -63,7 +66,7 @@ def test_somebody_who_gets_on_is_seen_whoever_runs_when_it_is_looked_at(soon: No
 
 
 def test_of_rules_that_are_somebody_elses_that_is_said(soon: None) -> None:
-    with pytest.raises(
-        PolicyError, match=r"; mode=sia keeps to its authors' rules, which know no such jobs$"
-    ):
-        play("gavel:mode=sia", "A 1x1800 B 1x1800", "1x1", Setting(can=parse_can("nothing")))
+    policy: Any = Alternating()
+    policy.parameters = SimpleNamespace(mode="artifact")
+    with pytest.raises(PolicyError, match=r"; mode=artifact keeps to its authors' rules, which know no such"):
+        play(policy, "A 1x10 B 1x10", "1x1", Setting(costs=parse_costs("restore=3s")))
