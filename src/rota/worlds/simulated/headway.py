@@ -1,8 +1,8 @@
 """Notices a run that gets nowhere: policy, costs and timing rules such that it would never end.
 
 Where a restart outlasts the time between two decisions, or a stop undoes what was done in it, jobs may start
-and stop in turn for ever, each time as far as the time before.  Turns that grow end that; the modes that do as
-somebody's simulator does have none.
+and stop in turn for ever, each time as far as the time before.  Turns that grow end that; the modes that keep
+to somebody's simulator have none.
 """
 
 from __future__ import annotations
