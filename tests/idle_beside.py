@@ -12,15 +12,18 @@ from rota.scheduler.stages.place import consolidate
 def waits_beside_idle(loop: Loop) -> set[int]:
     """Rows of jobs of whole GPUs that wait, and for which there are some on as few nodes as would do.
 
-    Quotas, hosts and reservations are heeded.
+    Quotas and reservations are heeded.  Who asks for cores or memory too may belong where these are taken.
     """
     snapshot = loop.snapshot()
     scratch, fit = snapshot.scratch(), Fitter(snapshot, consolidate)
     for _, devices, until_s in snapshot.reservations:
         if until_s > snapshot.now:
             scratch.free.remove_all([device for device in devices if scratch.free.is_free(device)])
-    whole = snapshot.waiting[snapshot.jobs.gpu_share[snapshot.waiting] == 1.0].tolist()
-    grants = [grant for row in whole if (grant := fit(scratch, row)) is not None]
+    jobs, waiting = snapshot.jobs.table, snapshot.waiting
+    asks_more = (jobs.gpu_share != 1.0) | (jobs.cpus > 0.0) | (jobs.memory_gib > 0.0)
+    grants = [
+        grant for row in waiting[~asks_more[waiting]].tolist() if (grant := fit(scratch, row)) is not None
+    ]
     node_of, most = snapshot.cluster.device_node, int(snapshot.cluster.node_gpus.max())
     return {
         grant.job

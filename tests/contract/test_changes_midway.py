@@ -19,6 +19,7 @@ from changed_moments import CHANGES, changed, decided, goes_on, live_rows, momen
 from idle_beside import run_and_watch
 from play import trace_of
 from rota.forecast.altered import with_tenants
+from rota.forecast.fork import ForkRecorder
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.moments.frozen import Frozen
@@ -92,6 +93,11 @@ def _promised_s(moment: Frozen) -> dict[int, float]:
     return {row: due_s for row, due_s in promised if row not in memory.get("at_risk", ())}
 
 
+def _late(recorder: ForkRecorder, promised_s: Mapping[int, float]) -> set[int]:
+    """Rows that ended after what was promised: where types differ, a plan may be wrong from the start."""
+    return {row for row, (_, end_s) in recorder.ends.items() if end_s > promised_s.get(row, math.inf) + 1e-6}
+
+
 def _look(scene: Scene, before: Frozen, after: Frozen, promised_s: Mapping[int, float], what: str) -> None:
     """Whether the policy minds that `after` is `before` with something changed, and keeps its promises."""
     what = f"{what} at {before.packed['state']['now']:g} s"
@@ -99,13 +105,13 @@ def _look(scene: Scene, before: Frozen, after: Frozen, promised_s: Mapping[int, 
     loop, recorder = goes_on(after, scene)
     longest_s = run_and_watch(loop) if before.policy in GRACE_S else loop.run() or {}
     assert not loop.counts.refused, f"{what}: a decision is refused ({loop.state.refused})"
-    late = {row for row, (_, end_s) in recorder.ends.items() if end_s > promised_s.get(row, math.inf) + 1e-6}
-    assert not late, f"{what}: promises to rows {sorted(late)} are broken"
+    late = _late(recorder, promised_s)
     left = live_rows(after) - recorder.ends.keys()
-    if left:
+    if left or late:
         as_it_was, anyway = goes_on(before, scene)
         as_it_was.run()
         assert not left & anyway.ends.keys(), f"{what}: never ends"
+        assert late <= _late(anyway, promised_s), f"{what}: promises to rows {sorted(late)} are broken"
     if name in REMEMBERS:
         waits = {row: wait_s for row, wait_s in longest_s.items() if wait_s > GRACE_S[name]}
         assert not waits, f"{what}: rows wait beside idle GPUs ({waits})"
