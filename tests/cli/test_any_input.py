@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import typer
 from shell_play import rota
 
 from rota.cli.app import app
+from tiers import first
 
 ODD = (
     *(
@@ -97,13 +97,9 @@ def moment(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_odd_values(moment: Path) -> None:
-    """One of each option, with another value than the option before."""
+@pytest.mark.parametrize("further", first(1, range(5), deep=range(5, len(ODD))))
+def test_odd_values(moment: Path, further: int) -> None:
+    """One of each option, with another value than the option before, and `further` ones behind it."""
     for place, words in enumerate(tries()):
-        check(words[place % len(words)])
-
-
-@pytest.mark.soak
-def test_all_odd_values(moment: Path) -> None:
-    for words in chain.from_iterable(tries()):
-        check(words)
+        if further < len(words):
+            check(words[(place + further) % len(words)])
