@@ -261,3 +261,15 @@ def test_guard_errors_keep_their_rule() -> None:
 
     copy = pickle.loads(pickle.dumps(GuardError("gang", "job 7 is split")))
     assert (copy.rule, str(copy)) == ("gang", "job 7 is split")
+
+
+def test_at_a_prompt_results_and_traces_are_one_line(tmp_path: Path) -> None:
+    """Every column of every job stood there, thousands of lines for what a person types first."""
+    (tmp_path / "jobs.csv").write_text("submit_s,gpus,duration_s\n0,1,60\n0,1,30\n")
+    results = rota.simulate(tmp_path / "jobs.csv", cluster="1x1", policies="fifo,srtf", seeds=2)
+    trace = f"<Trace of 2 jobs: {tmp_path}/jobs.csv (plain)>"
+    assert repr(results.trace) == trace
+    assert repr(results) == f"<Results of fifo, srtf: {trace} on 1x1 (1 GPU in 1 node)>"
+    assert str(results) == results.table()
+    with pytest.raises(KeyError, match="there is no run of 'tiresias'; there are those of fifo, srtf"):
+        results["tiresias"]

@@ -59,6 +59,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Canned]:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr("rota.cli.live.tables.CLOCK", lambda: NOW_S)
+    for module in ("rota.client.missing_here", "rota.cli.quick"):  # their programs are names only
+        monkeypatch.setattr(f"{module}.why_not_here", lambda name, folder, path: "")
     canned = Canned()
     with controller(home / "controller.sock", canned):
         yield canned

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from shell_play import rota
@@ -100,3 +101,11 @@ def test_policies_of_other_packages_are_listed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(system_index, "entry_points", lambda group: [group])
     assert system_index.index() is None
     assert rota("systems").out.startswith("policy")
+
+
+@pytest.mark.parametrize("between", [" ", ";", " + ", "|"])
+def test_several_policies_are_joined_by_commas(between: str, folder: Path) -> None:
+    """Asked whether one of them was meant, people would have typed it again."""
+    done = rota("simulate", "jobs.csv", "--policy", between.join(["srtf", "fifo"]))
+    assert done.status == 2
+    assert done.err.endswith("expected commas between them: srtf,fifo\n")

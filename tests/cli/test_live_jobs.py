@@ -78,6 +78,12 @@ def test_several_jobs(cluster: Canned) -> None:
     assert done.out == "job 17 cancelled: pending\njob 19_3 cancelled: pending\n"
 
 
+def test_cancelling_what_has_ended_is_told_as_that(cluster: Canned) -> None:
+    """A job that completed was called cancelled."""
+    cluster.replies["POST /v1/jobs/17/cancel"] = job("17", state="COMPLETED")
+    assert rota("cancel", "17").out == "job 17 had ended already: completed\n"
+
+
 def test_an_array(cluster: Canned) -> None:
     """A line for each of few jobs, a count of many or where some had ended; those that refuse are named."""
     members = [job(f"17_{index}", state="CANCELLED") for index in range(1, 13)]

@@ -226,7 +226,7 @@ def test_sbatch(desk: Canned, tmp_path: Path) -> None:
     assert (done.status, done.out) == (0, "submitted job 17\n")
     assert done.err == (
         "rota: line 2: --partition is ignored: there are no partitions; "
-        "--gpu-type chooses devices, --account the tenant\n"
+        "--node names nodes or their labels, --gpu-type types of devices\n"
     )
     spec = sent(desk)
     assert (spec.gpus, spec.ranks, spec.name, spec.time_s, spec.command[-1]) == (2, "node", "a", 7200, "data")
@@ -426,7 +426,7 @@ def test_interrupts(times: int, desk: Canned) -> None:
     desk.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "hello\n"})
     desk.replies["POST /v1/jobs/17/cancel"] = cancel
     process = subprocess.Popen(
-        [sys.executable, "-m", "rota.cli.main", "run", "--", "a"],
+        [sys.executable, "-m", "rota.cli.main", "run", "--", "true"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -8,6 +8,9 @@ import pytest
 from live_play import Canned
 from shell_play import rota
 
+from rota.cli.commands import SECTIONS
+from rota.cli.other_commands import HERE
+
 MORE = "; `rota {} -h` says more"
 WRONG = [
     ("cancel", "missing argument 'JOB...'" + MORE.format("cancel")),
@@ -15,6 +18,23 @@ WRONG = [
     ("logs 17 --rank -1", "invalid value for '--rank' / '-r': "),
     ("ls --limit many", "invalid value for '--limit' / '-n': "),
     ("submit --gups 2 -- a", "no such option: --gups"),
+    (
+        "submit --gpus 0.5 -- a",
+        "--gpus: '0.5' is no number of GPUs; expected how many, such as 2, or a range, "
+        "such as 1:4; --share is the part of each",
+    ),
+    (
+        "submit --partition gpu -- a",
+        "no such option: --partition; there are no partitions; --node names nodes",
+    ),
+    ("run --dependency 17 -- a", "no such option: --dependency; here it is --after; `rota run -h` says more"),
+    ("shell -N 2", "no such option: -N; here it is --gpus, on as many nodes as it takes; `rota shell -h`"),
+    ("submit python train.py --lr 0.1", "no such option: --lr (Possible options: "),
+    ("ls --lr", "no such option: --lr"),
+    ("squeue", "no such command 'squeue'; here it is `rota ls`; `rota -h` says more"),
+    ("queue", "no such command 'queue'; here it is `rota ls`; `rota -h` says more"),
+    ("sbatch go.sh", "no such command 'sbatch'; here it is `rota submit --sbatch FILE`; `rota -h` says more"),
+    ("kill 17", "no such command 'kill'; here it is `rota cancel`; `rota -h` says more"),
     ("user", "Usage: rota user"),
     ("sumbit", "no such command 'sumbit'. Did you mean 'submit'?"),
     ("--bogus", "no such option: --bogus"),
@@ -46,6 +66,20 @@ WRONG = [
     ),
     ("ls --url nonsense", "'nonsense' is no address of a controller; expected http://HOST:PORT"),
 ]
+
+
+def test_options_of_a_program_stand_behind_the_dashes(cluster: Canned) -> None:
+    said = "options of the program stand behind `--`; `rota submit -h` says more"
+    assert said in rota("submit", "python", "train.py", "--lr", "0.1").err
+    assert "behind `--`" not in rota("ls", "--lr").err
+
+
+def test_commands_of_other_tools_are_none_of_ours() -> None:
+    """None is hidden by such a word, and what is named instead is one of them."""
+    foreign = {word for words in HERE.values() for word in words}
+    ours = {name for names in SECTIONS.values() for name in names}
+    assert not foreign & ours
+    assert {name.split()[0] for name in HERE} <= ours | {"--version"}
 
 
 @pytest.mark.parametrize(("command", "sentence"), WRONG)

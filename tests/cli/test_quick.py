@@ -190,7 +190,7 @@ HEAVY = {"typing", "dataclasses", "inspect", "http", "email", "urllib", "asyncio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["submit", "--time", "1h", "--", "x"], ["ls"]])
+@pytest.mark.parametrize("words", [["submit", "--time", "1h", "--", "true"], ["ls"]])
 def test_imports_little(words: list[str], desk: Canned) -> None:
     """No library at all, and of the standard one nothing that takes long to load."""
     command = [sys.executable, "-I", "-c", _MODULES, *words]
@@ -198,3 +198,11 @@ def test_imports_little(words: list[str], desk: Canned) -> None:
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert loaded - sys.stdlib_module_names == {"rota"}
     assert loaded & HEAVY == set()
+
+
+def test_a_program_that_is_not_there_is_left_to_who_says_so(
+    desk: Canned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.cli.quick.why_not_here", lambda name, folder, path: f"there is no {name}")
+    assert left_over(["submit", "train.py"]) == ["submit", "train.py"]
+    assert desk.asked == []

@@ -13,7 +13,7 @@ from rota.wire.job import JobSpec
 
 
 def said(folder: Path, **fields: Any) -> list[str]:
-    spec = JobSpec(command=["true"], **{"workdir": str(folder), **fields})
+    spec = JobSpec(**{"command": ["true"], "workdir": str(folder), **fields})
     return [sentence.replace(str(folder), "HERE") for sentence in missing_here(spec)]
 
 
@@ -40,6 +40,41 @@ def test_what_is_not_there(tmp_path: Path, fields: dict[str, Any], says: list[st
     assert len(sentences) == len(says)
     assert all(one.startswith(part) for one, part in zip(sentences, says, strict=True))
     assert all(one.endswith("the job ends at once") for one in sentences)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        # what is typed                     what its first word is
+        ("sh -c true", ""),
+        ("./go.sh", ""),
+        ("30m -- true", "there is no command '30m' on this machine; on a node"),  # `--time 1h 30m`
+        (
+            "train.py",
+            "there is no command 'train.py' on this machine, only a file: put its interpreter before it, or",
+        ),
+        (
+            "./train.py",
+            "'./train.py' is no program on this machine: `chmod +x` it, or put its interpreter before it; on",
+        ),
+        ("./gone.sh", "there is no file './gone.sh' to run on this machine; on a node"),
+        ("./logs", "'./logs' is no program on this machine: "),
+    ],
+)
+def test_a_program_that_would_not_start(tmp_path: Path, command: str, says: str) -> None:
+    """Everything else was looked at beforehand but the one thing that each job has."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "train.py").touch(mode=0o644)
+    (tmp_path / "go.sh").touch(mode=0o755)
+    sentences = said(tmp_path, command=command.split(), env={"PATH": os.environ["PATH"]})
+    assert [one[: len(says)] for one in sentences] == [says] * bool(says)
+
+
+def test_nobody_can_tell_where_another_path_or_folder_counts(tmp_path: Path) -> None:
+    assert said(tmp_path, command=["nowhere"]) == []
+    here = said(tmp_path, command=["./nowhere"], workdir="/nodir")
+    assert len(here) == 1
+    assert here[0].startswith("workdir=/nodir")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -11,7 +11,7 @@ import pytest
 
 from rota.client.fields import make_spec
 from rota.client.sbatch import LARGEST_INLINE, Script, parse_sbatch, read_sbatch
-from rota.client.sbatch_options import FLAGS, IGNORED, READERS, SHORT
+from rota.client.sbatch_options import FLAGS, HERE, IGNORED, READERS, SHORT, said_of
 from rota.errors import InputError
 
 TYPICAL = """\
@@ -61,7 +61,7 @@ def test_typical() -> None:
     ]
     assert found.warnings[0] == (
         "line 4: --partition is ignored: there are no partitions; "
-        "--gpu-type chooses devices, --account the tenant"
+        "--node names nodes or their labels, --gpu-type types of devices"
     )
     assert found.warnings[2] == "line 18: #SBATCH is ignored: it stands behind the first command"
 
@@ -150,6 +150,24 @@ def test_unknown_and_other_resources() -> None:
         "line 3: --signal=KILL@5 is ignored: a notice is one of CONT, HUP, INT, URG, USR1, USR2, WINCH",
         "line 4: --priority=TOP is ignored: name a number, higher wins",
     ]
+
+
+def test_nodes_that_a_script_excludes() -> None:
+    """It was said that a job does not choose its nodes, which it may."""
+    assert script("--exclude=n3,n4").fields["exclude_nodes"] == ["n3", "n4"]
+    brackets = script("-x n[3-4]")
+    assert "exclude_nodes" not in brackets.fields
+    assert brackets.warnings == ["line 2: --exclude=n[3-4] is ignored: name the nodes one by one: n3,n4"]
+
+
+def test_each_option_is_called_something_in_one_place() -> None:
+    """What is said of an option is either what does not count, and why, or what it is here."""
+    assert not HERE.keys() & IGNORED.keys()
+    assert said_of("-d") == said_of("--dependency") == "here it is --after"
+    assert said_of("-J") == "here it is --name"
+    assert said_of("-t") == "here it is --time"
+    assert said_of("--qos") == "there are no qualities of service; use --priority"
+    assert said_of("--lr") == ""
 
 
 def test_short_names_lead_somewhere() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
@@ -23,7 +24,7 @@ from rota.reports.table import comparison_text
 from rota.reports.window import Window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """What `simulate` found: one record per policy and seed, and how they compare."""
 
@@ -60,7 +61,16 @@ class Results:
         for record in self.records:
             if record.policy == policy:
                 return record
-        raise KeyError(policy)
+        names = dict.fromkeys(record.policy for record in self.records)
+        raise KeyError(f"there is no run of {brief_of(policy)}; there are those of {', '.join(names)}")
+
+    def __repr__(self) -> str:
+        """One line, whatever the number of jobs: at a prompt it is what comes of `simulate`."""
+        names = ", ".join(dict.fromkeys(record.policy for record in self.records))
+        return f"<Results of {names}: {self.trace!r} on {self.cluster.describe()}>"
+
+    def __str__(self) -> str:
+        return self.table()
 
     def table(self, width: int = 100) -> str:
         """The comparison as text of at most `width` characters a line."""

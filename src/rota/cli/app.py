@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli import advise, analyze, fidelity, moments, promise, simulate, systems, trace
-from rota.cli.commands import LIVE, SECTIONS
+from rota.cli.commands import DESCRIBING, LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
 from rota.cli.streams import discard_output, sentence_of
 from rota.errors import InputError, RotaError
@@ -66,10 +66,22 @@ def _misused(error: Any) -> Exception:
     said = said[:1].lower() + said[1:]
     for theirs, ours in _WORDED:
         said = theirs.sub(ours, said)
+    said += _meant(error)
     if not said.endswith("?") and error.ctx is not None:  # else it has asked what was meant
         said += f"; `{error.ctx.command_path} -h` says more"
     _complain(said)
     return typer.Exit(InputError.exit_code)
+
+
+def _meant(error: Any) -> str:
+    """What is said of an option that a command describing a job does not have."""
+    option = getattr(error, "option_name", None) if type(error).__name__ == "NoSuchOption" else None
+    if option is None or error.ctx is None or error.ctx.info_name not in DESCRIBING:
+        return ""
+    from rota.client.sbatch_options import said_of
+
+    said = said_of(option)
+    return f"; {said}" if said else "; options of the program stand behind `--`"
 
 
 _WORDED = (

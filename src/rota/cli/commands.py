@@ -73,6 +73,9 @@ LIVE: dict[str, Lazy] = {
 }
 """Every command that speaks to a running cluster."""
 
+DESCRIBING = ("submit", "run", "shell")
+"""Those that describe a job, and may have the words of a program behind their own."""
+
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Jobs": (
         *(

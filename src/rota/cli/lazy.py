@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rota.cli.other_commands import command_here
+
 OTHER = "Other"
 
 
@@ -62,6 +64,12 @@ class LazyGroup(TyperGroup):
         if lazy is not None and type(self.commands.get(cmd_name)) is TyperCommand:
             self.commands[cmd_name] = load(lazy.target, cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named; one of another tool, where none is, is told what it is called here."""
+        if args and args[0] not in self.commands and (ours := command_here(args[0])):
+            ctx.fail(f"no such command {args[0]!r}; here it is `rota {ours}`")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All names, section by section."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from rota.cli.live.caller import here, pass_on
 from rota.errors import RotaError
+from rota.wire.programs import why_not_here
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than the call takes
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def _submit(words: list[str]) -> Left:
         if not program or program[0].endswith(JOB_FILES):
             return words
         fields = _fields(options, program, *here())
+        if why_not_here(program[0], fields["workdir"], fields["env"].get("PATH")):
+            return words
     except (_NotQuick, RotaError, OSError):
         return words
     key = options["--key"][-1] if "--key" in options else os.urandom(16).hex()

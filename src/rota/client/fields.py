@@ -173,6 +173,8 @@ def _gpus(text: str, field: str) -> Fields:
         return {"gpus": low_high["gpus_min"], **low_high}
     if not text.isdecimal():
         expected = "how many, such as 2, or a range, such as 1:4"
+        if text.replace(".", "", 1).isdecimal():
+            expected += "; --share is the part of each"
         raise InputError.at(f"{text!r} is no number of GPUs", field=field, expected=expected)
     return {"gpus": int(text)}
 

@@ -1,4 +1,4 @@
-"""Folders and files that a job names and that are not there, or not to be written, on this machine."""
+"""Program, folders and files that a job names and that are not there, or not to be used, on this machine."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import os
 from collections.abc import Iterator
 
 from rota.wire.job import JobSpec
+from rota.wire.programs import why_not_here
 
 _OTHERWISE = "; on a node where that is so as well the job ends at once"
 """It may run on another machine, which its user knows better: nothing is refused."""
 
 
 def missing_here(spec: JobSpec) -> Iterator[str]:
-    """What to say of its folder and of the files that take its output, to whoever submits it from here.
+    """What to say of its folder, its program and the files that take its output, to whoever submits it here.
 
     Of a name with `%` in it the folders before that count.
     """
     is_there = not spec.workdir or os.path.isdir(spec.workdir)
     if not is_there:
         yield f"workdir={spec.workdir}: there is no such folder on this machine{_OTHERWISE}"
+    if why := why_not_here(spec.command[0], spec.workdir, spec.env.get("PATH")):
+        yield why + _OTHERWISE
     for name, given in (("output", spec.output), ("error", spec.error)):
         path = os.path.join(spec.workdir, given)
         if (

@@ -28,6 +28,7 @@ _SIGNAL_NUMBERS = {
     "18": "CONT",
 }
 _NOTICES = frozenset(_SIGNAL_NUMBERS.values())
+_NODE = re.compile(r"[A-Za-z0-9_.@:+/-]+")
 _NICE = 100
 
 
@@ -269,6 +270,15 @@ def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     asked.decided |= {"notice_signal": name, "notice_s": ahead_s}
 
 
+def _exclude(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
+    """`n3,n4`; a list in brackets, of which only Slurm knows how the names are meant, is told."""
+    names = [name for name in text.split(",") if name]
+    if all(_NODE.fullmatch(name) for name in names):
+        asked.decided["exclude_nodes"] = names
+    else:
+        asked.warn(line, f"--exclude={text}", "name the nodes one by one: n3,n4")
+
+
 READERS: dict[str, _Reader] = {
     "--job-name": _set("name", _text),
     "--account": _set("tenant", _text),
@@ -292,6 +302,7 @@ READERS: dict[str, _Reader] = {
     "--mem": _keep("memory_gib", _memory),
     "--mem-per-cpu": _keep("memory_per_cpu_gib", _memory),
     "--mem-per-gpu": _keep("memory_per_gpu_gib", _memory),
+    "--exclude": _exclude,
     "--export": _keep("export", _text),
     "--nice": _nice,
     "--priority": _priority,
@@ -307,16 +318,15 @@ FLAGS: dict[str, Fields] = {
 _MAIL = "Rota sends no mail; `rota attach JOB` waits for a job"
 _NO_TASKS = "the script is started once on each node, and starts its own processes (torchrun, mpirun)"
 IGNORED: dict[str, str] = {
-    "--partition": "there are no partitions; --gpu-type chooses devices, --account the tenant",
+    "--partition": "there are no partitions; --node names nodes or their labels, --gpu-type types of devices",
     "--qos": "there are no qualities of service; use --priority",
     "--time-min": "a job gets its whole --time",
     "--open-mode": "files are appended to",
     "--input": "a job reads /dev/null",
     "--exclusive": "GPUs are never shared unless a job asks for a --share; whole nodes are not handed out",
     "--oversubscribe": "use --share to share a GPU",
-    "--constraint": "use --gpu-type",
-    "--nodelist": "a job does not choose its nodes",
-    "--exclude": "a job does not choose its nodes",
+    "--constraint": "use --gpu-type, or --node for a label of nodes",
+    "--nodelist": "use --node, which names all nodes that will do",
     "--mail-type": _MAIL,
     "--mail-user": _MAIL,
     "--ntasks-per-gpu": _NO_TASKS,
@@ -347,3 +357,29 @@ SHORT = {
     "-m": "--distribution", "-O": "--overcommit", "-L": "--licenses", "-W": "--wait",
     "-v": "--verbose", "-Q": "--quiet",
 }  # fmt: skip
+HERE: dict[str, str] = {
+    **dict.fromkeys(("--gres", "--gpus-per-node", "--gpus-per-task", "--gpu"), "--gpus, in all"),
+    **dict.fromkeys(("--nodes", "--ntasks", "--ntasks-per-node"), "--gpus, on as many nodes as it takes"),
+    **dict.fromkeys(("--cpus-per-task", "--cpus-per-gpu", "--cores"), "--cpus, in all"),
+    **dict.fromkeys(("--mem-per-cpu", "--mem-per-gpu", "--memory"), "--mem, in all"),
+    **dict.fromkeys(("--dependency", "--depends-on"), "--after"),
+    **dict.fromkeys(("--walltime", "--timeout"), "--time"),
+    **dict.fromkeys(("--requeue", "--no-requeue"), "--retries"),
+    "--account": "--tenant",
+    "--job-name": "--name",
+    "--chdir": "--workdir",
+    "--exclude": "--exclude-node",
+    "--export": "--env and --env-all",
+    "--signal": "--notice",
+    "--nice": "--priority",
+    "--queue": "--node, which names nodes or their labels",
+}
+"""What `rota submit` calls an option that a script may have, or people know from elsewhere."""
+
+
+def said_of(word: str) -> str:
+    """What `rota submit` has instead of the option `word` of another tool; empty for any other word."""
+    name = SHORT.get(word, word)
+    if name in HERE or (name != word and name in READERS):
+        return f"here it is {HERE.get(name, name)}"
+    return IGNORED.get(name, "")

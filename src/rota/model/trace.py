@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rota.errors import shown
 from rota.model.columns import Ints
 from rota.model.jobs import JobTable, RecordedRun, Truth
+from rota.model.units import plural
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class OddRows:
     """Up to five of them, as `row 17 (job 4711)`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """Jobs with their truth, what was observed, and what the reader noticed.
 
@@ -44,6 +46,10 @@ class Trace:
     def calendar(self) -> dict[str, object]:
         """`epoch` (the moment of second 0, on the wall clock of `time_zone`) where the trace has dates."""
         return {key: self.facts[key] for key in ("epoch", "time_zone") if key in self.facts}
+
+    def __repr__(self) -> str:
+        """One line, whatever the number of jobs."""
+        return f"<Trace of {plural(len(self), 'job')}: {shown(self.source)} ({self.format})>"
 
     def __len__(self) -> int:
         return len(self.jobs)

@@ -18,6 +18,7 @@ from rota.errors import InputError, PolicyError
 from rota.knowledge.needs import Knowledge
 from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.meant_policy import no_such_policy
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -236,9 +237,7 @@ def system(name: str) -> System:
     if name not in _SYSTEMS:
         known = systems()
         if name not in known:
-            close = get_close_matches(name.lower(), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "`rota systems` lists them"
-            raise InputError(f"there is no policy {name!r}; {hint}")
+            raise no_such_policy(name, known)
     return _SYSTEMS[name]
 
 

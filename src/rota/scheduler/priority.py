@@ -16,6 +16,9 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
+import numpy as np
+
+from rota.errors import PolicyError, brief
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Decision, Memory
@@ -58,11 +61,12 @@ class _Options:
 class PriorityPolicy:
     """Serves jobs in the order of a key."""
 
-    def __init__(self, key: Key, options: _Options, parameters: Parameters) -> None:
+    def __init__(self, name: str, key: Key, options: _Options, parameters: Parameters) -> None:
         self.parameters = parameters
         preemptive = bool(options.of("preemptive", parameters))
+        bound = partial(key, parameters=parameters) if len(signature(key).parameters) > 2 else key
         self.inner = ByPriority(
-            partial(key, parameters=parameters) if len(signature(key).parameters) > 2 else key,
+            _of_numbers(name, bound),
             preemptive=preemptive,
             strict=not preemptive and not options.of("skip", parameters),
             drifts=options.drifts,
@@ -73,6 +77,40 @@ class PriorityPolicy:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
+
+
+_PLAIN = (float, np.float64, int, np.int64)
+
+
+def _of_numbers(name: str, key: Key) -> Key:
+    """`key`, held to its word: a number for a row, and one for each of an array of rows.
+
+    What is none may compare all the same, as None does with None where a `return` was forgotten, or as NaN
+    does with whatever stands beside it: an order that nobody has asked for.
+    """
+
+    def read(snapshot: Snapshot, rows: Rows) -> Keys:
+        keys = key(snapshot, rows)
+        if type(rows) is int and type(keys) in _PLAIN and keys == keys:  # as nearly all are, and at once
+            return keys
+        if _are_numbers(keys, rows):
+            return keys
+        at = [int(row) for row in np.atleast_1d(rows)]
+        whom = f"job {snapshot.jobs.table.ids[at[0]]}" if len(at) == 1 else f"an array of {len(at)} jobs"
+        wanted = "a number" if isinstance(rows, int) else "an array with a number for each"
+        raise PolicyError(f"policy {name!r}: its key gives {brief(keys)} for {whom}; expected {wanted}")
+
+    return read
+
+
+def _are_numbers(keys: Any, rows: Rows) -> bool:
+    """Whether `keys` are numbers, none of them NaN, and as many as `rows`."""
+    if isinstance(rows, np.ndarray) and (not isinstance(keys, np.ndarray) or keys.shape != rows.shape):
+        return False
+    if not isinstance(keys, int | float | np.generic | np.ndarray):
+        return False
+    numbers = np.asarray(keys)
+    return numbers.dtype.kind in "biuf" and numbers.size == np.size(rows) and not np.isnan(numbers).any()
 
 
 def priority(
@@ -109,7 +147,7 @@ def priority(
             __doc__ = key.__doc__
 
             def __init__(self, given: Parameters | None = None) -> None:
-                super().__init__(key, options, given or parameters())
+                super().__init__(name, key, options, given or parameters())
 
         Registered.__name__ = Registered.__qualname__ = name
         Registered.__module__ = key.__module__

@@ -140,7 +140,11 @@ class Description:
         return f"{self.first_submit_s:,.0f} s to {self.last_submit_s:,.0f} s ({format_duration(self.span_s)})"
 
 
-TRACE = Argument("trace", either(is_file, instance_of(Trace)), "a file, or a Trace")
+TRACE = Argument(
+    "trace",
+    either(is_file, instance_of(Trace)),
+    "a file, or a Trace (of a table: what its `write_parquet` wrote)",
+)
 
 
 @takes(trace=TRACE)

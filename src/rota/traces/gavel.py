@@ -18,6 +18,7 @@ Handling  the job type is the workload, `duration_s` is NaN, `iterations` are th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -47,6 +48,7 @@ CURRENT = (
 OLD = ("job_type", "command", "steps_argument", "needs_data", "total_steps", "arrival_s", "scale_factor")
 NEEDED = ("job_type", "scale_factor", "total_steps", "arrival_s")
 MEASURED_SCALES = (1, 2, 4, 8)
+_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
 
 
 def tabs_of(source: TraceSource) -> int:
@@ -55,9 +57,15 @@ def tabs_of(source: TraceSource) -> int:
     return tabs + 1 if tabs else 0
 
 
+def has_fields(source: TraceSource, *counts: int) -> bool:
+    """True if the first line has so many tab-separated fields, and is a job: a header holds no number."""
+    fields = source.header("\t")
+    return tabs_of(source) in counts and any(_NUMBER.fullmatch(field) for field in fields)
+
+
 def _matches(source: TraceSource) -> bool:
     header = set(source.header())
-    return tabs_of(source) in (len(OLD), len(CURRENT)) or (set(NEEDED) <= header and "mode" not in header)
+    return has_fields(source, len(OLD), len(CURRENT)) or (set(NEEDED) <= header and "mode" not in header)
 
 
 @trace_format(

@@ -37,6 +37,7 @@ from rota.traces.table import BLANKS, TextTable
 
 STATUSES = {"Pass": Outcome.COMPLETED, "Killed": Outcome.CANCELLED, "Failed": Outcome.FAILED}
 _EPOCH = datetime(1970, 1, 1)
+_OWN = re.compile(r'"(?:jobid|attempts|submitted_time)"\s*:')
 _LONG = 60
 """As much of an id as a message needs."""
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?", re.ASCII)
@@ -81,8 +82,8 @@ class _Job:
 @trace_format(
     "philly-json",
     description="Microsoft Philly 2017, the original cluster_job_log",
-    recognised="a JSON list",
-    matches=lambda source: bool(source.opening) and source.opening[0].lstrip().startswith("["),
+    recognised="a JSON list with jobid or attempts",
+    matches=lambda source: source.begins_with("[") and bool(_OWN.search("\n".join(source.opening))),
     example='[{"jobid": "application_1", "vc": "vc1", "user": "u1", "status": "Pass",\n'
     '  "submitted_time": "2017-10-01 08:00:00", "attempts": [{"start_time": "2017-10-01 08:00:30",\n'
     '  "end_time": "2017-10-01 09:00:30", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]\n',

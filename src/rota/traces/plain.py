@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError, brief
+from rota.errors import InputError
 from rota.model.columns import Array, Floats
 from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
 from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
@@ -42,7 +42,7 @@ from rota.model.once import json_once
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
-from rota.traces.near_names import near_names, quoted
+from rota.traces.plain_header import check_header, check_kinds
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, read_table
@@ -64,6 +64,8 @@ OTHERS = (
     "exit",
 )
 """What stands beside the columns of a job."""
+_LAST_UNIX_S = 1e11
+"""Seconds of Unix time beyond which a column is rather in milliseconds, or finer."""
 _HEAD = "#rota "
 _BESIDE = ".rota.json"
 
@@ -95,16 +97,19 @@ def _has_head(source: TraceSource) -> bool:
 )
 def read(source: TraceSource) -> Trace:
     table, head = _parquet(source) if source.is_parquet else _csv(source)
-    _check_columns(table)
+    check_header(table, {*COLUMN, *OTHERS, *REQUIRED}, REQUIRED)
     odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
     if head.is_of_others:
         what = f"{beside(source.file).name} beside it describes other rows"
         odd.noted.append(OddRows(what, "left out: the file was changed after it was written", 1))
+    numbers = _numbers(table)
+    late = numbers["submit_s"] > _LAST_UNIX_S
+    odd.note("submitted after the year 5000, if by Unix time", "kept: milliseconds must be divided", late)
     trace = finish(
         "plain",
         odd,
         jobs={
-            **_numbers(table),
+            **numbers,
             **_named(table, head.names),
             "deadlines": _deadlines(table),
             "after": _after(table, odd.ids),
@@ -156,6 +161,7 @@ def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
         with damage_told():
             frame = pl.read_parquet(io.BytesIO(source.data))
             head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
+            check_kinds(source.file, frame)
             cells = frame.select(pl.all().cast(pl.String).fill_null(""))
     except DamagedParquet as error:
         problem = f"cannot be read as Parquet ({error})"
@@ -191,23 +197,6 @@ def _odd_rows(said: dict[str, Any]) -> OddRows:
     if not (isinstance(rows.count, int) and all(isinstance(text, str) for text in texts)):
         raise TypeError("no oddity")
     return rows
-
-
-def _check_columns(table: TextTable) -> None:
-    """Raise for columns that are none of this format, or for one that is missing."""
-    known = {*COLUMN, *OTHERS, *REQUIRED}
-    unknown = [name for name in table.frame.columns if name not in known]
-    if not unknown:
-        table.require(*REQUIRED)
-        return
-    what = f"the header names {quoted(unknown)}, which this format does not have"
-    near = near_names(unknown, known - set(table.frame.columns))
-    if near:
-        meant = ", ".join(f"{column!r} by {brief(name)}" for name, column in near.items())
-        meant = meant if len(unknown) > 1 else repr(near[unknown[0]])
-        raise InputError.at(f"{what}; did you mean {meant}?", file=table.file)
-    expected = "columns that docs/traces.md lists, such as tenant or deadline_s"
-    raise InputError.at(what, file=table.file, expected=expected)
 
 
 def _numbers(table: TextTable) -> dict[str, Array]:

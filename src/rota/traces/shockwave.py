@@ -19,7 +19,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
-from rota.traces.gavel import CURRENT, slo_factors, tabs_of, weights
+from rota.traces.gavel import CURRENT, has_fields, slo_factors, tabs_of, weights
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import TextTable, read_table
@@ -33,7 +33,7 @@ MODES = {mode: mode for mode in ("static", "accordion", "gns")}
     "shockwave",
     description="Shockwave traces: Gavel's with dynamic batch sizes and durations",
     recognised="12 tab-separated fields without header, or a CSV header with " + ", ".join(NEEDED),
-    matches=lambda source: tabs_of(source) == len(FIELDS) or set(NEEDED) <= set(source.header()),
+    matches=lambda source: has_fields(source, len(FIELDS)) or set(NEEDED) <= set(source.header()),
     example="LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t1200\t2\tgns\t1\t-1.000000\t600\t30\n",
 )
 def read(source: TraceSource) -> Trace:

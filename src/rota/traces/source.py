@@ -61,6 +61,10 @@ class TraceSource:
             sample = sample[: sample.rindex(b"\n")]
         return tuple(line for line in sample.decode("utf-8", "replace").split("\n") if line.strip())[:50]
 
+    def begins_with(self, mark: str) -> bool:
+        """Whether `mark` is the first that stands in the text."""
+        return bool(self.opening) and self.opening[0].lstrip().startswith(mark)
+
     def header(self, separator: str = ",") -> tuple[str, ...]:
         """Names in the first line, as if it were a header."""
         if not self.opening:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,6 +28,7 @@ BLANKS = ("", "nan", "na", "n/a", "none", "null", "unknown")
 MOST = 2**53
 """Largest whole number accepted; above it a float cannot tell neighbours apart."""
 
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _Value = TypeVar("_Value")
 
 
@@ -81,7 +83,8 @@ class TextTable:
         if blank is None:
             self.reject((cells == "").to_numpy(), name, "the cell is empty", wanted)
             self.reject(empty, name, "{} is no number", wanted)
-        self.reject(~np.isfinite(numbers) & ~empty, name, "{} is not a number", wanted)
+        no_number = ~np.isfinite(numbers) & ~empty
+        self.reject(no_number, name, "{} is not a number", wanted + _as_seconds(name, cells, no_number))
         self.reject(np.abs(numbers) > MOST, name, "{} is too large", f"at most {MOST}")
         self.reject((numbers < low) & ~empty, name, f"{{}} is less than {low:g}", wanted)
         numbers[empty] = np.nan if blank is None else blank
@@ -151,6 +154,14 @@ class TextTable:
     def take(self, keep: Bools) -> TextTable:
         """The table of the rows marked in `keep`."""
         return TextTable(self.file, self.frame.filter(pl.Series(keep)), self.row[keep])
+
+
+def _as_seconds(name: str, cells: pl.Series, bad: Bools) -> str:
+    """What else is expected of a column of seconds whose first `bad` cell is a date or a clock time."""
+    cell = cells[int(np.flatnonzero(bad)[0])] if bad.any() and name.endswith("_s") else ""
+    if _DATE.match(cell):
+        return ": seconds from any origin, such as Unix time"
+    return ": seconds" if ":" in cell else ""
 
 
 def reject_twice(table: TextTable, name: str, cells: pl.Series) -> None:

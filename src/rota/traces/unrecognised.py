@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from rota.errors import InputError, shown
 from rota.traces.near_names import near_name, quoted
+from rota.traces.plain_header import result_of_simulation
 from rota.traces.source import TraceSource
 
 _LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in seconds")
@@ -23,6 +24,7 @@ _FROM_LSF = (
     "submit_time start_time finish_time run_time gpu_num'` prints"
 )
 
+_TABLE = "a CSV or Parquet with the columns submit_s, gpus and duration_s, in seconds"
 _OWN = ("submit_s", "gpus", "duration_s")
 _SLIPS = (
     (";", "the cells are joined by semicolons"),
@@ -45,6 +47,11 @@ def unrecognised(source: TraceSource, matches: Mapping[str, Callable[[TraceSourc
         return InputError.at("is a web page", file=source.file, expected="the file that its link names")
     if start.startswith("{") and _SLURM_JSON.search(source.data[:100_000]):
         return InputError.at("is JSON of Slurm, which is not read", file=source.file, expected=_FROM_SLURM)
+    if source.begins_with("{") or source.begins_with("["):
+        what = "is JSON, of which only the logs of Philly and PBS are read"
+        return InputError.at(what, file=source.file, expected=_TABLE)
+    if result := result_of_simulation(source.file, source.header()):
+        return result
     return _slip(source, matches) or _short_line(source) or _own_names(source) or _unknown(source, start)
 
 

@@ -178,8 +178,13 @@ def test_it_takes_over_a_cluster_that_knew_no_parts() -> None:
 
 
 def test_a_cluster_without_the_level_is_refused() -> None:
-    with pytest.raises(InputError, match="no level 'vc'"):
+    with pytest.raises(
+        InputError, match=r"no level 'vc' for `partition` to cut along; expected nodes with levels"
+    ):
         run("partition", owned("A 1x1", "0"), parse_cluster("1x4"))
+    racks = Cluster.build([NodeShape(count=1, gpus=4, levels={"rack": "r1"})])
+    with pytest.raises(InputError, match="to cut along; expected by=rack"):
+        run("partition", owned("A 1x1", "0"), racks)
 
 
 @pytest.mark.parametrize(

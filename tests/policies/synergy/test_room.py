@@ -105,3 +105,54 @@ def test_it_comes_to_rest(
         history.append({row: seat.devices for row, seat in room.seats.items()})
         asks = [ask._replace(held=history[-1][ask.row]) for ask in asks]
     assert history[-1] == history[-2]
+
+
+def test_who_is_cut_on_one_node_takes_nothing_that_is_needed_on_another() -> None:
+    """X, on both nodes, has memory above its share and cores below: it is cut for the second, and rises on
+    the first, where R has to give what N needs."""
+    cluster = cluster_of([(4, 12.0, 64.0), (4, 12.0, 64.0)])
+    room = room_of(cluster)
+    wanted = {
+        "X": (2, 1.0, 32.0),
+        "R": (1, 7.0, 8.0),
+        "S": (1, 1.0, 8.0),
+        "T": (1, 1.0, 16.0),
+        "N": (3, 3.0, 16.0),
+    }
+    *seated, new = asks_of(cluster, list(wanted.values()))
+    for ask, parts in zip(seated, ([(0, 1), (1, 1)], [(0, 1)], [(0, 1)], [(1, 1)]), strict=True):
+        room.seat(ask, parts, room.wanted(ask.wants))
+    assert settle(room, [new], migrate=True) == []
+    assert (used(room) <= room.capacity + 1e-6).all()
+    each = {name: tuple(room.seats[row].each[:2].tolist()) for row, name in enumerate(wanted)}
+    assert each == {"X": (3, 16), "R": (3, 16), "S": (1, 8), "T": (1, 16), "N": (3, 16)}
+
+
+def test_who_fits_where_it_is_once_somebody_was_cut_there_stays() -> None:
+    """A has all the memory of the second node until B, who finds nine cores nowhere, takes its share: then
+    there is enough for D as well, and no need to go to the first."""
+    cluster = cluster_of([(4, 12.0, 64.0), (4, 12.0, 64.0)])
+    asks = asks_of(cluster, [(2, 1.0, 32.0), (1, 9.0, 16.0), (1, 1.0, 8.0), (3, 3.0, 16.0)])
+    held = [(4, 5), (6,), (7,), (0, 1, 2)]
+    room = room_of(cluster)
+    settle(room, [ask._replace(held=at) for ask, at in zip(asks, held, strict=True)], migrate=True)
+    assert {row: seat.devices for row, seat in sorted(room.seats.items())} == dict(enumerate(held))
+
+
+def test_who_moves_takes_the_gpus_of_nobody_who_has_yet_to_be_seated() -> None:
+    """A finds twelve cores on both nodes together and keeps one of its GPUs, not one of B's, who stays."""
+    cluster = cluster_of([(4, 12.0, 64.0), (4, 12.0, 64.0)])
+    asks = asks_of(cluster, [(2, 9.0, 16.0), (2, 9.0, 16.0)])
+    held = [(2, 3), (0, 1)]
+    room = room_of(cluster)
+    settle(room, [ask._replace(held=at) for ask, at in zip(asks, held, strict=True)], migrate=True)
+    assert {row: seat.devices for row, seat in sorted(room.seats.items())} == {0: (2, 4), 1: (0, 1)}
+
+
+def test_greedy_leaves_where_it_is_what_no_cluster_could_feed() -> None:
+    """Five GPUs with nine cores each there are nowhere: their share will do, and they have it."""
+    cluster = cluster_of([(4, 12.0, 64.0), (4, 12.0, 64.0)])
+    (ask,) = asks_of(cluster, [(5, 9.0, 16.0)])
+    room = room_of(cluster)
+    settle(room, [ask._replace(held=(0, 1, 4, 5, 6))], migrate=True, greedy=True)
+    assert room.seats[0].devices == (0, 1, 4, 5, 6)

@@ -59,6 +59,8 @@ class Round:
 
     def take(self, job: int, server: Server, gpus: int, each: tuple[float, float]) -> None:
         self.each[job] = each
+        if job not in self.seated:
+            self.seated.append(job)
         server.gpus -= gpus
         server.jobs[job] = server.jobs.get(job, 0) + gpus
 
@@ -81,6 +83,7 @@ class Round:
             server.gpus += server.jobs.pop(job, 0)
         if taken:
             del self.each[job]
+            self.seated.remove(job)
 
     def tune(self, job: int, gpus: int, wants: tuple[float, float]) -> None:
         over = any(wants[a] > SHARE[a] + NEARLY for a in (0, 1))
@@ -103,13 +106,24 @@ class Round:
                 if count:
                     chosen.append((server, count))
                 missing -= count
-        for server, count in chosen:
-            self.cover(server, (count * each[0], count * each[1]))
+        self.cover_all(chosen, each)
+
+    def cover_all(self, chosen: list[tuple[Server, int]], each: tuple[float, float]) -> None:
+        """On all of them: who is cut on one may rise on another."""
+        needs = [(server, (count * each[0], count * each[1])) for server, count in chosen]
+        while any(self.left(server)[a] < need[a] - NEARLY for server, need in needs for a in (0, 1)):
+            for server, need in needs:
+                self.cover(server, need)
 
     def cover(self, server: Server, need: tuple[float, float]) -> None:
         while any(self.left(server)[a] < need[a] - NEARLY for a in (0, 1)):
             rich = [job for job in server.jobs if any(self.each[job][a] > SHARE[a] + NEARLY for a in (0, 1))]
-            job = min(rich, key=lambda job: (self.spread(job), -self.each[job][0], -self.each[job][1], job))
+            job = min(
+                rich,
+                key=lambda job: (
+                    self.spread(job), -self.each[job][0], -self.each[job][1], self.seated.index(job),
+                ),
+            )  # fmt: skip
             self.each[job] = SHARE
             for other in self.servers:  # what was below its share has risen, there as well
                 if job in other.jobs and other is not server:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import JobsArgument, live
+from rota.cli.live.listing import LIVE_STATES
 from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import plural
@@ -178,6 +179,8 @@ def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool
 def _line(verb: str, view: Mapping[str, Any]) -> str:
     # What is told to happen happens in a moment: the state is still that of before.
     state = view["state"].lower()
+    if verb == "cancel" and view["state"] not in (*LIVE_STATES.split(","), "CANCELLED"):
+        return f"job {view['id']} had ended already: {state}"
     is_said = verb in TOLD or state == DONE[verb]
     return f"job {view['id']} {DONE[verb]}" + ("" if is_said else f": {state}")
 

@@ -119,8 +119,12 @@ class Partition:
         """Cut the cluster; deal the jobs out."""
         cluster = snapshot.cluster
         if self.by not in cluster.levels:
-            known = ", ".join(cluster.levels) or "none"
-            raise InputError(f"the cluster has no level {self.by!r} to be cut along; it has {known}")
+            known = ", ".join(cluster.levels)
+            expected = (
+                f"by={known.replace(', ', ' or by=')}" if known else "nodes with levels (docs/cluster.md)"
+            )
+            what = f"the cluster has no level {self.by!r} for `partition` to cut along"
+            raise InputError(f"{what}; expected {expected}")
         self._jobs, self._strangers = snapshot.jobs.table, {}
         codes, names = cluster.levels[self.by], cluster.level_names[self.by]
         nodes_of = {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}

@@ -90,6 +90,8 @@ class Room:
         self.count: Ints = np.array(free.count)
         """Free GPUs of each node."""
         self.seats: dict[int, Seat] = {}
+        self.claims: dict[int, int] = {}
+        """Devices of those who run and are yet to be seated, and when these have their turn."""
         self._on_node: dict[int, list[int]] = {}
         self._wanted: dict[bytes, tuple[Floats, Floats]] = {}
 
@@ -174,9 +176,21 @@ class Room:
         """Give the job GPUs of `parts`, with what the node that gives least has in `each` [node, amount]."""
         devices: tuple[int, ...] = ()
         for node, gpus in parts:
-            devices += self.free.take(node, gpus)
+            devices += self._take(node, gpus, ask.held)
             self.count[node] -= gpus
         self._enter(Seat(ask, tuple(sorted(devices)), parts, _least(parts, each)))
+
+    def _take(self, node: int, gpus: int, held: tuple[int, ...]) -> tuple[int, ...]:
+        """Devices of `node` for one who holds `held`: its own, then those that nobody wants back, the lowest
+        first, then those of whoever has its turn last."""
+        if not self.claims:
+            return self.free.take(node, gpus)
+        claims = self.claims
+        devices = self.free.lowest(node, int(self.count[node]))
+        ranked = sorted(devices, key=lambda one: (one not in held, one in claims, -claims.get(one, 0), one))
+        taken = tuple(sorted(ranked[:gpus]))
+        self.free.remove_all(taken)
+        return taken
 
     def keep(self, ask: Ask, devices: tuple[int, ...], parts: Parts, each: Floats) -> None:
         """The same on `devices`, which are `parts`; some of them may not be free for others."""
@@ -203,19 +217,24 @@ class Room:
         """Cut those with more than their share until the GPUs of `parts` find `each` [node, amount].
 
         Everybody ends with exactly his share in proportion: those on fewer nodes first, then those with more
-        cores, with more memory, and those seated first.
+        cores, with more memory, and those seated first.  Who is cut may rise in what it has less of than its
+        share, on all of its nodes, so that there is less left on those that were looked at before.
         """
-        for node, gpus in parts:
-            self._make_room(node, share * gpus * each[node])
+        needs = [(node, share * gpus * each[node]) for node, gpus in parts]
+        while sum(self._make_room(node, need) for node, need in needs):
+            pass
 
-    def _make_room(self, node: int, need: Floats) -> None:
-        rows = self._on_node.get(node, [])
+    def _make_room(self, node: int, need: Floats) -> bool:
+        """Cut those on `node` until it has `need`, or nobody more than his share; whether any was."""
+        rows, cut = self._on_node.get(node, []), False
         rows.sort(key=self._order)
         for row in rows.copy():
             if (need <= self.left[node] + EPSILON).all():
-                return
+                break
             if (self.seats[row].each > self.ceiling[node]).any():
                 self._cut(self.seats[row])
+                cut = True
+        return cut
 
     def _order(self, row: int) -> tuple[int, float, float]:
         seat = self.seats[row]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rota.model.columns import Floats
 from rota.policies.synergy.room import Ask, Room
 
 
@@ -35,12 +36,17 @@ def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = Fal
     for ask in moving:
         wanted = room.wanted(ask.wants)
         parts = ask.parts or room.parts_of(ask.held)
+        if greedy and not room.fits(ask, parts, wanted):
+            wanted = _wished(room, ask)
         if room.fits(ask, parts, wanted):
             room.keep(ask, ask.held, parts, wanted)
         else:
             left.append(ask)
     out: list[Ask] = []
+    room.claims = {device: turn for turn, ask in enumerate(left) for device in ask.held}
     for ask in left + new:
+        for device in ask.held:
+            room.claims.pop(device, None)
         if greedy:
             if not _get(room, ask):
                 out.append(ask)
@@ -50,9 +56,11 @@ def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = Fal
 
 
 def _settle(room: Room, ask: Ask, migrate: bool) -> bool:
-    stays = bool(ask.held) and room.is_free(ask.held)
+    stays, wanted = bool(ask.held) and room.is_free(ask.held), room.wanted(ask.wants)
+    if stays and room.fits(ask, room.parts_of(ask.held), wanted):  # now that somebody there has been cut
+        _stay(room, ask, ask.held)
+        return True
     if migrate or not stays:
-        wanted = room.wanted(ask.wants)
         parts = room.place(ask, wanted)
         if parts is not None:
             room.seat(ask, parts, wanted)
@@ -84,10 +92,15 @@ def _stay(room: Room, ask: Ask, devices: tuple[int, ...]) -> None:
 
 
 def _get(room: Room, ask: Ask) -> bool:
-    """Seat the job with what it wants; what no cluster could give it, it does not want."""
-    each = room.wanted(ask.wants) if room.feeds_empty(ask) else room.cut(ask.wants)
+    """Seat the job with what it wants."""
+    each = _wished(room, ask)
     parts = room.place(ask, each)
     if parts is None:
         return False
     room.seat(ask, parts, each)
     return True
+
+
+def _wished(room: Room, ask: Ask) -> Floats:
+    """What the job wants on each node; what not even the empty cluster could give it, it does not want."""
+    return room.wanted(ask.wants) if room.feeds_empty(ask) else room.cut(ask.wants)

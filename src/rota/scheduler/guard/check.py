@@ -128,7 +128,7 @@ def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
         fields: tuple[Any, ...] = grant
         row: Row = fields[0]
         devices: Any = fields[1]
-        if len(devices) != gpus_of[grant[0]] or not (row in waiting or row in held):
+        if not (row in waiting or row in held) or len(devices) != gpus_of[grant[0]]:
             return False
         if not state.asks_only_gpus(row) or not (takes_any[row] or state.accepts(row, devices)):
             return False
