@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from play import trace_of
 from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces import read
@@ -87,7 +88,7 @@ def shown(figures: Description) -> str:
 
 def test_the_table_says_what_there_is_and_nothing_else() -> None:
     text = shown(describe(small()))
-    assert "3.5 + 1.0 in attempts that fail" in text
+    assert "3.5 + 1 in attempts that fail" in text
     assert "50.00 % of jobs, 42.86 % of GPU time" in text
     assert "odd: zero duration" in text
     assert "row 3 (job a)" in text
@@ -204,3 +205,9 @@ def test_without_durations_nothing_is_said_of_gpu_time() -> None:
     assert lines["GPU-hours"] == "unknown"
     assert lines["single-GPU"] == "50.00 % of jobs"
     assert "mean demand" not in lines
+
+
+def test_few_gpu_hours_are_not_none() -> None:
+    """Seconds of a GPU were 0.0 hours, as in a table whose hours somebody took for seconds."""
+    short = trace_of("A 2x3 B 1x30")
+    assert dict(describe(short).lines())["GPU-hours"] == "0.01"

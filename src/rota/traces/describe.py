@@ -16,6 +16,7 @@ from rota.model.columns import Array, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
 from rota.model.units import format_duration
+from rota.model.words import hours
 from rota.traces.reading import read
 
 _FEW = 8
@@ -132,7 +133,7 @@ class Description:
         if self.jobs and self.unknown_durations == self.jobs:
             return "unknown"
         failing = self.failing_gpu_hours
-        return f"{self.gpu_hours:,.1f}" + (f" + {failing:,.1f} in attempts that fail" if failing else "")
+        return hours(self.gpu_hours) + (f" + {hours(failing)} in attempts that fail" if failing else "")
 
     def _span_text(self) -> str:
         if self.first_submit_s is None or self.last_submit_s is None:

@@ -12,7 +12,7 @@ from rota.cli.live.tables import moment, now_s, table_text, wrapped
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
 from rota.model.units import plural
-from rota.model.words import ahead, count
+from rota.model.words import ahead, count, hours
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -131,7 +131,7 @@ def _row(tenant: TenantView) -> tuple[str, ...]:
         _gpus(tenant.free),
         _gpus(tenant.borrowed),
         f"{tenant.waiting} ({count(tenant.waiting_gpus)})" if tenant.waiting else "0",
-        f"{tenant.gpu_hours:,.1f}",
+        hours(tenant.gpu_hours),
         "-" if tenant.rho is None else f"{tenant.rho:.2f}",
         entitled_to(tenant),
     )
