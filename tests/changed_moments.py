@@ -46,10 +46,10 @@ class Tap:
         return self.inner.decide(snapshot, memory)
 
 
-def moments_of(policy: str, scene: Scene) -> list[Frozen]:
-    """Those of a run under `policy` at which something may be changed."""
+def moments_of(policy: str, scene: Scene, until_s: float = math.inf) -> list[Frozen]:
+    """Those of a run under `policy` at which something may be changed, as far as that goes."""
     tap = Tap(parse_policy(policy).make(), policy)
-    prepare(tap, scene.trace, scene.cluster, scene.setting)[0].run()
+    prepare(tap, scene.trace, scene.cluster, scene.setting)[0].run(until_s)
     return tap.moments
 
 

@@ -273,3 +273,31 @@ def test_at_a_prompt_results_and_traces_are_one_line(tmp_path: Path) -> None:
     assert str(results) == results.table()
     with pytest.raises(KeyError, match="there is no run of 'tiresias'; there are those of fifo, srtf"):
         results["tiresias"]
+
+
+def test_a_run_is_repeated_from_its_record(tmp_path: Path) -> None:
+    """Faults, slow-downs, noise and others were in no record, though it said to be enough for that."""
+    trace = rota.generate(60, seed=2, load=1.2, cluster=16)
+    file = tmp_path / "jobs.csv"
+    rota.write(trace, file)
+    options: dict[str, Any] = {
+        "knowledge": "duration=noisy:0.5",
+        "costs": "start=20s,restore=30s",
+        "faults": "mtbf=6h,repair=1h",
+        "deadlines": "0.5:2",
+        "failures": False,
+        "retries": 0,
+        "slowdowns": "spread=0.6",
+        "can": "checkpoint",
+        "observation_noise": 0.1,
+    }
+    ran = rota.simulate(file, cluster="2x8", policies="srtf", seed=5, **options)["srtf"]
+    assert ran.provenance["options"] == options
+    said = dict(ran.provenance)
+    again = rota.simulate(file, cluster="2x8", policies=str(said["policy"]), seed=5, **said["options"])[
+        "srtf"
+    ]  # type: ignore[arg-type]
+    assert again.jobs.equals(ran.jobs)
+    plain = rota.simulate(file, cluster="2x8", policies="srtf", seed=5)["srtf"]
+    assert not plain.jobs.equals(ran.jobs)
+    assert "options" not in plain.provenance

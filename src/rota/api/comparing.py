@@ -20,7 +20,7 @@ from rota.api.arguments import ARGUMENTS
 from rota.api.asked import check_seeds, trace_as_asked
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
-from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
+from rota.api.setting import as_asked, make_setting, make_speed, measured_only, speed_remarks
 from rota.api.unread import (
     unread_costs,
     unread_failures,
@@ -143,6 +143,7 @@ def simulate(
 
     Raises InputError for anything that is not as expected, PolicyError if a policy breaks a rule.
     """
+    given = dict(locals())
     window = parse_window(measure) if isinstance(measure, str) else measure
     specs, bounds = _chosen(policies)
     named_baseline = _check_baseline(baseline, specs, bounds)
@@ -179,6 +180,7 @@ def simulate(
         accept=accept,
         limits=limits,
         autoscale=None if autoscale is None else autoscale_of(autoscale, where, specs),
+        asked=as_asked(given),
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]
@@ -192,14 +194,6 @@ def simulate(
     records += [compute(name, history, where) for name in bounds]
     if shows_observed:
         records.append(observed_run(whole, where))
-    given = {
-        "elastic": elastic,
-        "accept": accept,
-        "pairs": pairs,
-        "can": can,
-        "faults": faults,
-        "observation_noise": observation_noise,
-    }
     unread = tuple(unread_remarks(ran, setting.knowledge, given))
     return Results(
         records=tuple(records),

@@ -38,6 +38,35 @@ from rota.worlds.simulated.speed_steps import StepTableSpeed
 from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
 from rota.worlds.simulated.speed_tuned import BatchBounds, TunedSpeed
 
+ASKED = (
+    *("cluster", "knowledge", "costs", "faults", "elastic", "deadlines", "accept", "failures", "retries"),
+    *("limits", "throughput", "scaling", "goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs"),
+    *("service_history", "autoscale", "can", "observation_noise"),
+)
+"""Options that change a run, which without their words nobody could repeat from its record."""
+_DEFAULTS: tuple[object, ...] = (None, "", 0.0, (), [], {}, True, "auto", "ignore")
+"""As an option is given that changes nothing."""
+_CLUSTER_FILES = (".yaml", ".yml", ".csv")
+
+
+def as_asked(given: Mapping[str, object]) -> dict[str, object]:
+    """Those of `given`, by name, that are not as by default: `simulate(**as_asked(given))` asks for the same.
+
+    A cluster in words is described in the record as it is; objects are shown.
+    """
+    said = {name: given[name] for name in ASKED if name in given and not _is_default(given[name])}
+    if not str(said.get("cluster", "")).endswith(_CLUSTER_FILES):
+        said.pop("cluster", None)
+    plain = (str, bool, int, float)
+    return {
+        name: one if isinstance(one, plain) else str(one) if isinstance(one, PathLike) else repr(one)
+        for name, one in said.items()
+    }
+
+
+def _is_default(value: object) -> bool:
+    return any(type(value) is type(one) and value == one for one in _DEFAULTS)
+
 
 def make_setting(
     *,
@@ -53,6 +82,7 @@ def make_setting(
     accept: str | UserAnswers | None = None,
     limits: str | TimeLimits = TimeLimits.IGNORE,
     autoscale: Autoscale | None = None,
+    asked: Mapping[str, object] | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
     if not 0.0 <= observation_noise < 1.0:
@@ -72,6 +102,7 @@ def make_setting(
         answers=parse_answers(accept) if isinstance(accept, str) else accept or UserAnswers(),
         limits=limits_of(limits),
         autoscale=autoscale,
+        asked=asked or {},
         seed=seed,
     )
 

@@ -231,6 +231,14 @@ class Uneven(FixedDuration):
         return pace._replace(rate=pace.rate * (0.5 if grant.devices[0] in range(4, 8) else 1.0))
 
 
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_gangs_that_take_turns_on_several_servers_move_to_servers_that_fall_empty(gpus: int) -> None:
+    """A and B need two servers each, and two are free once C and D have ended: nobody waits any more."""
+    jobs = f"C {gpus}x50 D {gpus}x50 A {2 * gpus}x1000@1 B {2 * gpus}x1000@2"
+    record = play("gandiva", jobs, f"4x{gpus}")
+    assert finishes(record) == {"C": 50.0, "D": 50.0, "A": 1001.0, "B": 1050.0}
+
+
 def test_a_move_that_made_a_job_slower_is_undone_once() -> None:
     """E moves from server 2 to server 1, which is slower, goes back after a look, and stays."""
     cluster = Cluster.build([NodeShape(count=3, gpus=4)])

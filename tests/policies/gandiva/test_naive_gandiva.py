@@ -198,8 +198,10 @@ class NaiveGandiva:
         crowded = [home for home in self.homes if self.room(home) < 0]
         for source in sorted(crowded, key=lambda home: (-self.load(home)[0], home.nodes[0])):
             for job in list(source.ring):
-                target = self.fullest(job)
-                if self.room(source) < 0 and target is not None:
+                target = self.fullest(job) if self.room(source) < 0 else None
+                if self.room(source) < 0 and target is None and self.jobs[job][1] > max(self.scene.sizes):
+                    target = self.join(self.jobs[job][1])
+                if target is not None:
                     self.send(job, source, target)
         settled = list[Home]()
         while True:

@@ -106,8 +106,8 @@ def test_jobs_in_turns_move_to_gpus_that_fell_free() -> None:
     """Whoever is next in turn moves, and no more than it takes."""
     homes, sizes = homes_of([2, 2], [(1, 0), (1, 0), (1, 0), (1, 1)])
     homes.homes[0]["circle"][:] = [2, 0, 1]
-    assert relieve(homes, sizes, lambda row, key: True) == [(2, 0, 1)]
-    assert relieve(homes, sizes, lambda row, key: True) == []
+    assert relieve(homes, sizes, lambda row, key: True, lambda row: -1) == [(2, 0, 1)]
+    assert relieve(homes, sizes, lambda row, key: True, lambda row: -1) == []
 
 
 def test_grounds_are_the_nodes_that_could_hold_a_request() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from play import play
+from play import finishes, play, trace_of
 from rota.errors import PolicyError
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated import headway
+from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import WATCH_EVERY, Setting
@@ -52,3 +56,17 @@ def test_who_waits_for_a_node_is_not_given_up(soon: None) -> None:
     late_s = 5.0 * WATCH_EVERY
     record = play(Alternating(), "A 1x10", "1x1", Setting(faults=[Fault(0, 0.0, late_s)]))
     assert record.jobs["start_s"].to_list() == [late_s]
+
+
+def test_somebody_who_gets_on_is_seen_whoever_runs_when_it_is_looked_at(soon: None) -> None:
+    """A saves its work; B, whose turn it always is then, loses what it has done at the end of each."""
+    trace = trace_of("A 1x200000 B 1x1800", workload=[0, 1], workload_names=("saves", "loses"))
+    setting = Setting(can=parse_can("loses=nothing"))
+    assert finishes(play("gandiva:mode=tiresias", trace, "1x1", setting))["A"] == pytest.approx(4e5, abs=60.0)
+
+
+def test_of_rules_that_are_somebody_elses_that_is_said(soon: None) -> None:
+    policy: Any = Alternating()
+    policy.parameters = SimpleNamespace(mode="artifact")
+    with pytest.raises(PolicyError, match=r"; mode=artifact keeps to its authors' rules, which know no such"):
+        play(policy, "A 1x10 B 1x10", "1x1", Setting(costs=parse_costs("restore=3s")))

@@ -28,27 +28,39 @@ def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
     return rows
 
 
-def promised_before(ask: ShareAsk, due: float, slot_s: float) -> ShareAsk:
+def promised_before(ask: ShareAsk, due: float, slot_s: float, *, is_late: bool = False) -> ShareAsk:
     """`ask` with the deadline that it was promised, which is not one of its own any more if that was moved.
 
     Who asks for none any more has no promise.
     """
     if due == math.inf or not ask.dues:
         return ask
+    ask = ask._replace(is_late=is_late)
     near = min(range(len(ask.dues)), key=lambda place: abs(ask.dues[place] - due))
     is_own = abs(ask.dues[near] - due) * slot_s <= TOLERANCE_S
     return aimed(ask, near) if is_own else ask._replace(due=due)
 
 
 def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareAsk]:
-    """`standing`, in which all whose deadline was moved have the new one if it breaks no other promise.
+    """`standing`, in which all who lack a promise have one if it breaks no other.
 
-    Else what they were promised stands, as far as they were, and they are tried again at the next decision.
+    They lack it because their deadline was moved, or could not be promised when they came, or because what
+    they were promised was broken.  Else what they were promised stands, as far as they were, and they are
+    tried again at the next decision.
     """
     asks = list(standing)
     for place, ask in enumerate(standing):
-        if ask.dues and ask.due not in ask.dues:
+        lacks = ask.dues and (ask.is_late or ask.due not in ask.dues)
+        if lacks and planner.could_keep(ask):
             others = [other for other in asks if other.row != ask.row and other.due < math.inf]
-            accepted, _ = planner.admit(others, [ask])
+            accepted, _ = planner.admit(others, [ask._replace(is_late=False)])
             asks[place : place + 1] = accepted or [ask]
     return asks
+
+
+def not_promised(ask: ShareAsk, *, was_promised: bool) -> ShareAsk:
+    """`ask`, whose deadlines cannot be kept beside those of others, where it stays all the same.
+
+    It has what they leave: as one whose promise is broken if it had one, else as those without a deadline.
+    """
+    return ask._replace(is_late=True) if was_promised else ask._replace(due=math.inf)

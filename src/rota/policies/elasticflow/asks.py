@@ -41,6 +41,8 @@ class ShareAsk(NamedTuple):
     """The deadline that it is planned for; infinite if none."""
     stays: int = 0
     """Slots from the present one on for which it keeps what it has, as it has just begun."""
+    is_late: bool = False
+    """Its promise was broken: it comes after all promises that can be kept, until it can be promised anew."""
 
     def pin(self) -> Plan:
         """The GPUs that it keeps in any case."""

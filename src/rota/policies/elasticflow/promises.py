@@ -148,14 +148,14 @@ class Planner:
     def plan(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that were promised their deadlines.
 
-        Who cannot be done in time any more comes after those who can.  Who has lost its margin by then is
-        planned without.
+        Who cannot be done in time any more, or only at the cost of a promise that was made since, comes after
+        those who can.  Who has lost its margin by then is planned without.
         """
         curve = self.free
         kept: list[tuple[ShareAsk, Plan]] = []
         late: list[ShareAsk] = []
         for ask in sorted(asks, key=lambda ask: ask.rank):
-            taken = self.take(curve, ask, self.margin) or self.take(curve, ask, 0.0)
+            taken = None if ask.is_late else self.take(curve, ask, self.margin) or self.take(curve, ask, 0.0)
             if taken is None:
                 late.append(ask)
             else:
@@ -168,6 +168,10 @@ class Planner:
             curve = room.less(plan)
         asked, plans = [ask for ask, _ in kept], [plan for _, plan in kept]
         return Promised(asked, plans, curve, frozenset(ask.row for ask in late))
+
+    def could_keep(self, ask: ShareAsk) -> bool:
+        """True if `ask` could be promised its last deadline if it were alone."""
+        return self.take(self.free, aimed(ask, len(ask.dues) - 1), self.margin) is not None
 
     def admit(
         self, promised: Sequence[ShareAsk], new: Sequence[ShareAsk]

@@ -18,8 +18,9 @@ Departs   Of several that come at once those due first are tried first (the pape
           paper says; the published code prefers the opposite, as `mode=artifact` does.  A job with several
           deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
           once: back from a pause it is promised what can be kept beside the others.  Whose deadline is moved
-          keeps its promise until the new one can be kept beside the others (ours).  One that cannot be in
-          time any more, by faults, by a pause or because it was longer than known, comes after all that can.
+          keeps its promise until the new one can be kept beside the others (ours).  Who stays without a
+          promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
+          in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
           fits.  Slots are those of the clock, so that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
@@ -37,7 +38,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
 from rota.model.promises import TOLERANCE_S, Offer, Promise
 from rota.model.units import format_duration
-from rota.policies.elasticflow.admitted import admitted_before, promised_anew, promised_before
+from rota.policies.elasticflow.admitted import admitted_before, not_promised, promised_anew, promised_before
 from rota.policies.elasticflow.artifact import ElasticFlowArtifact
 from rota.policies.elasticflow.asks import KnownLevels, ShareAsk, asks_of, powers_of
 from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
@@ -82,6 +83,7 @@ class ElasticFlow:
     Memory    `rows`     live rows that were tried for admission
               `due_s`    the deadline each of them was promised; infinite if none
               `at_risk`  rows of which it was said that their promise is not expected to be kept
+              `late`     rows whose promise was broken, and has not been made again
               `paused`   rows that were admitted and are held now, if there are any
     """
 
@@ -112,6 +114,7 @@ class ElasticFlow:
         apart = self._apart(memory, [ask for ask in every if ask.row in closed], origin_s)
         admitted, refused = self._sort(memory, planner, asks, origin_s, admitted_once)
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
+        memory["late"] = sorted(promised.broken)
         others = [ask.as_it_is() if ask.stays else ask for ask in admitted if ask.due == math.inf]
         shares = self._shares(snapshot, planner, promised, others)
         every_promise = promised.beside(planner.alone([ask for ask in apart if ask.due < math.inf]))
@@ -186,9 +189,9 @@ class ElasticFlow:
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
         """Live jobs with the deadline each is planned for, and those that are refused, none of `stays`."""
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
-        slot_s = self.parameters.slot_s
+        slot_s, late = self.parameters.slot_s, memory.get("late", ())
         standing = [
-            promised_before(ask, (known[ask.row] - origin_s) / slot_s, slot_s)
+            promised_before(ask, (known[ask.row] - origin_s) / slot_s, slot_s, is_late=ask.row in late)
             for ask in asks
             if ask.row in known
         ]
@@ -201,7 +204,8 @@ class ElasticFlow:
         refused = [ask for ask in failed if self.parameters.refuse and not ask.is_soft]
         refused = [ask for ask in refused if ask.row not in stays]
         gone = {ask.row for ask in refused}
-        admitted += accepted + [ask for ask in failed if ask.row not in gone]
+        staying = [ask for ask in failed if ask.row not in gone]
+        admitted += accepted + [not_promised(ask, was_promised=ask.row in stays) for ask in staying]
         memory["rows"] = [ask.row for ask in admitted]
         memory["due_s"] = [origin_s + ask.due * slot_s for ask in admitted]
         return admitted, refused

@@ -47,6 +47,7 @@ class Unpromised:
         memory["rows"] = rows
         memory["due_s"] = [math.inf] * len(rows)
         memory["at_risk"] = []
+        memory["late"] = []
         ascend = all(before < after for before, after in pairwise([*known[-1:], *new]))
         self._written = rows if ascend else None
 

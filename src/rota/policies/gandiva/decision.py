@@ -262,9 +262,16 @@ class GandivaDecision:
             self.homes.homes[key], self.sizes[row], self.grounds.accepting(row)
         )
 
+    def _found(self, row: int) -> int:
+        """A home on empty servers for a gang that no server holds, and that may move there; -1 if none."""
+        if self.lengths.goes_on(row):
+            return -1
+        barred = self.memory["barred"].get(row, ())
+        return self.homes.found(self.sizes[row], self.grounds.accepting(row), self.gpus, barred)
+
     def _migrate(self) -> None:
         """To GPUs that fell free, then off servers that are nearly empty; then the queue again."""
-        moves = relieve(self.homes, self.sizes, self._may_move)
+        moves = relieve(self.homes, self.sizes, self._may_move, self._found)
         moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
         for row, source, target in moves:
             self.due.update((source, target))

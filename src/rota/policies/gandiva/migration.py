@@ -13,9 +13,11 @@ from rota.policies.gandiva.server_groups import ServerGroups
 Move = tuple[int, int, int]
 MayMove = Callable[[int, int], bool]
 """Whether a job may go to a home: it can run there, and was not sent back from there."""
+Founds = Callable[[int], int]
+"""The home that empty servers become for a job larger than a server; -1 if none does."""
 
 
-def relieve(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove) -> list[Move]:
+def relieve(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove, founds: Founds) -> list[Move]:
     """Send jobs that take turns to homes with room, from the most loaded home, next in turn first."""
     moves: list[Move] = []
     index = homes.index
@@ -28,10 +30,11 @@ def relieve(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove) -> lis
         for row in members(homes.homes[source]):
             if homes.room(homes.homes[source]) >= -EPSILON:
                 break
-            demand = homes.demand_of(row)
-            if demand > most_room + EPSILON:
-                continue
-            target = index.fullest(demand, lambda key, row=row: may_move(row, key))  # type: ignore[misc]
+            demand, target = homes.demand_of(row), -1
+            if demand <= most_room + EPSILON:
+                target = index.fullest(demand, lambda key, row=row: may_move(row, key))  # type: ignore[misc]
+            if target < 0:
+                target = founds(row)
             if target >= 0:
                 moves.append(_move(homes, row, target, sizes))
                 most_room = index.most_room()

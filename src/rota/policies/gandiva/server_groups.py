@@ -157,8 +157,8 @@ class ServerGroups:
         if alike >= 0 and self.fits(homes[alike], demand):
             return alike
         empty = self.index.least_loaded(size, able, 0)
-        if empty < 0 and not self._has_server(size, accepts, gpus):
-            empty = self._join_empty(size, accepts, gpus)
+        if empty < 0:
+            empty = self.found(size, accepts, gpus)
         if empty >= 0:
             return empty
         anyone = self.index.least_loaded(size, able)
@@ -194,8 +194,15 @@ class ServerGroups:
             for node in home["nodes"]
         )
 
-    def _join_empty(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> int:
-        """The fewest empty servers of one type that hold the job, made one home; -1 if there are too few."""
+    def found(
+        self, size: int, accepts: Sequence[int], gpus: Sequence[int], barred: Collection[int] = ()
+    ) -> int:
+        """The fewest empty servers of one type that hold a job larger than a server, made one home.
+
+        -1 if there are too few, or if that were one of the homes `barred`.
+        """
+        if self._has_server(size, accepts, gpus):
+            return -1
         for mask in accepts:
             chosen, total = list[int](), 0
             for key in self.index.empty():
@@ -204,7 +211,7 @@ class ServerGroups:
                 chosen.append(key)
                 total += self.homes[key]["gpus"]
                 if total >= size:
-                    return self.join(chosen, gpus)
+                    return -1 if min(chosen) in barred else self.join(chosen, gpus)
         return -1
 
 

@@ -96,17 +96,28 @@ class StrideTurns:
             self._set_passes(servers, node)
         room = {node: float(servers.gpus[node]) for node in sorted(nodes)}
         bigs = sorted({row for node in nodes for row in servers.big(node)})
-        for row in self._big(servers, bigs, room):
-            runner = self._runner(servers, row)
-            if places.admits(runner):
-                for node, gpus in servers.parts_of[row].items():
-                    room[node] -= gpus
-                yield runner
+        chosen = self._big(servers, bigs, room)
+        yield from self._admitted(servers, chosen, places, room)
         for node in room:
             fits = places.tester(1 << node, int(room[node]))
             for row in self._small(servers, node):
                 if fits(row):
+                    room[node] -= self._demand(row)
                     yield self._runner(servers, row)
+        # What was left to small jobs may be more than they may use: of a quota, for instance.
+        others = in_turn([self._gang(row) for row in bigs if row not in chosen])
+        yield from self._admitted(servers, [gang.key for gang in others], places, room)
+
+    def _admitted(
+        self, servers: Servers, bigs: Sequence[int], places: RunnerPlacement, room: dict[int, float]
+    ) -> Iterator[Runner]:
+        """Those of `bigs`, in order, that find their GPUs in `room`, from which they are taken."""
+        for row in bigs:
+            parts, runner = servers.parts_of[row], self._runner(servers, row)
+            if all(room[node] >= gpus - EPSILON for node, gpus in parts.items()) and places.admits(runner):
+                for node, gpus in parts.items():
+                    room[node] -= gpus
+                yield runner
 
     def _set_passes(self, servers: Servers, node: int) -> None:
         """Everybody on the server has a pass, not far ahead of the last."""

@@ -8,14 +8,12 @@ runs there until it is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from rota.model.columns import Floats, Ints
 from rota.policies.gavel.problem import GavelProblem
-from rota.scheduler.snapshot import Snapshot
+from rota.policies.gavel.settled import settled
 from rota.scheduler.stages.round_books import Shares
 
 _NEVER = 1e-10
@@ -30,10 +28,10 @@ def allox(problem: GavelProblem) -> Shares:
     """
     own, gpus = problem.own, problem.gpus
     here = {row: place for place, row in enumerate(problem.rows.tolist())}
-    kind_of, left = _begun(problem, here)
+    kind_of, left = settled(problem, np.where(gpus == 1.0, 1.0, 0.0))
     is_open = (lambda job: True) if problem.is_artifact else (lambda job: gpus[job] == 1.0)
-    settled = {row for row in kind_of if gpus[here[row]] == 1.0}
-    waiting = [job for row, job in here.items() if row not in settled and is_open(job)]
+    begun = {row for row in kind_of if gpus[here[row]] == 1.0}
+    waiting = [job for row, job in here.items() if row not in begun and is_open(job)]
     for job, kind in _matched(problem, waiting, left):
         kind_of[int(problem.rows[job])] = kind
     own["kinds"] = kind_of
@@ -41,28 +39,6 @@ def allox(problem: GavelProblem) -> Shares:
     for row, kind in kind_of.items():
         fractions[here[row], kind] = 1.0 / gpus[here[row]]
     return problem.by_job(fractions)
-
-
-def _begun(problem: GavelProblem, here: Mapping[int, int]) -> tuple[dict[int, int], Floats]:
-    """The types on which jobs have begun, and the GPUs of each that this leaves.
-
-    Where GPUs were lost since, those that run there stay, then who came first; for the others it is as if
-    they had not begun.
-    """
-    began = {row: kind for row, kind in problem.own.get("kinds", {}).items() if row in here}
-    left, kind_of = problem.capacity.copy(), dict[int, int]()
-    for row, kind in sorted(began.items(), key=lambda one: (not _runs_on(problem.snapshot, *one), one)):
-        takes = problem.gpus[here[row]] == 1.0
-        if left[kind] >= takes:
-            left[kind] -= takes
-            kind_of[row] = kind
-    return kind_of, left
-
-
-def _runs_on(snapshot: Snapshot, row: int, kind: int) -> bool:
-    """True if the job runs on GPUs of this type at present."""
-    grant = snapshot.grants.get(row)
-    return grant is not None and snapshot.cluster.device_type.item(grant.devices[0]) == kind
 
 
 def _matched(problem: GavelProblem, waiting: list[int], left: Floats) -> list[tuple[int, int]]:

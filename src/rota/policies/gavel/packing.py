@@ -17,7 +17,8 @@ from rota.model.columns import Floats
 from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 from rota.scheduler.stages.round_demand import PairRates
-from rota.solvers.division import alone
+from rota.scheduler.stages.round_quotas import RoundQuotas
+from rota.solvers.division import ALONE, alone
 
 WORTHWHILE = 1.5
 """What two must keep of their rates together before who waits is put beside who runs."""
@@ -25,11 +26,12 @@ Pair = tuple[int, int]
 """Places of two jobs, the smaller first."""
 
 
-def beside_the_first(problem: GavelProblem, fractions: Floats) -> Shares:
+def beside_the_first(problem: GavelProblem, fractions: Floats, quotas: RoundQuotas | None) -> Shares:
     """The jobs without a type, in order of arrival, each beside the one with which it keeps most.
 
     `fractions` is the answer of the walk, [job, type], 1 or 0.  The first that finds nobody ends it.  The
     authors' walk has taken the first who found no room out of the line already, and so does the artifact.
+    Whom `quotas`, as the answer leaves them, keep from the type of its host is passed by.
     """
     hosts = np.flatnonzero(fractions.any(axis=1)).tolist()
     kind = fractions.argmax(axis=1)
@@ -41,6 +43,9 @@ def beside_the_first(problem: GavelProblem, fractions: Floats) -> Shares:
         if not worth or max(worth) <= WORTHWHILE:
             break
         host = alike[worth.index(max(worth))]
+        row, gpus = int(problem.rows[job]), float(problem.gpus[job])
+        if quotas is not None and not quotas.takes(row, ALONE, gpus, int(kind[host])):
+            continue
         hosts.remove(host)
         pairs[min(host, job), max(host, job)] = int(kind[host])
     fractions = fractions.copy()

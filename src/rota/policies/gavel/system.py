@@ -35,13 +35,15 @@ Checked   systems/gavel.md, worked examples 1 to 6.  Authors' simulator: isolate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
+from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
-from rota.model.tenants import Between
+from rota.model.tenants import Between, Tenant
 from rota.policies.gavel.allox import allox
 from rota.policies.gavel.hierarchy import hierarchy
 from rota.policies.gavel.packing import at_random
@@ -73,6 +75,8 @@ OBJECTIVES: Mapping[GavelObjective, Objective] = {
 }
 _SHARING = {GavelObjective.PACKING}
 """Objectives that look at pairs whatever `pairs` says."""
+_WALKING = {GavelObjective.FIFO, GavelObjective.SHORTEST}
+"""Objectives that look at hard quotas, for who has room comes first; the others give all that comes to."""
 _WEIGHING = {
     GavelObjective.MAX_MIN,
     GavelObjective.HIERARCHY,
@@ -133,7 +137,7 @@ class Gavel:
         )
 
     def _premises(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """Weights, deadlines, tenants and prices, as far as the objective looks at them."""
+        """Weights, deadlines, tenants, quotas and prices, as far as the objective looks at them."""
         jobs, cluster, objective = snapshot.jobs.table, snapshot.cluster, self.parameters.objective
         columns = list[Floats]()
         if objective in _WEIGHING:
@@ -144,6 +148,10 @@ class Gavel:
         if objective is GavelObjective.COST:
             columns.append(jobs.deadline_s[rows])
             columns.append(np.array([cluster.gpu_price(kind) for kind in range(len(cluster.type_names))]))
+        if objective in _WALKING:
+            columns += [
+                _quotas(tenant, cluster) for tenant in cluster.tenants.by_path.values() if tenant.hard
+            ]
         return np.concatenate(columns) if columns else np.zeros(0)
 
     def _problem(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> GavelProblem:
@@ -158,6 +166,12 @@ class Gavel:
             demand.pairs,
             own,
         )
+
+
+def _quotas(tenant: Tenant, cluster: Cluster) -> Floats:
+    """What a tenant may hold, of all types and of each."""
+    by_type = [tenant.quota_by_type.get(name, math.inf) for name in cluster.type_names]
+    return np.array([tenant.quota_gpus, *by_type])
 
 
 def turns(parameters: GavelParameters) -> Turns:

@@ -1,4 +1,7 @@
-"""The objectives that are found by walking along the jobs: fifo, shortest; and those that split equally."""
+"""The objectives that are found by walking along the jobs: fifo, shortest; and those that split equally.
+
+Whom a hard quota keeps from all types is passed by: none of the room that others leave would help it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.policies.gavel.packing import beside_the_first, generator_of
 from rota.policies.gavel.problem import GavelProblem
+from rota.policies.gavel.settled import settled
 from rota.scheduler.stages.round_books import Shares
+from rota.scheduler.stages.round_quotas import RoundQuotas
+from rota.solvers.division import ALONE
 from rota.table.occupancy import EPSILON
 
 
@@ -32,56 +38,79 @@ def proportional(problem: GavelProblem) -> Shares:
 def fifo(problem: GavelProblem) -> Shares:
     """By arrival, everybody the fastest type that still has room; the first without room ends it.
 
-    Who takes all types for equally fast draws one, and stays there.  With pairs, who waits may run beside
-    who has a type.
+    Who takes all types for equally fast draws one, and stays there as long as there are such GPUs.  With
+    pairs, who waits may run beside who has a type.
     """
     if not problem.parameters.aware:
         drawn = _drawn_by_the_authors if problem.is_artifact else _drawn
         return problem.by_job(drawn(problem))
-    fractions = _fastest(problem, range(len(problem.rows)), stop=True)
-    return beside_the_first(problem, fractions) if problem.parameters.pairs else problem.by_job(fractions)
+    quotas = RoundQuotas.of(problem.snapshot)
+    fractions = _fastest(problem, range(len(problem.rows)), quotas, stop=True)
+    if problem.parameters.pairs:
+        return beside_the_first(problem, fractions, quotas)
+    return problem.by_job(fractions)
 
 
 def shortest(problem: GavelProblem) -> Shares:
     """By the time that the work left takes on the fastest type, everybody the fastest that still has room."""
     left_s = problem.work_left / problem.seen.max(axis=1)
     order = np.argsort(left_s, kind="stable").tolist()
-    return problem.by_job(_fastest(problem, order, stop=False))
+    return problem.by_job(_fastest(problem, order, RoundQuotas.of(problem.snapshot), stop=False))
 
 
-def _fastest(problem: GavelProblem, order: Sequence[int], *, stop: bool) -> Floats:
+def _fastest(
+    problem: GavelProblem, order: Sequence[int], quotas: RoundQuotas | None, *, stop: bool
+) -> Floats:
     left = problem.capacity.copy()
     fractions = np.zeros_like(problem.rates)
     for job in order:
         room = left >= problem.gpus[job] - EPSILON
         if not problem.is_artifact:  # where a job may be given a type on which it does not run
             room &= problem.seen[job] > 0.0
-        if room.any():
-            kind = int(np.argmax(np.where(room, problem.seen[job], -1.0)))
-            left[kind] -= problem.gpus[job]
-            fractions[job, kind] = 1.0
-        elif stop:
-            break
+        if not room.any():
+            if stop:
+                break
+            continue
+        by_speed = np.argsort(np.where(room, -problem.seen[job], np.inf), kind="stable")
+        allowed = _allowed(problem, quotas, job, by_speed[: room.sum()].tolist())
+        if allowed:
+            left[allowed[0]] -= problem.gpus[job]
+            fractions[job, allowed[0]] = 1.0
     return fractions
+
+
+def _allowed(
+    problem: GavelProblem, quotas: RoundQuotas | None, job: int, kinds: Sequence[int]
+) -> Sequence[int]:
+    """The first of `kinds` for which the job finds room in its quotas, which is counted in."""
+    if quotas is None:
+        return kinds[:1]
+    row, gpus = int(problem.rows[job]), float(problem.gpus[job])
+    return [kind for kind in kinds if quotas.takes(row, ALONE, gpus, kind)][:1]
 
 
 def _drawn(problem: GavelProblem) -> Floats:
     """A type drawn by each job, where it stays, in order of arrival; the first who finds no room ends it."""
-    kind_of: dict[int, int] = dict(problem.own.get("kinds", {}))
+    kind_of, left = settled(problem, problem.gpus)
+    quotas = RoundQuotas.of(problem.snapshot)
     rows = problem.rows.tolist()
-    kind_of = {row: kind_of[row] for row in rows if row in kind_of}
-    left = problem.capacity.copy()
     for job, row in enumerate(rows):
         if row in kind_of:
-            left[kind_of[row]] -= problem.gpus[job]
+            _allowed(problem, quotas, job, [kind_of[row]])
     for job, row in enumerate(rows):
         if row in kind_of:
             continue
         room = np.flatnonzero((left >= problem.gpus[job] - EPSILON) & (problem.rates[job] > 0.0)).tolist()
         if not room:
             break
-        kind_of[row] = random.Random(f"{problem.snapshot.seed}:{row}").choice(room)
-        left[kind_of[row]] -= problem.gpus[job]
+        drawing = random.Random(f"{problem.snapshot.seed}:{row}")
+        while room:
+            kind = drawing.choice(room)
+            if _allowed(problem, quotas, job, [kind]):
+                kind_of[row] = kind
+                left[kind] -= problem.gpus[job]
+                break
+            room.remove(kind)
     problem.own["kinds"] = kind_of
     return _only(problem, kind_of)
 

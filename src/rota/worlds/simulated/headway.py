@@ -1,7 +1,8 @@
 """Notices a run that gets nowhere: policy, costs and timing rules such that it would never end.
 
 Where a restart outlasts the time between two decisions, or a stop undoes what was done in it, jobs may start
-and stop in turn for ever, each time as far as the time before.
+and stop in turn for ever, each time as far as the time before.  Turns that grow end that; the modes that keep
+to somebody's simulator have none.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import numpy as np
 from rota.errors import PolicyError
 from rota.model.units import format_duration
 from rota.scheduler.loop import Loop
+from rota.scheduler.policy import Policy
+from rota.table.state import Phase
 
 MOST_WITHOUT = 1 << 16
 """Events without headway after which a run is given up; with an event a minute they are six weeks."""
@@ -24,6 +27,7 @@ class Headway:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self._rules = _rules_of(loop.policy)
         self._furthest = np.zeros(len(loop.state.jobs.gpus))
         """Work that each job had done where it was seen furthest."""
         self._seen = (0, 0)
@@ -33,10 +37,11 @@ class Headway:
     def look(self, ended: int) -> None:
         """`ended` jobs have ended.  Raises PolicyError if there was no headway for too long."""
         state, events = self._loop.state, self._loop.counts.events
-        rows = state.running.sorted()
+        # Those who wait as well: turns may be such that whoever gets on never runs when somebody looks.
+        rows = np.flatnonzero(state.phase[: state.submitted] < Phase.COMPLETED)
         done = self._loop.world.progress.done(rows, state.now)
         seen = ended, state.submitted
-        if seen != self._seen or not len(rows) or (done > self._furthest[rows]).any():
+        if seen != self._seen or not len(state.grants) or (done > self._furthest[rows]).any():
             self._seen, self._event, self._at_s = seen, events, state.now
             self._furthest[rows] = np.maximum(self._furthest[rows], done)
         elif events - self._event >= MOST_WITHOUT:
@@ -44,5 +49,11 @@ class Headway:
             raise PolicyError(
                 f"the run gets nowhere: between {since} and {now} nobody came, ended or got on with its work "
                 f"in {events - self._event:,} events; where a stop and a start take from jobs, in time or in "
-                "lost work, all that they do in between, none is ever done"
+                f"lost work, all that they do in between, none is ever done{self._rules}"
             )
+
+
+def _rules_of(policy: Policy) -> str:
+    """What is to be said of a policy whose rules are those of somebody's code; nothing of others."""
+    mode = getattr(getattr(policy, "parameters", None), "mode", "paper")
+    return "" if mode == "paper" else f"; mode={mode} keeps to its authors' rules, which know no such jobs"

@@ -64,6 +64,8 @@ class Setting:
     """How users answer a later deadline; by default nobody takes one."""
     seed: int = 0
     until_s: float = float("inf")
+    asked: Mapping[str, object] = field(default_factory=dict)
+    """Options as they were given, for the record: without them nobody could repeat the run."""
 
 
 Watch = Callable[[int], None]
@@ -173,6 +175,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({} if setting.autoscale is None else {"autoscale": str(setting.autoscale)}),
         **({} if setting.limits is TimeLimits.IGNORE else {"limits": setting.limits.value}),
         **({} if setting.answers == UserAnswers() else {"accept": str(setting.answers)}),
+        **({"options": dict(setting.asked)} if setting.asked else {}),
         "seed": setting.seed,
     }
 
