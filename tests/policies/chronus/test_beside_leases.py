@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_chronus import NONE, PLAIN, ends, minutes
+from test_chronus import NONE, PLAIN, column, ends, minutes
 
 from play import play
 from rota.worlds.simulated.run import Setting
@@ -45,3 +45,10 @@ def test_who_outruns_its_estimate(jobs, due, says, ended, why):
     trace = minutes(jobs, due, limit_s=[60.0 * one for one in says])
     record = play(PLAIN, trace, "1x4", Setting(knowledge={"duration": "user"}))
     assert ends(record) == ended, why
+
+
+def test_who_goes_on_when_a_lease_begins_keeps_its_gpus():
+    """A needs three GPUs: Y stops, and X, the last in order, goes on where it is."""
+    record = play(PLAIN, minutes("Y 2x30 X 1x80 A 3x15@1", [NO, NO, 40]), "1x4")
+    assert ends(record) == {"A": 35, "X": 80, "Y": 45}
+    assert column(record, "migrations")["X"] == 0

@@ -2,8 +2,7 @@
 
 Many plans are equally good, so the twin is told which one the policy made when a lease begins. It looks
 whether that plan keeps to the rules and is worth as much as any (by a program of its own), goes on with
-it, and works out by itself who is promised what, who runs in each slot, and when everybody ends. It is
-told, too, who was moved to other GPUs when a lease began: it counts GPUs and does not tell them apart.
+it, and works out by itself who is promised what, who runs in each slot, and when everybody ends.
 
 From the page, where the card is silent: what is left of a lease under way counts before leases are given
 back; a job with several deadlines is promised the first that its leases keep, and keeps it until a lease
@@ -90,15 +89,9 @@ class State:
 class NaiveChronus:
     """One cluster, told by `plans_of` which leases the policy planned at the beginning of one."""
 
-    def __init__(
-        self,
-        scene: Scene,
-        plans_of: Callable[[float], tuple[Plans, dict[int, float]]],
-        moves: set[tuple[int, float]],
-    ) -> None:
+    def __init__(self, scene: Scene, plans_of: Callable[[float], tuple[Plans, dict[int, float]]]) -> None:
         self.scene, self.plans_of, self.now = scene, plans_of, 0.0
         self.live: dict[int, State] = {}
-        self.moves = moves
         self.stays: list[list[Stay]] = [[] for _ in scene.jobs]
         self.promised = set[int]()
         self.base: Plans = {}
@@ -324,7 +317,7 @@ class NaiveChronus:
             if self.taken(runs | {one.row}) <= self.scene.gpus:
                 runs = runs | {one.row}
         for one in everybody:
-            if self.runs(one) and (one.row not in runs or (one.row, self.now) in self.moves):
+            if self.runs(one) and one.row not in runs:
                 self.halt(one)
         for one in everybody:
             if not self.runs(one) and one.row in runs:
@@ -429,7 +422,7 @@ def trace_for(scene: Scene) -> Trace:
     )
 
 
-def rota(scene: Scene) -> tuple[list[list[Stay]], dict[float, dict[str, Any]], set[Any], set[int]]:
+def rota(scene: Scene) -> tuple[list[list[Stay]], dict[float, dict[str, Any]], set[int]]:
     """What the policy makes of it: stays, its memory by moment, and who was promised its deadline."""
     policy = parse_policy(f"chronus:objective={scene.objective}").make()
     costs = {"costs": parse_costs(COSTS)} if scene.costs else {}
@@ -446,18 +439,16 @@ def rota(scene: Scene) -> tuple[list[list[Stay]], dict[float, dict[str, Any]], s
     stays: list[list[Stay]] = [[] for _ in scene.jobs]
     for row in record.intervals.sort("start_s").iter_rows(named=True):
         stays[row["job"]].append((row["start_s"], row["end_s"], len(row["nodes"])))
-    moved = record.intervals.filter(record.intervals["end"] == "migrated")
-    moves = set(zip(moved["job"].to_list(), moved["end_s"].to_list(), strict=True))
     promised = record.jobs["promised_s"].is_not_null()
-    return stays, told, moves, set(np.flatnonzero(promised.to_numpy()).tolist())
+    return stays, told, set(np.flatnonzero(promised.to_numpy()).tolist())
 
 
 @pytest.mark.parametrize("seeds", seed_ranges(15, 135, 1500, at_once=200), ids=str)
 def test_every_stay_and_every_promise(seeds: range) -> None:
     for seed in seeds:
         scene = scene_of(seed)
-        stays, told, moves, promised = rota(scene)
-        naive = NaiveChronus(scene, lambda now, told=told: (told[now]["plans"], told[now]["aims"]), moves)
+        stays, told, promised = rota(scene)
+        naive = NaiveChronus(scene, lambda now, told=told: (told[now]["plans"], told[now]["aims"]))
         expected = naive.play()
         assert promised == naive.promised, f"scene {seed}"
         assert are_alike(stays, expected), f"scene {seed}: {merged(stays)} in place of {merged(expected)}"

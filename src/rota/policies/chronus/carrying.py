@@ -73,7 +73,23 @@ def carry_out(
     places = np.where(stays, _NEVER, places)
     running = zip(places[runs].tolist(), order.rows[runs].tolist(), strict=True)
     items = sorted((float(place), row) for place, row in running)
-    return running_set_placed(waiting, items, snapshot, fit)[:2]
+    return _where_they_are(snapshot, fit, *running_set_placed(waiting, items, snapshot, fit)[:2])
+
+
+def _where_they_are(
+    snapshot: Snapshot, fit: Fitter, grants: list[Grant], gone: list[int]
+) -> tuple[list[Grant], list[int]]:
+    """The same jobs run, but who goes on does so on its GPUs, if those that come find room beside them."""
+    coming = [grant.job for grant in grants if grant.job not in snapshot.grants]
+    if len(coming) == len(grants):
+        return grants, gone
+    moved = {grant.job for grant in grants}
+    stopped = [row for row in gone if row not in moved]
+    scratch = fit.scratch(snapshot)
+    for row in stopped:
+        scratch.release(snapshot.grants[row])
+    placed = admit_placed(coming, scratch, fit)
+    return (placed, stopped) if len(placed) == len(coming) else (grants, gone)
 
 
 def let_go(
