@@ -143,6 +143,31 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert {running, waiting} <= {job["id"] for job in live.client.call("GET", "/v1/jobs")}
 
 
+def test_a_node_without_room_costs_nobody_more_than_one_try(tmp_path: Path) -> None:
+    """It refuses at once, so that it is free for the next one at once: the whole queue would go there."""
+    live = LiveCluster(tmp_path, devices="cpu:2", **FAST)
+    with small_disk(live.agent_home(), "4m") as disk, live:
+        live.start_agent("n2", "cpu:1")
+        busy = live.submit(*python(FINISHES, tmp_path / "go"))  # it goes where it just fits
+        assert live.reaches(busy, "RUNNING")["nodes"] == ["n2"]
+        fill(disk / "filler")
+        first = live.submit("true", retries=1)
+        trouble = f"no attempt can begin in {disk}: No space left on device; free some space there"
+        live.until(
+            lambda: said_by(live) == [f"node n1 takes no new jobs: {trouble}"], "the trouble of the node"
+        )
+        later = [live.submit("true", retries=0, gpus=gpus) for gpus in (1, 0, 1, 0)]
+        (tmp_path / "go").touch()
+        for id in (first, *later):
+            assert live.wait(id)["state"] == "COMPLETED"
+            assert attempts(live, id)[-1]["nodes"] == ["n2"]
+        wide = live.submit("true", retries=0, gpus=2)
+        live.until(lambda: "n1 takes no new jobs" in live.why(wide)["reasons"][0]["sentence"], "why it waits")
+        (disk / "filler").unlink()
+        assert live.wait(wide)["state"] == "COMPLETED"
+        assert not [said for said in said_by(live) if "takes no new jobs" in said]
+
+
 def test_a_folder_of_an_agent_that_becomes_read_only(tmp_path: Path) -> None:
     """Who ends meanwhile has ended once, nobody begins, all are told why; then it goes on by itself."""
     with LiveCluster(tmp_path, devices="cpu:2", lost_after=6.0, **FAST) as live:
@@ -153,11 +178,11 @@ def test_a_folder_of_an_agent_that_becomes_read_only(tmp_path: Path) -> None:
         with read_only(live.agent_home()):
             trouble = f"{live.agent_home()} cannot be written: Read-only file system"
             live.until(lambda: said_by(live), "the trouble of the node")
-            assert said_by(live) == [f"devices n1:0 and n1:1 are unhealthy: {trouble}"]
+            assert said_by(live) == [f"node n1 takes no new jobs: {trouble}"]
             (tmp_path / "go").touch()
             live.act(sleeps, "cancel")
             later = live.submit("true")
-            said = f"were healthy: devices n1:0 and n1:1 report {trouble}"
+            said = f"would fit if node n1 took new jobs: n1 takes no new jobs ({trouble})"
             live.until(lambda: live.why(later)["reasons"][0]["sentence"].endswith(said), "why it waits")
             program = Path("/proc", (tmp_path / "pid").read_text())
             live.until(lambda: not program.exists(), "its program gone")

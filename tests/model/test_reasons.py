@@ -54,7 +54,7 @@ def test_every_code_has_a_sentence(code: Code) -> None:
             Constraint(Code.NODE, detail="n1, n2"),
             "would fit if nodes n1 and n2 took new jobs",
             "Open nodes n1 and n2 again: `rota drain NODE --undo` ends a drain, `rota up` or `rota agent` "
-            "brings back what is lost.",
+            "brings back what is lost, and what a node reports is to be mended there.",
         ),
         (
             Constraint(Code.QUOTA, 11, 0),

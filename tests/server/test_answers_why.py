@@ -357,7 +357,7 @@ SITUATIONS = [
         ],
         nodes=TWO_NODES,
         remedy="Open node n2 again: `rota drain NODE --undo` ends a drain, `rota up` or `rota agent` brings "
-        "back what is lost.",
+        "back what is lost, and what a node reports is to be mended there.",
     ),
     Situation(
         "drained node beside busy ones",

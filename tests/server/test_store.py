@@ -14,6 +14,7 @@ from rota.errors import InputError
 from rota.model.job_columns import CODED
 from rota.server.policy.messages import seal
 from rota.server.store import loading, reading, stepping
+from rota.server.store.loading import LOADED
 from rota.server.store.rows import (
     AttemptRow,
     CommandDone,
@@ -273,7 +274,7 @@ def test_load_of_an_empty_store(store: Store) -> None:
     assert found.columns.ids == []
     assert found.columns.numbers["run_s"].dtype == np.float64
     assert (found.jobs, found.specs, found.attempts, found.nodes, found.commands) == ({}, {}, {}, [], [])
-    assert found.facts == {"epoch_s": store.epoch_s}
+    assert found.facts == {"epoch_s": store.epoch_s, LOADED: store.facts()[LOADED]}
     assert found.decisions == 0
 
 

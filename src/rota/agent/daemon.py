@@ -19,6 +19,7 @@ from pathlib import Path
 from rota.agent.acting import RETRY_S, ActionExecutor
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
 from rota.agent.devices import Devices, Load
+from rota.agent.fitness import Fitness
 from rota.agent.folder import CONTACT
 from rota.agent.identity import boot_id
 from rota.agent.idling import is_busy
@@ -134,6 +135,7 @@ class Agent:
             self._supervisor, self._mechanisms, devices, orders=self._orders, contact=self._contact
         )
         self._limits = LimitKeeper()
+        self._fitness = Fitness(self._supervisor.home)
         self._stopping = self._ordered = self._closed = False
         self._silence, self._trouble = Silence.HEARD, ""
         self._usage_s = self._health_s = time.monotonic()
@@ -142,7 +144,7 @@ class Agent:
 
     def run(self) -> None:
         """Work until `stop` is called or the controller says so; the jobs run on afterwards."""
-        self._board.devices(self._device_infos())
+        self._board.devices(self._device_infos(), self._why_none())
         self._timers()  # what parts hold is known before the first order comes
         self._step()
         self._link.start()
@@ -188,7 +190,8 @@ class Agent:
     def _sleep_s(self) -> float:
         """How long nothing can happen that nobody would wake us for."""
         now = time.monotonic()
-        waits = [self._contact.next_s(), self._mechanisms.next_s(), self._executor.retry_s - now]
+        waits = [self._contact.next_s(), self._mechanisms.next_s()]
+        waits += [self._executor.retry_s - now, self._fitness.next_s - now]
         if any(not live.gone for live in self._supervisor.known()):
             waits += [LOOK_S, self._usage_s - now]
         if self.devices.kind != "cpu":
@@ -198,13 +201,13 @@ class Agent:
     def _timers(self) -> bool:
         """Look at what changes without an event; True if it did."""
         now = time.monotonic()
-        news = self._executor.retry_s <= now
+        news = min(self._executor.retry_s, self._fitness.next_s) <= now
         if self._mechanisms.operations:
             news = True
         if now >= self._health_s:
             self._health_s = now + self._settings.health_s
             if self.devices.refresh():
-                self._board.devices(self._device_infos())
+                self._board.devices(self._device_infos(), self._why_none())
                 news = True
         lives = [live for live in self._supervisor.known() if not live.gone]
         if now >= self._usage_s and lives:
@@ -213,7 +216,7 @@ class Agent:
             news = True
         for live in lives:
             news = self._mechanisms.relay(live).look() or news
-        return news or self._contact.silence() is not self._silence or self._contact.trouble != self._trouble
+        return news or self._contact.silence() is not self._silence or self._why_none() != self._trouble
 
     def _sample(self, lives: list[Live], now: float) -> None:
         """What each part uses."""
@@ -275,9 +278,10 @@ class Agent:
             self._executor.retry_s = time.monotonic() + RETRY_S
         for done in self._mechanisms.done():
             self._executor.memo(done.key).note(done)
-        if self._contact.trouble != self._trouble:  # told before what it has led to
-            self._trouble = self._contact.trouble
-            self._board.devices(self._device_infos())
+        self._fitness.look(self._supervisor.known())
+        if (trouble := self._why_none()) != self._trouble:  # told before what it has led to
+            self._trouble = trouble
+            self._board.devices(self._device_infos(), self._why_none())
         self._board.post(self._reports(orders, plan.waiting))
 
     def _here(self, live: Live, order: Part | None) -> Here:
@@ -330,11 +334,15 @@ class Agent:
         return PartPhase.RUNNING
 
     def _device_infos(self) -> list[DeviceInfo]:
-        """The machine's devices; none can be used for more while the agent cannot write its folder."""
-        infos, why = self.devices.infos(), self._contact.trouble
+        """The machine's devices; none can be used for more while nothing could begin on them."""
+        infos, why = self.devices.infos(), self._why_none()
         if not why:
             return infos
         return [info.model_copy(update={"healthy": False, "why": why}) for info in infos]
+
+    def _why_none(self) -> str:
+        """Why no device takes anything new: the agent cannot write its folder, or nothing can be started."""
+        return self._contact.trouble or self._fitness.trouble
 
     # -- reports ---------------------------------------------------------------------------------
 

@@ -859,7 +859,10 @@ int main(int count, char **words) {
     }
     read_plan(atoi(words[3]));
     pid_t child = fork(); /* it shares the open file, and with it the lock */
-    if (child < 0) return 1;
+    if (child < 0) {
+        fprintf(stderr, "no process could be started: %s\n", strerror(errno));
+        return 1;
+    }
     if (child) return 0;
     setsid();
     prctl(PR_SET_NAME, "rota-shim", 0, 0, 0);

@@ -34,6 +34,8 @@ class Parcel:
 
     reports: list[Report] = field(default_factory=list)
     devices: list[DeviceInfo] | None = None
+    trouble: str = ""
+    """Beside `devices`: why nothing can begin on the machine."""
     pieces: list[Piece] = field(default_factory=list)
 
     @property
@@ -53,6 +55,7 @@ class Board:
         """When each report has to be told (again)."""
         self._devices: list[DeviceInfo] | None = None
         """As last posted."""
+        self._trouble = ""
         self._devices_due = False
         self._pieces: list[Piece] = []
         self._closed = False
@@ -76,10 +79,10 @@ class Board:
             if min(self._due.values(), default=float("inf")) < first or first <= now:
                 self._changed.notify_all()
 
-    def devices(self, devices: list[DeviceInfo]) -> None:
-        """The health of a device has changed."""
+    def devices(self, devices: list[DeviceInfo], trouble: str = "") -> None:
+        """The health of a device has changed, or why nothing can begin on the whole machine."""
         with self._changed:
-            self._devices, self._devices_due = devices, True
+            self._devices, self._devices_due, self._trouble = devices, True, trouble
             self._changed.notify_all()
 
     def pieces(self, pieces: Sequence[Piece]) -> None:
@@ -133,7 +136,8 @@ class Board:
         for key in keys:
             over = self._current[key].status in OVER
             self._due[key] = now + (REPEAT_END_S if over else REPEAT_S)
-        parcel = Parcel([self._current[key] for key in keys], self._devices if self._devices_due else None)
+        devices = self._devices if self._devices_due else None
+        parcel = Parcel([self._current[key] for key in keys], devices, self._trouble)
         self._devices_due, room = False, MOST_PIECES_BYTES
         while self._pieces and (not parcel.pieces or len(self._pieces[0].text) <= room):
             room -= len(self._pieces[0].text)

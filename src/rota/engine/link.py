@@ -194,6 +194,7 @@ class Link:
             reports=parcel.reports,
             complete=complete,
             devices=parcel.devices,
+            trouble=parcel.trouble,
             pieces=parcel.pieces,
         )
         answer = self._transport.call(

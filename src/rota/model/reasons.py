@@ -342,7 +342,7 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     Code.HOST_TOO_LARGE: lambda c, d: f"Ask for less, or add a node that has {_host_need(c)}.",
     Code.NODE: lambda c, d: (
         f"Open {listed(c.detail, 'node')} again: `rota drain NODE --undo` ends a drain, `rota up` or "
-        "`rota agent` brings back what is lost."
+        "`rota agent` brings back what is lost, and what a node reports is to be mended there."
     ),
     Code.UNHEALTHY: lambda c, d: f"Repair {listed(c.detail, 'device')}.",
     Code.PRIORITY: lambda c, d: "Those jobs would have to start or end, or the job get more priority.",

@@ -120,7 +120,9 @@ class Overview:
 
 
 def _sick(node: NodeRow) -> list[str]:
-    """A sentence for the devices of a node that are unhealthy for the same reason."""
+    """A sentence for the devices of a node that are unhealthy for the same reason, or for the whole node."""
+    if node.info.trouble:
+        return [f"node {node.name} takes no new jobs: {node.info.trouble}"] if node.state != "lost" else []
     devices: dict[str, list[str]] = {}
     for device in node.info.devices:
         if not device.healthy:

@@ -212,7 +212,7 @@ def _device_memory_gib(node: NodeRow) -> float:
 def live_node(row: NodeRow) -> LiveNode:
     """A node as the world sees it."""
     sick = {device.index: device.why or "unhealthy" for device in row.info.devices if not device.healthy}
-    return LiveNode(row.position, row.info, row.state, row.reason, row.drained_by, sick)
+    return LiveNode(row.position, row.info, row.state, row.reason, row.drained_by, sick, row.info.trouble)
 
 
 def live_job(
@@ -345,7 +345,7 @@ def _kept(
             if job.attempt is not None and job.attempt.how == How.FAILED and phase[job.row] < Phase.RUNNING
         },
         reservations=_reservations(reservations, everything.problems),
-        closed_nodes=[node.position for node in nodes if node.state != "up"],
+        closed_nodes=[node.position for node in nodes if not node.takes_jobs],
         closed_devices=[int(first[node.position]) + index for node in nodes for index in node.sick],
     )
 

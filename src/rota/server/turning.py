@@ -154,7 +154,7 @@ def _node_row(view: SchedulerView, live: LiveJobs, position: int) -> NodeRow:
     new = NodeRow(
         position,
         node.name,
-        node.info.model_copy(update={"devices": devices}),
+        node.info.model_copy(update={"devices": devices, "trouble": node.trouble}),
         node.state,
         old.first_device,
         old.joined_s,

@@ -217,7 +217,7 @@ def node_view(
     return NodeView(
         name=row.name,
         state=node_state(row, is_busy=bool(jobs)),
-        reason=STOPPED if row.state == "away" else row.reason,
+        reason=STOPPED if row.state == "away" else row.reason or row.info.trouble,
         kind=row.info.kind,
         gpus=len(devices),
         gpus_used=used,

@@ -312,6 +312,8 @@ class NodeInfo(BaseModel):
         Field(max_length=100, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": 256}}),
     ] = {}
     """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 570`."""
+    trouble: Remark = ""
+    """Why nothing new can begin on the machine, with devices or without; empty if it can."""
 
     @model_validator(mode="after")
     def _check(self) -> NodeInfo:
@@ -374,6 +376,7 @@ class SyncRequest(BaseModel):
     """True if `reports` names every part the agent knows: said in the first call to each controller."""
     devices: list[DeviceInfo] | None = None
     """Whenever the health of one has changed."""
+    trouble: Remark = ""  # with `devices`; as in `NodeInfo`
     leaving: bool = False
     """The agent ends in good order and says nothing more: its node takes no new jobs until it is back."""
     pieces: list[Piece] = []

@@ -78,6 +78,8 @@ def _closed(node: LiveNode) -> str:
         return f"is lost ({node.reason})" if node.reason else "is lost"
     if node.state == "away":
         return "has no agent, which was stopped"
+    if node.state == "up" and node.trouble:
+        return f"takes no new jobs ({node.trouble})"
     by = f"was drained by {node.drained_by}" if node.drained_by else "is closed"
     return f"{by} ({node.reason})" if node.reason else by
 

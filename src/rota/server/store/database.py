@@ -146,6 +146,8 @@ class Database:
         read = create_engine(
             url, poolclass=QueuePool, pool_size=4, max_overflow=READERS - 4, pool_pre_ping=True, **options
         )
+        for engine in (write, read):
+            event.listen(engine, "connect", _never_ended)
         if write.dialect.driver == "psycopg":
             for engine in (write, read):
                 event.listen(engine, "do_connect", bounded_connect(2 * self.busy_s))
@@ -181,21 +183,6 @@ class Database:
                     raise told from error
                 raise
             crash_point("store-committed")
-
-    @contextmanager
-    def settled(self) -> Iterator[None]:
-        """No transaction is being written in this block, nor will one come to its end that was lost sight of.
-
-        A connection that broke may have left PostgreSQL with a commit that it has not looked at yet; who has
-        the lock knows that it has ended, one way or the other.
-        """
-        with self._alone():
-            if self.dialect == "postgresql" and self._writer is None and not self._closed:
-                try:
-                    self._connect_writer()
-                except FAILURES as error:
-                    raise self._failure(error) from error
-            yield
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -332,6 +319,24 @@ class Database:
 _COMMON = ("PRAGMA foreign_keys = ON", "PRAGMA temp_store = MEMORY")
 _WRITE_PRAGMAS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", *_COMMON)
 _READ_PRAGMAS = (*_COMMON, "PRAGMA query_only = ON")
+
+
+_ENDINGS = """
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN (
+    'idle_session_timeout', 'idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout'
+)
+"""
+"""Those of these settings that the server's version has."""
+
+
+def _never_ended(raw: Any, _record: Any) -> None:
+    """Whatever the server ends of others after a while: the lock lives as long as the connection that has it,
+    and how long a statement may take is for the store to say."""
+    cursor = raw.cursor()
+    cursor.execute(_ENDINGS)
+    cursor.close()
+    if not raw.autocommit:
+        raw.commit()
 
 
 def _setting(pragmas: Sequence[str]) -> Callable[[Any, Any], None]:

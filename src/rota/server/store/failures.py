@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -40,16 +41,26 @@ _UNWRITTEN = frozenset(
 """How a file system that has become read-only shows, in a file that was open before or is opened now."""
 _POSTGRES: dict[object, str] = {
     "53100": "{where} cannot grow: its disk is full; free some space there",
-    "53300": "{where} takes no more connections ({said})",
+    "53300": "{where} takes no more connections ({said}); raise its max_connections, or end some of others",
     "25006": "{where} can only be read: it is a standby, or set to read only",
     "42501": "{where} does not let this user do that ({said})",
-    "28P01": "{where} refuses the password",
+    "28P01": "{where} refuses the password; give the right one in database_url, PGPASSWORD or ~/.pgpass",
     "28000": "{where} refuses this user ({said})",
     "3D000": "{where} does not exist; make it with createdb",
     "55P03": "{where} is locked by another program for more than {busy_s:g} s; end that one",
 }
 
 
+_REFUSED: tuple[tuple[str, str], ...] = (
+    ("53300", r"too many clients|too many connections|remaining connection slots"),
+    ("28P01", r"password authentication failed|no password supplied"),
+    ("3D000", r"database \".*\" does not exist"),
+    ("28000", r"role \".*\" does not exist|no pg_hba\.conf entry|authentication failed"),
+)
+"""What a server says that does not let somebody in, by SQLSTATE, for libpq tells the words only.
+
+Where they are in another language the database is out of reach, with these words.
+"""
 _SILENCE = "ConnectionTimeout"
 """psycopg's name for a server that does not answer; `silence` raises it as well."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")
@@ -69,7 +80,7 @@ def failure(
     where it is out of reach.
     """
     cause = (error.orig or error) if isinstance(error, DBAPIError) else error
-    said = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    said = (str(cause).strip() or type(cause).__name__).splitlines()[0].rpartition("FATAL: ")[2].strip()
     gone = isinstance(error, DBAPIError) and error.connection_invalidated
     sentence = OUT_OF_REACH if gone else _known(cause)
     if is_read_only and _code(cause) in _UNWRITTEN:
@@ -85,8 +96,15 @@ def _code(cause: BaseException) -> int | str | None:
     return state if number is None else number & 0xFF
 
 
+def _refused(cause: BaseException) -> str | None:
+    """The SQLSTATE with which PostgreSQL does not let us in; None if it is not that, or not known."""
+    if not hasattr(cause, "sqlstate"):
+        return None
+    return next((state for state, words in _REFUSED if re.search(words, str(cause))), None)
+
+
 def _known(cause: BaseException) -> str:
-    code = _code(cause)
+    code = _code(cause) or _refused(cause)
     if code in _SQLITE:
         return _SQLITE[code]
     if code in _POSTGRES:

@@ -30,6 +30,13 @@ from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.curves import Curves
 
+LOADED = "loaded_unix_s"
+"""Fact: when all was read last for the scheduler, in Unix time; written before it is read.
+
+So nothing is decided that could not be kept, nor about jobs that are over already, as on a standby that lags
+and is promoted later.  And who has written knows that no transaction is under way of which sight was lost, on
+a connection that broke: it had the lock.
+"""
 _FLOATS = (
     "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
     "progress_base", "progress_rate", "progress_since", "finish_s",

@@ -85,6 +85,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._stepping = Stepping(database.dialect)
+        self._set_fact = upsert(t.facts, database.dialect, ("key", "value"))
         self._announced_in_vain = False
         """Jobs that were announced have not been put on record, and the scheduler may not know."""
         self._loaded: int | None = None
@@ -150,8 +151,7 @@ class Store:
     def set_fact(self, key: str, value: Json) -> None:
         """Note something that belongs to the cluster as a whole."""
         with self._db.writing() as writing:
-            statement = upsert(t.facts, self._db.dialect, ("key", "value"))
-            writing.run("facts", statement, {"key": key, "value": to_text(value)})
+            writing.run("facts", self._set_fact, {"key": key, "value": to_text(value)})
 
     def last_moment(self) -> float:
         """The last moment on record: of a submission, a decision, an event; 0 if there is none."""
@@ -224,10 +224,10 @@ class Store:
     # -- the scheduler -------------------------------------------------------------------------
 
     def load(self) -> Everything:
-        """All that the scheduler needs to begin anew, as of one moment; whatever was announced is in it."""
-        with self._db.settled():
-            self._announced_in_vain = False
-            self._loaded = self._db.lineage
+        """All that the scheduler needs to begin anew, announced jobs too; StoreError if it cannot write."""
+        with self._db.writing() as writing:
+            writing.run("facts", self._set_fact, {"key": loading.LOADED, "value": to_text(time.time())})
+            self._announced_in_vain, self._loaded = False, self._db.lineage
         with self._db.reading(one_moment=True, is_long=True) as connection:
             return loading.load(connection)
 

@@ -173,7 +173,8 @@ def _undrain(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     node.drained_by = node.reason = ""
     if node.state == "drained":
         node.state = "up"
-        batch.regain(position, live.machines.sick_devices(node))
+        if node.takes_jobs:
+            batch.regain(position, live.machines.sick_devices(node))
     batch.cause |= Event.CAPACITY
     live.unsaved.nodes.add(position)
     live.unsaved.event("undrain", "", f"node {node.name}", who=asked.user)

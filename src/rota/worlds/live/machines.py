@@ -22,10 +22,17 @@ class LiveNode:
     drained_by: str = ""
     sick: dict[int, str] = field(default_factory=dict)
     """Local indexes of unhealthy devices, with the reason."""
+    trouble: str = ""
+    """Why nothing new can begin there, as its agent says; empty if it can."""
 
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether new jobs may begin there, on devices that are well or without any."""
+        return self.state == "up" and not self.trouble
 
     @property
     def is_forgotten(self) -> bool:

@@ -72,7 +72,7 @@ def regain(live: LiveJobs, position: int, batch: BatchBuilder) -> None:
     drained = bool(node.drained_by)
     node.state = "drained" if drained else "up"
     node.reason = node.reason if drained else ""
-    if not drained:
+    if node.takes_jobs:
         batch.regain(position, live.machines.sick_devices(node))
     batch.cause |= Event.CAPACITY
     live.unsaved.nodes.add(position)

@@ -30,6 +30,7 @@ def take_in(live: LiveJobs, told: ReportTold, batch: BatchBuilder) -> ReportTold
     elif node.state in ("lost", "away"):
         node_states.regain(live, node.position, batch)
     if request.devices is not None:
+        _look_at_trouble(live, node, request, batch)
         _look_at_devices(live, node, request, batch)
     later: list[Report] = []
     for report in request.reports:
@@ -56,6 +57,21 @@ def _note_met(live: LiveJobs, name: str) -> None:
             live.set_timers(job)
 
 
+def _look_at_trouble(live: LiveJobs, node: LiveNode, request: SyncRequest, batch: BatchBuilder) -> None:
+    """A machine on which nothing can begin takes no new jobs, also none without devices."""
+    before, node.trouble = node.trouble, request.trouble
+    if node.trouble == before:
+        return
+    if node.trouble and node.state == "up":
+        batch.drain(node.position)
+    elif node.takes_jobs:
+        batch.regain(node.position, live.machines.sick_devices(node))
+    batch.cause |= Event.CAPACITY
+    live.unsaved.nodes.add(node.position)
+    text = f"takes no new jobs: {node.trouble}" if node.trouble else "takes jobs again"
+    live.unsaved.event("trouble" if node.trouble else "well", "", f"node {node.name} {text}")
+
+
 def _look_at_devices(live: LiveJobs, node: LiveNode, request: SyncRequest, batch: BatchBuilder) -> None:
     """Devices that have become unhealthy take no new jobs; those that are well again do."""
     first = int(live.machines.cluster.first_device[node.position])
@@ -71,7 +87,7 @@ def _look_at_devices(live: LiveJobs, node: LiveNode, request: SyncRequest, batch
             batch.close(first + device.index)
         elif device.healthy and was_sick:
             del node.sick[device.index]
-            if node.state == "up":
+            if node.takes_jobs:
                 batch.open(first + device.index)
         else:
             continue

@@ -91,7 +91,8 @@ def _close_or_open(live: LiveJobs, scaling: Scaling, batch: BatchBuilder) -> Non
     closing.sort(key=lambda node: (-_held_on(live, node), node.position))
     for node in closing[: max(missing, 0)]:
         node.state, node.drained_by, node.reason = "up", "", ""
-        batch.regain(node.position, live.machines.sick_devices(node))
+        if node.takes_jobs:
+            batch.regain(node.position, live.machines.sick_devices(node))
         _changed(live, node, "undrain", batch)
 
 

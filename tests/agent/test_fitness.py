@@ -1,0 +1,134 @@
+"""A machine that can begin nothing is found out by a rehearsal, and found well by the next."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mounts import small_disk
+from rota.agent import native
+from rota.agent.fitness import FIRST_S, MOST_S, Fitness, could_not_begin, rehearsed
+from rota.agent.folder import AgentFolder
+from rota.agent.live import Live
+from rota.wire.sync import Exit, Part, PartStatus, Wanted
+
+END = Exit(ended_s=1.0, rank=0, error="the attempt could not be started: Resource temporarily unavailable")
+
+
+def home_of(folder: Path) -> AgentFolder:
+    return AgentFolder(folder, folder / "checkpoints")
+
+
+def live_of(
+    row: int, status: PartStatus, *, started_s: float | None = None, infrastructure: bool | None = None
+) -> Live:
+    part = Part(row=row, job=str(row + 1), attempt=1, version=1, wanted=Wanted.RUN)
+    folder = home_of(Path("/nowhere")).of(row, 1)
+    end = None if infrastructure is None else END.model_copy(update={"infrastructure": infrastructure})
+    return Live(part, folder, status, 0.0, started_s=started_s, end=end)
+
+
+@pytest.mark.parametrize(
+    ("status", "started_s", "infrastructure", "doubtful"),
+    [
+        (PartStatus.LOST,     None, True,  True),   # no folder could be made, or no shim started
+        (PartStatus.ENDED,    None, True,  True),   # the shim could start no rank
+        (PartStatus.ENDED,    None, False, False),  # there is no such program
+        (PartStatus.LOST,     1.0,  True,  False),  # it had begun: what it died of is another matter
+        (PartStatus.ENDED,    1.0,  False, False),
+        (PartStatus.STARTING, None, None,  False),
+    ],
+)  # fmt: skip
+def test_which_ends_cast_doubt_on_the_machine(
+    status: PartStatus, started_s: float | None, infrastructure: bool | None, doubtful: bool
+) -> None:
+    live = live_of(0, status, started_s=started_s, infrastructure=infrastructure)
+    assert could_not_begin(live) is doubtful
+
+
+def test_it_is_rehearsed_once_for_each_and_again_until_it_goes_well(tmp_path: Path) -> None:
+    now_s, found, rehearsals = 0.0, "full", []
+
+    def rehearse(_: AgentFolder) -> str:
+        rehearsals.append(now_s)
+        return found
+
+    fitness = Fitness(home_of(tmp_path), clock=lambda: now_s, rehearse=rehearse)
+    first, second = live_of(0, PartStatus.LOST), live_of(1, PartStatus.LOST)
+    fitness.look([])
+    assert (rehearsals, fitness.next_s) == ([], float("inf"))
+    for lives in ([first], [first], [first, second]):
+        fitness.look(lives)
+    assert (rehearsals, fitness.trouble, fitness.next_s) == ([0.0, 0.0], "full", FIRST_S)
+    now_s = FIRST_S
+    fitness.look([second])  # the first is forgotten; it is due
+    found, now_s = "", 2 * FIRST_S
+    fitness.look([second])
+    assert (rehearsals, fitness.trouble) == ([0.0, 0.0, FIRST_S, 2 * FIRST_S], "")
+    assert fitness.next_s == float("inf")
+    pauses = []
+    for row in range(2, 14):  # a rehearsal that goes well, and nothing can begin all the same
+        found = "full"
+        fitness.look([live_of(row, PartStatus.LOST)])
+        pauses.append(fitness.next_s - now_s)
+        found, now_s = "", fitness.next_s
+        fitness.look([])
+    assert pauses == [min(2**k * FIRST_S, MOST_S) for k in range(1, 13)]
+    found, now_s = "full", now_s + MOST_S
+    fitness.look([live_of(99, PartStatus.LOST)])
+    assert fitness.next_s - now_s == FIRST_S
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_machine_that_has_all_it_takes(
+    tmp_path: Path, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(native, "PROGRAM", tmp_path / "none")
+    home = home_of(tmp_path / "agent")
+    assert rehearsed(home) == ""
+    assert list(home.attempts.iterdir()) == list(home.checkpoints.iterdir()) == []
+    (home.attempts / ".rehearsal").mkdir()  # an agent was killed
+    (home.attempts / ".rehearsal" / "3").touch()
+    assert rehearsed(home) == ""
+    assert list(home.attempts.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        home = home_of(disk / "agent")
+        assert rehearsed(home) == ""
+        filler = disk / "filler"
+        filler.write_bytes(b"0" * (7 << 19))
+        said = f"no attempt can begin in {home.path}: No space left on device; free some space there"
+        assert rehearsed(home) == said
+        filler.unlink()
+        assert rehearsed(home) == ""
+        assert list(home.attempts.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_no_descriptor_is_left(tmp_path: Path) -> None:
+    home = home_of(tmp_path)
+    with _descriptors(len(os.listdir("/proc/self/fd")) + 8):
+        said = rehearsed(home)
+    assert said == "no attempt can begin: Too many open files; start the agent with a higher `ulimit -n`"
+    assert rehearsed(home) == ""
+
+
+@contextmanager
+def _descriptors(most: int) -> Iterator[None]:
+    """In this block no descriptor has a number of `most` or more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
