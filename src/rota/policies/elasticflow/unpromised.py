@@ -46,8 +46,7 @@ class Unpromised:
         rows = known + new
         memory["rows"] = rows
         memory["due_s"] = [math.inf] * len(rows)
-        memory["at_risk"] = []
-        memory["late"] = []
+        memory["late"], memory["at_risk"] = [], []  # in the order in which a plan has them
         ascend = all(before < after for before, after in pairwise([*known[-1:], *new]))
         self._written = rows if ascend else None
 
