@@ -8,6 +8,7 @@ learnt from the run, ends differ by that: then all that must hold is that the sa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,10 +154,26 @@ def errors(played: Played, policy: str, seed: int) -> list[str]:
     return said
 
 
+COUNTED = [counted_in_seconds, counted_in_iterations, counted_in_examples]
+QUICK = [*REMEMBERING, *DEFAULTS]
+SLOWEST = {"pollux:mode=artifact"}
+"""What takes half a minute each time."""
+
+
+def ways() -> list[Any]:
+    """Each policy with each way to count: in `make test` the next way for the next policy."""
+    cases = []
+    for place, policy in enumerate([*QUICK, *VARIANTS]):
+        for turn, counted in enumerate(COUNTED):
+            is_quick = place < len(QUICK) and turn == place % len(COUNTED) and policy not in SLOWEST
+            marks = [] if is_quick else [pytest.mark.soak]
+            cases.append(pytest.param(counted, policy, marks=marks, id=f"{counted.__name__}-{policy}"))
+    return cases
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", first(len(REMEMBERING + DEFAULTS), [*REMEMBERING, *DEFAULTS, *VARIANTS]))
+@pytest.mark.parametrize(("counted", "policy"), ways())
 @pytest.mark.parametrize("seed", first(1, [2], deep=range(3, 10)))
-@pytest.mark.parametrize("counted", [counted_in_seconds, counted_in_iterations, counted_in_examples])
 def test_a_forecast_comes_true(counted, seed, policy) -> None:
     played = counted(seed)
     if "vc" in policy and "vc" not in played.cluster.levels:

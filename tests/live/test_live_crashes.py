@@ -13,7 +13,6 @@ import pytest
 from crashing import POLICIES, Load, Tended, check, crash, drain, job, killed, persistently
 
 from rota.client import Refused
-from tiers import first
 
 SETTINGS: dict[str, Any] = {"back_off": 0.1, "back_off_most": 0.3, "deadline": 2.0}
 SEED = "ROTA_CRASH_SEED"
@@ -39,7 +38,8 @@ def storm(folder: Path, seed: int, policy: str, kills: int) -> None:
     assert sum(done.values()) >= kills
 
 
-@pytest.mark.parametrize("policy", first(1, POLICIES[:2]))
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", POLICIES[:2])
 def test_random_kills_under_load(tmp_path: Path, seed: int, policy: str) -> None:
     storm(tmp_path, seed, policy, 12)
 

@@ -81,7 +81,7 @@ def storm(folder: Path, seed: int, policy: str, kills: int) -> None:
     assert sum(done.values()) >= kills
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_few_kills_among_jobs_of_every_kind(tmp_path: Path) -> None:
     storm(tmp_path, secrets.randbelow(10**6), "las:quantum=0.8", 10)
 

@@ -193,7 +193,7 @@ def test_what_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_torch
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_gang_follows_and_one_worker_goes_on(tmp_path: Path) -> None:
     """Two ranks choose a larger batch at one step; one worker knows what they knew, and learns the rest."""
     command = [EXAMPLES / "ddp_noisy.py", "--batch-range", "32:512", "--every-s", "0.2", "--step-s", "0.01"]
