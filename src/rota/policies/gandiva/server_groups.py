@@ -201,7 +201,7 @@ class ServerGroups:
 
         -1 if there are too few, or if that were one of the homes `barred`.
         """
-        if self._has_server(size, accepts, gpus):
+        if self.index.empty_gpus() < size or self._has_server(size, accepts, gpus):
             return -1
         for mask in accepts:
             chosen, total = list[int](), 0

@@ -81,6 +81,10 @@ class ServerIndex:
         for gpus in sorted({gpus for affinity, gpus in self._by_load if not affinity}, reverse=True):
             yield from [key for _, key in self._by_load[0, gpus]]
 
+    def empty_gpus(self) -> int:
+        """GPUs of all empty homes together."""
+        return sum([gpus * len(places) for (affinity, gpus), places in self._by_load.items() if not affinity])
+
     def fullest(self, demand: float, able: Able, below: float = math.inf) -> int:
         """The able home with the fewest free GPUs, less than `below`, on which `demand` fits; -1 if none."""
         first = bisect_left(self._used, (demand - EPSILON, -1))
