@@ -63,7 +63,7 @@ test: setup $(TORCH)  ## run the tests; those that need public traces are skippe
 
 # `make soak MINUTES=40` begins no test after 40 minutes and counts those that it left out
 soak: setup $(TORCH)  ## the tests that take minutes: many scenes, long replays, kills under load, the compiled build
-	$(BIN)/pytest -q -n 2 --dist load --maxschedchunk 1 -m soak $(if $(MINUTES),--minutes $(MINUTES))
+	$(BIN)/pytest -q -n 4 --dist load --maxschedchunk 1 -m soak $(if $(MINUTES),--minutes $(MINUTES))
 
 deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a fifth; all random scenes
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "hypothesis or deep" --hypothesis-profile=soak
