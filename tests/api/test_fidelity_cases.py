@@ -37,8 +37,8 @@ LONG = {
     *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }
 """Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
-LONGEST = {"pollux-15w1-pollux", "pollux-15w3-pollux"}
-"""Minutes each; `pollux-05w6-pollux` is of the same kind."""
+LONGEST = {f"pollux-{load}{seed}-pollux" for load in ("", "15", "20") for seed in ("w1", "w3", "w6")}
+"""Minutes each; `pollux-05w6-pollux` is of the same kind, and so are those that look less often."""
 
 
 def _marks(case: str) -> list[pytest.MarkDecorator]:
