@@ -281,7 +281,7 @@ class Agent:
         self._fitness.look(self._supervisor.known())
         if (trouble := self._why_none()) != self._trouble:  # told before what it has led to
             self._trouble = trouble
-            self._board.devices(self._device_infos(), self._why_none())
+            self._board.devices(self._device_infos(), trouble)
         self._board.post(self._reports(orders, plan.waiting))
 
     def _here(self, live: Live, order: Part | None) -> Here:

@@ -86,9 +86,8 @@ def rehearsed(home: AgentFolder) -> str:
     try:
         with _folder(home.attempts / REHEARSAL) as own:
             _files_and_processes(own)
-        with _folder(
-            home.checkpoints / f"{REHEARSAL}-{os.uname().nodename}-{os.getpid()}"
-        ):  # shared with others
+        shared_with_others = home.checkpoints / f"{REHEARSAL}-{os.uname().nodename}-{os.getpid()}"
+        with _folder(shared_with_others):
             return ""
     except OSError as error:
         said = os.strerror(error.errno) if error.errno is not None else str(error)

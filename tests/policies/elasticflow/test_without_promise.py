@@ -15,7 +15,7 @@ from rota.model.record import Record
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting
-from tiers import first
+from tiers import each_seed
 
 POLICY = "elasticflow:slot_s=10,margin_slots=0,restart_s=0"
 NONE = math.nan
@@ -84,7 +84,7 @@ def _crowd(draw: Random) -> Record:
     return play(f"{POLICY},refuse={draw.choice(['yes', 'no'])}", trace, "1x4")
 
 
-@pytest.mark.parametrize("seed", first(10, range(200)))
+@each_seed(10, 60, 200)
 def test_every_promise_is_kept_whoever_stays_without(seed: int) -> None:
     jobs = _crowd(Random(seed)).jobs
     for name, state, finish_s, promised_s in jobs.select(
