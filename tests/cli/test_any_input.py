@@ -96,6 +96,13 @@ def moment(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
+def test_some_odd_values(moment: Path) -> None:
+    """Of every eighth option one; all of them in the soak."""
+    for place, words in enumerate(tries()[::8]):
+        check(words[place % len(words)])
+
+
 @pytest.mark.parametrize("further", first(0, range(5), deep=range(5, len(ODD))))
 def test_odd_values(moment: Path, further: int) -> None:
     """One of each option, with another value than the option before, and `further` ones behind it."""

@@ -11,12 +11,12 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from crowds import crowd
 
 from changed_moments import decided, goes_on, moments_of
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.columns import read_only
-from rota.model.job_columns import AllowedCounts
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.values import copied
 from rota.testing.scenes import Scene
@@ -90,16 +90,8 @@ def test_a_first_deadline_counts_where_there_is_plenty_as_well() -> None:
 
 
 def _crowd(draw: Random) -> Scene:
-    """Jobs that can use one to four GPUs, most of them with a deadline that may be promised."""
-    at_s = sorted(draw.randint(0, 300) for _ in range(12))
-    work_s = [draw.randint(20, 400) for _ in at_s]
-    due_s = [
-        NONE if draw.random() < 0.3 else at + work * draw.uniform(0.4, 4.0)
-        for at, work in zip(at_s, work_s, strict=True)
-    ]
-    text = " ".join(f"J{i} 1x{work}@{at}" for i, (at, work) in enumerate(zip(at_s, work_s, strict=True)))
-    elastic = {"gpus_min": 1, "gpus_max": 4, "counts": int(AllowedCounts.POWERS_OF_TWO)}
-    return Scene(0, trace_of(text, deadline_s=due_s, **elastic), parse_cluster("1x4"), Setting())
+    """Most of them with a deadline that may be promised."""
+    return Scene(0, crowd(draw, without=0.3, factors=(0.4, 4.0)), parse_cluster("1x4"), Setting())
 
 
 @each_seed(10, 30, 100, at_once=5)

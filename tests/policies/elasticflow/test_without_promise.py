@@ -7,9 +7,10 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from crowds import crowd
 
 from play import finishes, play, trace_of
-from rota.model.job_columns import AllowedCounts, Deadline
+from rota.model.job_columns import Deadline
 from rota.model.jobs import Truth
 from rota.model.record import Record
 from rota.worlds.simulated.faults import Fault
@@ -66,18 +67,10 @@ def test_a_node_that_returns_breaks_no_promise_that_was_made_without_it() -> Non
 
 def _crowd(draw: Random) -> Record:
     """Jobs that can use one to four GPUs of four, most with deadlines, not all of which can be kept."""
-    at_s = sorted(draw.randint(0, 300) for _ in range(12))
-    work_s = [draw.randint(20, 400) for _ in at_s]
-    due_s = [
-        NONE if draw.random() < 0.2 else at + work * draw.uniform(0.3, 3.0)
-        for at, work in zip(at_s, work_s, strict=True)
-    ]
-    text = " ".join(f"J{i} 1x{work}@{at}" for i, (at, work) in enumerate(zip(at_s, work_s, strict=True)))
-    elastic = {"gpus_min": 1, "gpus_max": 4, "counts": int(AllowedCounts.POWERS_OF_TWO)}
-    trace = trace_of(text, deadline_s=due_s, **elastic)
+    trace = crowd(draw, without=0.2, factors=(0.3, 3.0))
     soft = {
         row: (Deadline(due, 5.0), Deadline(due + draw.randint(50, 500), 1.0))
-        for row, due in enumerate(due_s)
+        for row, due in enumerate(trace.jobs.deadline_s.tolist())
         if not math.isnan(due) and draw.random() < 0.5
     }
     trace = replace(trace, jobs=replace(trace.jobs, deadlines=soft))
