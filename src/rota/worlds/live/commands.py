@@ -9,7 +9,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Wanted
-from rota.worlds.live import groups, lifecycle
+from rota.worlds.live import groups, lifecycle, node_states
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import OFFERED, SUSPENDED, USER, Hold
@@ -173,8 +173,7 @@ def _undrain(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     node.drained_by = node.reason = ""
     if node.state == "drained":
         node.state = "up"
-        if node.takes_jobs:
-            batch.regain(position, live.machines.sick_devices(node))
+        node_states.reopen(live, node, batch)
     batch.cause |= Event.CAPACITY
     live.unsaved.nodes.add(position)
     live.unsaved.event("undrain", "", f"node {node.name}", who=asked.user)

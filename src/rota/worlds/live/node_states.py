@@ -8,6 +8,7 @@ from rota.scheduler.decision import Event
 from rota.worlds.live import departures, lifecycle
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.timers import NODES
 
 
@@ -66,14 +67,19 @@ def leave(live: LiveJobs, position: int, batch: BatchBuilder) -> None:
     live.unsaved.event("away", "", f"node {node.name}: its agent was stopped")
 
 
+def reopen(live: LiveJobs, node: LiveNode, batch: BatchBuilder) -> None:
+    """What kept the node from taking jobs is over: it takes them again, unless something else keeps it."""
+    if node.takes_jobs:
+        batch.regain(node.position, live.machines.sick_devices(node))
+
+
 def regain(live: LiveJobs, position: int, batch: BatchBuilder) -> None:
     """A node that was lost, or whose agent was stopped, is heard of again."""
     node = live.machines.nodes[position]
     drained = bool(node.drained_by)
     node.state = "drained" if drained else "up"
     node.reason = node.reason if drained else ""
-    if node.takes_jobs:
-        batch.regain(position, live.machines.sick_devices(node))
+    reopen(live, node, batch)
     batch.cause |= Event.CAPACITY
     live.unsaved.nodes.add(position)
     live.unsaved.event("back", "", f"node {node.name}")

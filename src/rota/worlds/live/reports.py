@@ -64,8 +64,8 @@ def _look_at_trouble(live: LiveJobs, node: LiveNode, request: SyncRequest, batch
         return
     if node.trouble and node.state == "up":
         batch.drain(node.position)
-    elif node.takes_jobs:
-        batch.regain(node.position, live.machines.sick_devices(node))
+    else:
+        node_states.reopen(live, node, batch)
     batch.cause |= Event.CAPACITY
     live.unsaved.nodes.add(node.position)
     text = f"takes no new jobs: {node.trouble}" if node.trouble else "takes jobs again"

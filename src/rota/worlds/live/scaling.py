@@ -13,7 +13,7 @@ import math
 from rota.model.units import plural
 from rota.scheduler.decision import Event
 from rota.wire.sync import Wanted
-from rota.worlds.live import leaving, lifecycle
+from rota.worlds.live import leaving, lifecycle, node_states
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
@@ -91,8 +91,7 @@ def _close_or_open(live: LiveJobs, scaling: Scaling, batch: BatchBuilder) -> Non
     closing.sort(key=lambda node: (-_held_on(live, node), node.position))
     for node in closing[: max(missing, 0)]:
         node.state, node.drained_by, node.reason = "up", "", ""
-        if node.takes_jobs:
-            batch.regain(node.position, live.machines.sick_devices(node))
+        node_states.reopen(live, node, batch)
         _changed(live, node, "undrain", batch)
 
 
