@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from site_play import Site
 
 from rota.server.api.forms import JobChange
+from rota.server.tenants.settings import plain_tenants
 from rota.server.turning import TurnChanges
 
 
@@ -67,6 +68,35 @@ def test_changes_are_answered(tmp_path: Path, kind: str, args: dict[str, Any], e
     assert len(outcomes) == 1
     assert error in outcomes[0].get("error", "")
     assert bool(error) == ("error" in outcomes[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "shown"),
+    [
+        ("policy", {"policy": "srtf"}, ("srtf", {})),
+        ("shadow", {"policy": "srtf"}, ("fifo:skip=yes", {})),
+        ("tenants", {"tenants": {"t": {"quota": 1}}}, ("fifo:skip=yes", {"t": 1.0})),
+    ],
+)
+def test_what_was_changed_is_shown_once_it_is_told(
+    tmp_path: Path, kind: str, args: dict[str, Any], shown: tuple[str, dict[str, float]]
+) -> None:
+    """Who is answered may submit at once, or take it back: that is about the new policy, the new tenants."""
+    site = Site(tmp_path, {"n0": 1}, "fifo:skip=yes")
+    site.turn()
+    seen: list[tuple[str, dict[str, float]]] = []
+
+    def told(turn: TurnChanges) -> None:
+        view = site.scheduler.view
+        assert view.policy is not None
+        quotas = {path: one["quota"] for path, one in plain_tenants(view.tenants.tenants).items()}
+        seen.extend((view.policy.spec, quotas) for _ in turn.done)
+
+    site.scheduler.told = told  # type: ignore[assignment]
+    site.command(kind, **args)
+    for _ in range(3):
+        site.turn()
+    assert seen == [shown]
 
 
 def test_policies_see_what_an_update_changes(tmp_path: Path) -> None:

@@ -341,11 +341,11 @@ class Scheduler:
 
     def _carry_out(self, asked: CommandAsked) -> bool:
         """One transaction for one command; True if the loop has to be built anew."""
-        policy = self.view.policy
-        cluster = None if self.world is None else self.world.cluster
-        context = ChangeContext(self.store, self.clock, policy.spec if policy else "", cluster)
-        change = change_of(asked, context)
+        policy = self.view.policy.spec if self.view.policy else ""
+        cluster = self.world.cluster if self.world else None
+        change = change_of(asked, ChangeContext(self.store, self.clock, policy, cluster))
         self.store.commit(change.step)
+        self.view.show(change.step)  # before it is told, not only once the loop is built anew
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
         self._done.add(asked.seq)

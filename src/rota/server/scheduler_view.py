@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.model.tenants import Tenants
-from rota.server.store.rows import AttemptRow, NodeRow, PolicyRow
-from rota.server.tenants.in_force import TenantsInForce
+from rota.server.store.rows import REAL, AttemptRow, NodeRow, PolicyRow, Step
+from rota.server.tenants.in_force import TenantsInForce, on_record
 
 
 @dataclass
@@ -30,6 +30,13 @@ class SchedulerView:
     """Decisions that did not come in time."""
     last_s: float | None = None
     """How long the last decision took."""
+
+    def show(self, step: Step) -> None:
+        """The policy and the tenants of a stored step: whoever asked for them may ask about them next."""
+        for row in step.policies:
+            if row.name == REAL:
+                self.policy = row
+        self.tenants = on_record(step.facts) or self.tenants
 
     def holding_by_node(self) -> dict[str, dict[str, AttemptRow]]:
         """Attempts of running jobs by the names of their nodes and the ids of their jobs."""
