@@ -20,7 +20,7 @@ from typing import Any
 from rota.model.grants import Leave, Role
 from rota.policies.gandiva.derived import LEAST_TURN, Derived
 from rota.policies.gandiva.growth import Growth
-from rota.policies.gandiva.migration import defragment, relieve
+from rota.policies.gandiva.migration import defragment, give_back, relieve
 from rota.policies.gandiva.pairing import PairTrials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.seating import Seating
@@ -30,6 +30,7 @@ from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.turn_lengths import TurnLengths
+from rota.table.free import nodes_in
 from rota.table.state import Phase
 
 # As in `loop`: with plain integers nothing is looked up, and no flag is made of the result.
@@ -238,21 +239,48 @@ class GandivaDecision:
     # -- who belongs where -------------------------------------------------------------------------
 
     def _place_homeless(self) -> None:
-        """Homes for who has none; who was refused asks again only when a home has changed."""
-        if self.homes.has_changed:
-            self.homeless.refused.clear()
-            self.homes.has_changed = False
-        self.homeless.serve(self._settle)
+        """Homes for who has none; who was refused asks again whenever a home has changed.
+
+        That may be for the better: where somebody got one, gangs of his size can give another one back.
+        """
+        has_changed = True
+        while has_changed:
+            if self.homes.has_changed:
+                self.homeless.refused.clear()
+                self.homes.has_changed = False
+            self.homeless.serve(self._settle)
+            has_changed = self.homes.has_changed
 
     def _settle(self, row: int) -> bool:
-        key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
-        if key < 0 and (part := self.grounds.in_part(row)):
-            key = self.homes.allocate_in_part(self.sizes[row], part, self.gpus)
+        """A home for `row`, for which gangs that have servers for themselves give them back; or it waits."""
+        key = self._home_for(row)
+        if key < 0 and self.homes.index.groups and self.p.migration and self._get_back(row):
+            key = self._home_for(row)
         if key < 0:
             return False
         self.homes.add(row, key, self.sizes[row])
         self.due.add(key)
         return True
+
+    def _home_for(self, row: int) -> int:
+        key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
+        if key < 0 and (part := self.grounds.in_part(row)):
+            key = self.homes.allocate_in_part(self.sizes[row], part, self.gpus)
+        return key
+
+    def _get_back(self, row: int) -> bool:
+        """True if gangs went to others of their size, and left empty servers on which `row` can run."""
+        size, accepting, part = self.sizes[row], self.grounds.accepting(row), self.grounds.in_part(row)
+        usable = [{node: self.gpus[node] for node in nodes_in(mask)} for mask in accepting]
+        on_one = not part and self.homes.has_server(size, accepting, self.gpus)
+        moves = give_back(
+            self.homes, self.sizes, size, [part] if part else usable, self._may_move, on_one=on_one
+        )
+        for gang, source, target in moves:
+            self._follow_move(gang, source, target)
+            self.memory["moves"].pop(gang, None)  # it is not for its rate that it moves
+            self.left.add(source)
+        return bool(moves)
 
     def _may_move(self, row: int, key: int) -> bool:
         """True if `row` can run in that home, was not sent back from there, and has no longer turn now."""
@@ -274,15 +302,19 @@ class GandivaDecision:
         moves = relieve(self.homes, self.sizes, self._may_move, self._found)
         moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
         for row, source, target in moves:
-            self.due.update((source, target))
-            self.moved.update((source, target))
-            self._fall_apart(source)
-            self.trials.note_rate(row)
+            self._follow_move(row, source, target)
             if row in self.memory["alone"]:
                 check_s = self.now + self.p.quantum
                 self.memory["moves"][row] = [source, self.memory["alone"][row], check_s]
         if moves:
             self._place_homeless()
+
+    def _follow_move(self, row: int, source: int, target: int) -> None:
+        """`row` belongs to `target` now, and still runs on servers of `source`."""
+        self.due.update((source, target))
+        self.moved.update((target, *self.homes.homes[source]["nodes"]))
+        self._fall_apart(source)
+        self.trials.note_rate(row)
 
     def _check_moves(self) -> None:
         """Send back whoever is slower than before, if there is still room."""
@@ -298,10 +330,9 @@ class GandivaDecision:
             if is_slower and old is not None and self.homes.fits(old, self.homes.demand_of(row)):
                 here = self.homes.home_of[row]
                 self.memory["barred"].setdefault(row, []).append(here)
-                self._leave(row)
+                self.left.add(self.homes.remove(row))
                 self.homes.add(row, source, self.sizes[row])
-                self.due.update((here, source))
-                self.moved.update((here, source))
+                self._follow_move(row, here, source)
 
     # -- who runs ----------------------------------------------------------------------------------
 

@@ -186,7 +186,7 @@ class ServerGroups:
                 total += most(key)
         return self.join(chosen, gpus) if total >= size else min(able, default=-1)
 
-    def _has_server(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> bool:
+    def has_server(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> bool:
         """True if the job would fit on one server, were it empty."""
         return any(
             gpus[node] >= size and any(mask >> node & 1 for mask in accepts)
@@ -201,7 +201,7 @@ class ServerGroups:
 
         -1 if there are too few, or if that were one of the homes `barred`.
         """
-        if self.index.empty_gpus() < size or self._has_server(size, accepts, gpus):
+        if self.index.empty_gpus() < size or self.has_server(size, accepts, gpus):
             return -1
         for mask in accepts:
             chosen, total = list[int](), 0

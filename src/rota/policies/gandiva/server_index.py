@@ -39,6 +39,8 @@ class ServerIndex:
         """Homes of somebody, by room."""
         self.crowded: set[int] = set()
         """Homes where jobs must take turns."""
+        self.groups: set[int] = set()
+        """Homes of several servers."""
         for key in homes:
             self.update(key)
 
@@ -56,6 +58,8 @@ class ServerIndex:
             insort(self._used, entry.by_room)
         if entry.by_room[0] < -EPSILON:
             self.crowded.add(key)
+        if home is not None and len(home["nodes"]) > 1:
+            self.groups.add(key)
 
     def _drop(self, key: int, entry: _Entry) -> None:
         by_load = self._by_load[entry.kind]
@@ -65,6 +69,7 @@ class ServerIndex:
         if entry.is_used:
             del self._used[bisect_left(self._used, entry.by_room)]
         self.crowded.discard(key)
+        self.groups.discard(key)
 
     # -- which home --------------------------------------------------------------------------------
 
