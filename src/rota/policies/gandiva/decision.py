@@ -243,13 +243,13 @@ class GandivaDecision:
 
         That may be for the better: where somebody got one, gangs of his size can give another one back.
         """
-        has_changed = True
-        while has_changed:
+        while True:
             if self.homes.has_changed:
                 self.homeless.refused.clear()
                 self.homes.has_changed = False
             self.homeless.serve(self._settle)
-            has_changed = self.homes.has_changed
+            if not (self.homeless and self.homes.has_changed):
+                return
 
     def _settle(self, row: int) -> bool:
         """A home for `row`, for which gangs that have servers for themselves give them back; or it waits."""

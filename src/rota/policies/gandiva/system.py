@@ -9,7 +9,7 @@ Idea      1. Servers specialise in one size of job, so that their GPUs divide am
           3. Where jobs take turns, two that leave a GPU idle are put on it together.  Rates are measured:
              a pair that does less than in turns is parted, and not tried again.
           4. When somebody leaves, jobs move to GPUs that fell free and nearly empty servers are cleared.  A
-             job that is slower afterwards moves back.
+             job that is slower afterwards moves back, and so do gangs when a newcomer would have no home.
           5. Idle GPUs of a server go to its elastic jobs, until somebody needs them.
 Departs   The paper gives rules 1 and 4 in outline; the order of choices is that of systems/gandiva.md.
           Turns are equal, without weights.  Those of several servers end together where that shortens none
