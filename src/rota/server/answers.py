@@ -36,6 +36,10 @@ from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, ReasonVie
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
+UNKNOWN = (
+    "whether the cluster as it is could ever run it is not known yet, since the scheduler is starting; "
+    "`rota why` will say it"
+)
 MOST_REASONS = 50
 """Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
@@ -88,6 +92,7 @@ class Answers:
 
     def ignored(self, spec: JobSpec, tenant: str) -> list[str]:
         """What of a job of `tenant` has no effect under the policy in force, and why it cannot be in time."""
+        is_known = self._scheduler.standing.wait()
         policy, world = self._scheduler.view.policy, self._scheduler.world
         said = []
         clock = self._scheduler.clock
@@ -98,9 +103,11 @@ class Answers:
             said += priorities.of_a_job(policy.spec, spec.priority)
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
             said += unread_by_policy(policy.spec, spec)
-        if world is not None and not world.cluster.gpus:
+        if not is_known or world is None:
+            said.append(UNKNOWN)
+        elif not world.cluster.gpus:
             said.append("no node has joined the cluster yet; it waits until one comes that can run it")
-        elif world is not None:
+        else:
             words = Words.of(world)
             for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
                 who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told

@@ -89,25 +89,38 @@ def _set_all(events: Iterable[asyncio.Event]) -> None:
         event.set()
 
 
+MOST_EARLY = 1000
+"""Outcomes that are kept of commands for which nobody waits yet."""
+
+
 class CommandOutcomes:
     """What became of commands, for the threads that wait for them."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[threading.Event, list[Any]]] = {}
+        self._early: dict[int, Any] = {}
+        """A loop that is built anew finds commands on record before whoever gave them waits for them."""
         self._lock = threading.Lock()
 
     def expect(self, seq: int) -> None:
         """Remember what becomes of command `seq` until it is asked for."""
         with self._lock:
-            self._waiting.setdefault(seq, (threading.Event(), []))
+            event, outcome = self._waiting.setdefault(seq, (threading.Event(), []))
+            if seq in self._early:
+                outcome.append(self._early.pop(seq))
+                event.set()
 
     def tell(self, seq: int, outcome: Any) -> None:
         """Command `seq` is done."""
         with self._lock:
             waiting = self._waiting.get(seq)
-        if waiting is not None:
-            waiting[1].append(outcome)
-            waiting[0].set()
+            if waiting is None:
+                self._early[seq] = outcome
+                while len(self._early) > MOST_EARLY:
+                    del self._early[next(iter(self._early))]
+                return
+        waiting[1].append(outcome)
+        waiting[0].set()
 
     def wait(self, seq: int, timeout_s: float) -> Any:
         """The outcome of command `seq`, which is expected; None if it is not done in time."""
