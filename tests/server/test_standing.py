@@ -78,11 +78,16 @@ LARGE: dict[str, Any] = {"gpus": 8}
         ("requeue", {}, RUNS, _job, ("RUNNING", [], [], True, (1, 1))),
         ("cancel", {}, RUNS, _job, ("COMPLETING", [], [], False, (1, 1))),
         ("update", {"gpus": 2}, HELD, _job, ("PENDING", ["user"], ["user"], False, (2, 2))),
-        ("update", {"gpus": 2}, LARGE, _job, ("PENDING", [], [], False, (2, 2))),
+        ("update", {"gpus": 2}, LARGE, _job, ("RUNNING", [], [], True, (2, 2))),
     ],
 )  # fmt: skip
 def test_what_a_command_did_shows_when_it_is_told(
-    tmp_path: Path, kind: str, args: dict[str, Any], job: dict[str, Any], look: Callable[[Site], Any], shows: Any
+    tmp_path: Path,
+    kind: str,
+    args: dict[str, Any],
+    job: dict[str, Any],
+    look: Callable[[Site], Any],
+    shows: Any,
 ) -> None:
     site = Site(tmp_path, {"n0": 2, "n1": 2}, "fifo:skip=yes")
     site.machines["n1"].is_up = kind != "forget"
@@ -127,13 +132,16 @@ def test_questions_wait_for_what_has_just_joined() -> None:
     trouble = ""
     standing = Standing(inbox, lambda turn: None, lambda: trouble)
     assert not standing.wait(0.0)
-    standing.stands(inbox.changes)
+    standing.rises()
+    assert not standing.wait(0.0)
+    standing.stands()
     standing.check()
     inbox.put(Changed("node n1 has joined"))
     assert not standing.wait(0.0)
     with pytest.raises(Busy):
         standing.check()
-    builds = threading.Timer(0.01, standing.stands, [inbox.changes])
+    standing.rises()
+    builds = threading.Timer(0.01, standing.stands)
     builds.start()
     standing.check()
     builds.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from rota.server.scheduler import Scheduler
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.tenants import TenantLoss
 from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, ReasonView, WhatIf, Why
@@ -40,6 +42,8 @@ UNKNOWN = (
     "whether the cluster as it is could ever run it is not known yet, since the scheduler is starting; "
     "`rota why` will say it"
 )
+SEEN_S = 0.5
+"""How long a question about a job waits for the step that takes it in."""
 MOST_REASONS = 50
 """Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
@@ -132,7 +136,15 @@ class Answers:
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""
-        return Asking(self._scheduler, self._store, self._starts, row).answer()
+        return Asking(self._scheduler, self._store, self._starts, self._taken_in(row)).answer()
+
+    def _taken_in(self, row: JobRow) -> JobRow:
+        """The job as it is once a step has seen it: who has just submitted it waits a moment for that."""
+        until = time.monotonic() + SEEN_S
+        while row.now.phase == Phase.ABSENT and time.monotonic() < until:
+            time.sleep(0.01)
+            row = self._store.job(row.row) or row
+        return row
 
     def as_planned(self, row: JobRow, view: JobView) -> JobView:
         """The job, with what is planned for its promised deadline now."""

@@ -163,7 +163,7 @@ class Scheduler:
 
     def _build(self) -> None:
         """Everything anew from the store; what the inbox holds besides is kept."""
-        changes = self.inbox.changes  # before the store is read: what is told later may not be in it
+        self.standing.rises()  # before the store is read: what is told later may not be in it
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
         built = rebuild(everything, tenants, self.accounts(), self.clock(), layout)
@@ -202,7 +202,6 @@ class Scheduler:
         self.view.begin_anew(built.state, world.live)
         self._prepend(everything, built.unseen)
         self.directives.publish()
-        self.standing.stands(changes)
 
     def _tenants(self, everything: Everything) -> Tenants:
         """Those on record, which `view` shows; those of the settings if none are, or they cannot be read."""
@@ -306,6 +305,7 @@ class Scheduler:
         self.view.show_turn(loop.state, step, changed, world.live)  # at once: as the store has it now
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
+        self.standing.stands()
         turn = changes_of(step, changed, unsaved, world.live)
         self.standing.announce(turn, shows=not unsaved.rebuild)
         return self._afterwards(unsaved)

@@ -30,6 +30,8 @@ class Standing:
         self._turned = threading.Condition()
         self._upon: int | None = None
         """How often the inbox had been told of a change when the store was read; None without a loop."""
+        self._rising: int | None = None
+        """Likewise of a loop that has not taken a turn."""
 
     # -- the scheduler's thread ------------------------------------------------------------------
 
@@ -43,12 +45,18 @@ class Standing:
     def falls(self) -> None:
         """There is no loop."""
         with self._turned:
-            self._upon = None
+            self._upon = self._rising = None
 
-    def stands(self, changes: int) -> None:
-        """The loop stands on a store that was read when the inbox had been told of so many `changes`."""
+    def rises(self) -> None:
+        """A loop is to be built on the store as it is from now on."""
+        self._rising = self._inbox.changes
+
+    def stands(self) -> None:
+        """The loop has taken a turn: the policy's process, which begins with it, can be asked."""
+        if self._rising is None:
+            return
         with self._turned:
-            self._upon = changes
+            self._upon, self._rising = self._rising, None
             self._turned.notify_all()
         self.tell()
 
