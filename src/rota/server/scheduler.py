@@ -30,7 +30,6 @@ from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
 from rota.server.scheduler_view import SchedulerView
-from rota.server.standing import Standing
 from rota.server.stepping import StepRecorder
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, SHADOW, Everything, Step
@@ -38,6 +37,7 @@ from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
+from rota.server.waiting import LoopStanding
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
@@ -117,7 +117,7 @@ class Scheduler:
         self.recorder = StepRecorder()
         self._done: set[int] = set()
         """Commands that are on record as done: one may still be in the inbox."""
-        self.standing = Standing(inbox, lambda turn: self.told(turn), lambda: self.trouble)
+        self.standing = LoopStanding(inbox, lambda turn: self.told(turn), lambda: self.trouble)
         self._memory = b""
 
     # -- the thread ------------------------------------------------------------------------------

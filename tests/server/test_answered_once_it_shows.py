@@ -12,11 +12,10 @@ from site_play import Site
 
 import rota.server.scheduler_view
 from rota.server.refusals import Busy
-from rota.server.standing import Standing
 from rota.server.store.rows import AttemptRow
 from rota.server.tenants.settings import plain_tenants
 from rota.server.turning import TurnChanges
-from rota.server.waiting import CommandOutcomes
+from rota.server.waiting import CommandOutcomes, LoopStanding
 from rota.worlds.live.inbox import Changed, Inbox
 
 
@@ -130,7 +129,7 @@ def test_what_jobs_hold_shows_while_the_loop_is_built(
 def test_questions_wait_for_what_has_just_joined() -> None:
     inbox = Inbox()
     trouble = ""
-    standing = Standing(inbox, lambda turn: None, lambda: trouble)
+    standing = LoopStanding(inbox, lambda turn: None, lambda: trouble)
     assert not standing.wait(0.0)
     standing.rises()
     assert not standing.wait(0.0)
@@ -152,7 +151,7 @@ def test_questions_wait_for_what_has_just_joined() -> None:
 
 def test_what_is_done_is_told_although_the_loop_does_not_come_to_stand() -> None:
     told: list[TurnChanges] = []
-    standing = Standing(Inbox(), told.append, str)
+    standing = LoopStanding(Inbox(), told.append, str)
     done = [(7, {})]
     standing.announce(TurnChanges(done=done, wanted=True), shows=False)
     assert [(turn.done, turn.wanted) for turn in told] == [((), True)]
