@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rota.errors import PolicyError
 from rota.model.reasons import Code
@@ -26,6 +27,7 @@ from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
+from rota.server.clocks import changes_by_the_cluster
 from rota.server.refusals import Busy
 from rota.server.scheduler import Scheduler
 from rota.server.store.asked import asked
@@ -119,6 +121,13 @@ class Answers:
                 nor = ", nor promise its deadline" if self.promises(spec) else ""
                 said.append(f"the cluster as it is could never run it{nor}: {who}{sentence}")
         return said
+
+    def ignored_change(self, spec: JobSpec, changes: Mapping[str, Any], tenant: str) -> list[str]:
+        """What of `changes`, with moments by people's clock, has no effect and was not said before."""
+        said, told = self.ignored(spec, tenant), changes_by_the_cluster(changes, self._scheduler.clock)
+        fields = {name: value for name, value in told.items() if name in type(spec).model_fields}
+        after = self.ignored(spec.model_copy(update=fields), tenant)
+        return [sentence for sentence in after if sentence not in said]
 
     def answers_deadline(self, spec: JobSpec, tenant: str) -> bool:
         """True if the policy in force will say of the deadline of a job of `tenant` whether it is kept.
