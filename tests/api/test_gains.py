@@ -37,6 +37,7 @@ def test_the_busiest_jobs_are_a_stretch_of_the_trace() -> None:
     assert busiest(toy, 50).tolist() == list(range(20))
 
 
+@pytest.mark.soak
 def test_a_gain_is_what_the_two_replays_say(trace: Trace, analysis: Analysis) -> None:
     gains = [one.gain for finding in analysis.findings for one in finding.remedies if one.gain]
     (gain,) = [gain for gain in gains if gain.policy == "sjf"]
