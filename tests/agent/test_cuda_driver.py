@@ -17,7 +17,6 @@ from toy_cuda import ToyCuda, install
 
 from rota.agent import cuda_driver
 from rota.agent.cuda_driver import LIBRARY, CheckpointDriver, DriverError, ProcessState, main, resume, suspend
-from tiers import first
 
 S = ProcessState
 
@@ -45,10 +44,13 @@ def pids() -> Iterator[list[int]]:
 
 
 STATES = (None, S.RUNNING, S.LOCKED, S.CHECKPOINTED)
-ALL = [(states,) for states in itertools.product(STATES, repeat=3)]
+EACH_OF_THREE = [
+    pytest.param(states, marks=pytest.mark.soak if place % 3 else ())
+    for place, states in enumerate(itertools.product(STATES, repeat=3))
+]
 
 
-@pytest.mark.parametrize("states", first(22, [*ALL[::3], *ALL[1::3], *ALL[2::3]]))
+@pytest.mark.parametrize("states", EACH_OF_THREE)
 def test_from_whatever_was_left_half_done(
     toy: ToyCuda, driver: CheckpointDriver, pids: list[int], states: tuple[ProcessState | None, ...]
 ) -> None:

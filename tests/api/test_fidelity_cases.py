@@ -37,13 +37,13 @@ LONG = {
     "tiresias-itp06-dlas-gpu-gittins",
     "helios-itp1day-sjf",
     "helios-itp1day-srtf",
-    "lucid-itp1day-fifo",
     "lucid-itp1day-sjf",
     "lucid-itp1day-srtf",
     "pollux-w6f40-optimus",
+    "gavel-cs300-allox",
     *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }
-"""Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
+"""Shorter cases in the same simulator remain; these are replayed with the soak tests."""
 LONGEST = {f"pollux-{load}{seed}-pollux" for load in ("", "15", "20") for seed in ("w1", "w3", "w6")}
 """Minutes each; `pollux-05w6-pollux` is of the same kind, and so are those that look less often."""
 

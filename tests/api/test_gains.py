@@ -49,6 +49,7 @@ def test_a_gain_is_what_the_two_replays_say(trace: Trace, analysis: Analysis) ->
     assert (gain.before, gain.after, gain.against) == (before, after, "fifo:skip=yes")
 
 
+@pytest.mark.soak
 def test_a_trace_without_starts_is_told_what_a_replay_would_show(analysis: Analysis) -> None:
     keys = {finding.key for finding in analysis.findings}
     assert "waiting" not in keys

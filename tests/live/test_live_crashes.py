@@ -79,7 +79,7 @@ SHIM = (
     "exit.json unnamed",
     "exit renamed",
 )
-FAST = {"store-commit:5", "suspend written", "rank started"}
+FAST = {"store-commit:5"}
 POINTS = [f"{name}:{n}" for name in CONTROLLER for n in (1, 4, 12)] + ["store-commit:5", *AGENT, *SHIM]
 
 

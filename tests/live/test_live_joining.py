@@ -70,6 +70,7 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
         heir.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.soak
 def test_a_name_that_no_node_can_have_is_refused(patient: LiveCluster) -> None:
     """Whoever sends it; ROTA_NODES has a name on each line."""
     info = {"address": "127.0.0.1", "cpus": 1, "memory_gib": 1, "boot_id": "b", "devices": [], "kind": "cpu"}

@@ -102,6 +102,7 @@ def test_who_waits_is_told_and_may_give_up(live: LiveCluster) -> None:
         assert person.ends() == 4
 
 
+@pytest.mark.soak
 def test_left_and_taken_up_again(live: LiveCluster) -> None:
     """What was printed meanwhile is there; one terminal at a time, the newest; nobody else's but admins'."""
     with Person(live) as person:

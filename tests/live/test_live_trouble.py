@@ -44,6 +44,7 @@ def healthy(live: LiveCluster) -> bool:
     return not live.client.call("GET", "/v1/status")["troubles"]
 
 
+@pytest.mark.soak
 def test_a_job_that_ended_while_no_controller_was_there_has_ended_then(tmp_path: Path) -> None:
     with LiveCluster(tmp_path, devices="cpu:1", **FAST) as live:
         id = live.submit(*python(FINISHES, tmp_path / "go"))

@@ -13,7 +13,6 @@ from rota.scheduler.stages.resize import keeping
 from rota.table.free import Free
 from rota.traces.generate import generate
 from rota.worlds.simulated.run import run
-from tiers import first
 
 BARE = Cluster.build([NodeShape(count=10, gpus=8)])
 SHORT = Cluster.build([NodeShape(count=10, gpus=8, cpus=96)])
@@ -32,7 +31,8 @@ def elastic(cluster: Cluster) -> Trace:
     return replace(trace, jobs=jobs)
 
 
-@pytest.mark.parametrize("cluster", first(1, [BARE, SHORT]), ids=["bare", "cores"])
+@pytest.mark.soak
+@pytest.mark.parametrize("cluster", [BARE, SHORT], ids=["bare", "cores"])
 def test_who_pays_goes_back_to_where_nobody_is(cluster: Cluster) -> None:
     trace = elastic(cluster)
     record = run("themis", trace, cluster)

@@ -247,7 +247,7 @@ def test_a_wide_job_returns_among_jobs_that_run_in_the_first_queue(order: str) -
 MOMENTS = st.integers(0, 900).map(lambda tenths: tenths / 10)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @given(
     jobs=st.lists(st.tuples(MOMENTS, st.sampled_from([1, 1, 2, 4]), MOMENTS), min_size=2, max_size=12),
     limits=st.sampled_from(["6", "6/18", "0.7/2.1"]),
