@@ -84,3 +84,11 @@ class Tenants:
                 configured.append(self.by_path[path])
             path = path.rpartition("/")[0]
         return tuple(configured)
+
+    def has_caps(self) -> bool:
+        """True if the quota of anybody is hard."""
+        return any(tenant.hard for tenant in self.by_path.values())
+
+    def caps(self, path: str) -> tuple[Tenant, ...]:
+        """Those of the lineage of `path` whose quotas are hard."""
+        return tuple(tenant for tenant in self.lineage(path) if tenant.hard)

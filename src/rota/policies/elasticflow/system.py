@@ -51,6 +51,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.buddy import buddy, carry_out_whole
 from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.plenty import Plenty, start_beside
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.resize import feasible_counts
 from rota.scheduler.stages.sizes import on_closed, remember_nothing_new, sizes_now
 from rota.scheduler.targets import GPUS
@@ -107,7 +108,8 @@ class ElasticFlow:
         every = asks_of(snapshot, sizes, self._known, origin_s, slot_s, min_run_s=min_run_s)
         asks = [ask for ask in every if ask.row not in closed]
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
-        planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks)
+        caps = caps_of(snapshot, np.array([ask.row for ask in asks], dtype=np.int64))
+        planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks, caps)
         begun_s = min((origin_s + ask.stays * slot_s for ask in asks if ask.stays), default=math.inf)
         before = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         admitted_once = admitted_before(snapshot, memory)

@@ -48,6 +48,7 @@ from rota.policies.sia.placing import Placer, WantedConfiguration
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.quota_caps import typed_limits
 from rota.scheduler.stages.sizes import are_silent, left_alone
 from rota.scheduler.stages.trial import admit_placed
 from rota.scheduler.targets import GPUS, Targets
@@ -189,12 +190,12 @@ class Sia:
         usable = np.flatnonzero(worth > 0.0)
         share: Floats = jobs.gpu_share[rows][menu.job]
         cost_of = cost + ties
-        options = ConfigurationOptions(
-            menu.job[usable], menu.kind[usable], (menu.gpus * share)[usable], cost_of[usable]
-        )
+        job, kind, room = menu.job[usable], menu.kind[usable], _room(snapshot, rows, shapes)
+        options = ConfigurationOptions(job, kind, (menu.gpus * share)[usable], cost_of[usable])
+        if (quotas := typed_limits(snapshot, rows, job, kind)) is not None:
+            options, room = options._replace(counts_in=quotas.counts_in), np.append(room, quotas.left)
         gap = p.gap * p.no_allocation * len(rows)
         limits = SearchLimits(gap if gap >= _ROUNDED else 0.0, p.nodes, wall_s=p.wall_s)
-        room = _room(snapshot, rows, shapes)
         assignment = assign(options, len(rows), room, limits)
         option = (
             np.where(assignment.option >= 0, usable[assignment.option], NOTHING)
