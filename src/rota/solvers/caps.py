@@ -5,6 +5,7 @@ A rule that hands things out one by one passes by whoever a limit keeps from its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 _ROUNDING = 1e-6
@@ -27,6 +28,11 @@ class Caps:
             return True
         claim = gpus * self.each[job] - _ROUNDING
         return all(self.left[limit] >= claim for limit in of)
+
+    def within(self, job: int, gpus: int) -> int:
+        """The most further GPUs, up to so many, that all limits leave to `job`."""
+        left = min((self.left[limit] for limit in self.of[job]), default=math.inf)
+        return int(max(min(float(gpus), (left + _ROUNDING) / self.each[job]), 0.0))
 
     def take(self, job: int, gpus: float) -> None:
         """`job` has so many GPUs more."""

@@ -22,7 +22,8 @@ Departs   Of several that come at once those due first are tried first (the pape
           promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
           in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
-          fits.  Slots are those of the clock, so that a plan can be made again inside one (ours).
+          fits.  Plans and promises keep to what hard quotas leave (ours).  Slots are those of the clock, so
+          that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes; authors' `ef-accessctrl` (643 jobs of four workloads) and `ef` (100
           jobs) with `mode=artifact`: every job in the same second (docs/fidelity.md)

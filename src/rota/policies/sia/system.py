@@ -16,7 +16,8 @@ Idea      1. A job may have GPUs of one type: 1, 2, 4, ... of a node, or whole n
 Departs   What is equal for the program is decided in favour of what a job has, then of fewer GPUs (ours).
           A configuration that a job may not have has no variable; the authors give it a value of 1e-4.  Jobs
           that can use no configuration (3 GPUs, say) are placed as compactly as can be.  Who finds no
-          place, for memory or a quota, gets the next best that fits.  A job that is restoring is pinned.
+          place, for cores or memory, gets the next best that fits.  Each hard quota is one more row of the
+          program (ours).  A job that is restoring is pinned.
 Checked   systems/sia.md, worked examples 1 to 5; authors' simulator, 40 jobs: mean completion -0.2 %
           (`mode=artifact`), jobs of one size +0.1 % (`mode=fixed`)
 """
