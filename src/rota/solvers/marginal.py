@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from rota.solvers.caps import Caps
+from rota.solvers.shared_caps import SharedCaps
 
 Demand = Mapping[str, float]
 """Amounts of resources by name; one that a cluster does not state is there without end."""
@@ -72,7 +72,7 @@ def hand_out(
     *,
     by_share: bool = True,
     stops: bool = False,
-    caps: Caps | None = None,
+    caps: SharedCaps | None = None,
 ) -> Units:
     """Servers and workers of each job, as many as `capacity` has for them.
 

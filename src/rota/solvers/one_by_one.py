@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
-from rota.solvers.caps import Caps
+from rota.solvers.shared_caps import SharedCaps
 from rota.solvers.tournament import is_built, steps_to_winners
 
 Key = Callable[[int], float]
@@ -26,7 +26,10 @@ class Filling:
     """Shares as they grow.  Jobs are numbered in a stable order, by submission."""
 
     def __init__(
-        self, rates: Sequence[Sequence[float]], counts: Sequence[Sequence[int]], caps: Caps | None = None
+        self,
+        rates: Sequence[Sequence[float]],
+        counts: Sequence[Sequence[int]],
+        caps: SharedCaps | None = None,
     ) -> None:
         """`rates[j][k]` is the speed of job j on k GPUs; `counts[j]` the numbers it can use, ascending.
 
@@ -133,7 +136,7 @@ def fill_savings(
     work: Sequence[float],
     counts: Sequence[Sequence[int]],
     gpus: int,
-    caps: Caps | None = None,
+    caps: SharedCaps | None = None,
 ) -> list[int]:
     """Hand out `gpus` to the largest saving of time for each GPU, the first of equals.  The shares.
 

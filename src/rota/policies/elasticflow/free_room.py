@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rota.policies.elasticflow.asks import ShareAsk
-from rota.solvers.caps import Caps
 from rota.solvers.future import FreeCurve, Plan
+from rota.solvers.shared_caps import SharedCaps
 
 _PARTS = 1000
 """Of a GPU: quotas count the parts of GPUs that jobs claim."""
 
 
 @dataclass(frozen=True)
-class Room:
+class FreeRoom:
     """A curve for all, and one for each limit that some jobs share; less of it is another one."""
 
     curve: FreeCurve
@@ -26,7 +26,7 @@ class Room:
     """By row, the limits that it counts in, and the parts that its GPU counts."""
 
     @classmethod
-    def of(cls, gpus: int, rows: Sequence[int] = (), caps: Caps | None = None) -> Room:
+    def of(cls, gpus: int, rows: Sequence[int] = (), caps: SharedCaps | None = None) -> FreeRoom:
         """So many GPUs for ever, as far as `caps`, numbered by the places of `rows`, leave them."""
         if caps is None:
             return cls(FreeCurve.of(gpus))
@@ -50,13 +50,13 @@ class Room:
         keep = np.append(True, free[1:] != free[:-1])
         return FreeCurve(starts[keep], free[keep])
 
-    def less(self, plan: Plan, ask: ShareAsk) -> Room:
+    def less(self, plan: Plan, ask: ShareAsk) -> FreeRoom:
         """What the plan of `ask` leaves."""
-        return Room(self.curve.less(plan), self._limits(plan, ask, -1), self.counts)
+        return FreeRoom(self.curve.less(plan), self._limits(plan, ask, -1), self.counts)
 
-    def more(self, plan: Plan, ask: ShareAsk) -> Room:
+    def more(self, plan: Plan, ask: ShareAsk) -> FreeRoom:
         """What is free once the plan of `ask` is given up."""
-        return Room(self.curve.more(plan), self._limits(plan, ask, 1), self.counts)
+        return FreeRoom(self.curve.more(plan), self._limits(plan, ask, 1), self.counts)
 
     def _counts_of(self, ask: ShareAsk) -> tuple[Sequence[int], int] | None:
         return None if self.counts is None else self.counts.get(ask.row)

@@ -11,14 +11,14 @@ import numpy as np
 
 from rota.model.promises import DeadlinePlan, PlannedSlot
 from rota.policies.elasticflow.asks import ShareAsk
-from rota.policies.elasticflow.free_room import Room
+from rota.policies.elasticflow.free_room import FreeRoom
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
-from rota.solvers.caps import Caps
 from rota.solvers.future import FreeCurve, Plan, least_share, soonest
+from rota.solvers.shared_caps import SharedCaps
 
 _MOST_PIECES = 2_000_000
 """Of curves kept within a decision: some 32 MB."""
-_Taken = tuple[Plan, Room]
+_Taken = tuple[Plan, FreeRoom]
 """What a job has, and what it leaves free."""
 
 
@@ -30,7 +30,7 @@ class Promised:
     """By deadline."""
     plans: list[Plan]
     """What each of `asks` has."""
-    room: Room
+    room: FreeRoom
     """What they leave free."""
     broken: frozenset[int]
     """Rows whose deadline is not kept: they have what is left as soon as there is some."""
@@ -68,13 +68,13 @@ class Planner:
         now: float,
         parameters: ElasticFlowParameters,
         asks: Sequence[ShareAsk] = (),
-        caps: Caps | None = None,
+        caps: SharedCaps | None = None,
     ) -> None:
         """`now` is the moment inside the present slot, in slots; some of `asks` keep what they have.
 
         `caps`, numbered by the places of `asks`, say what some of them may have together.
         """
-        self.free = Room.of(gpus, [ask.row for ask in asks], caps)
+        self.free = FreeRoom.of(gpus, [ask.row for ask in asks], caps)
         for ask in asks:
             if ask.stays:
                 self.free = self.free.less(ask.pin(), ask)
@@ -82,16 +82,16 @@ class Planner:
         self.gpus, self.now = gpus, now
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
-        self._taken: dict[tuple[int, int, float, float], tuple[Room, _Taken | None]] = {}
+        self._taken: dict[tuple[int, int, float, float], tuple[FreeRoom, _Taken | None]] = {}
         """What `take` came to, by the identity of the curve, which is kept for it; row, deadline, margin."""
         self._pieces = 0
         """Of the curves that were kept so."""
 
-    def caps_of(self, asks: Sequence[ShareAsk]) -> Caps | None:
+    def caps_of(self, asks: Sequence[ShareAsk]) -> SharedCaps | None:
         """What some of `asks` may have together, numbered by their places; None if nothing limits it."""
         return None if self._caps is None else self._caps.among([self._place[ask.row] for ask in asks])
 
-    def take(self, free: Room, ask: ShareAsk, margin: float) -> _Taken | None:
+    def take(self, free: FreeRoom, ask: ShareAsk, margin: float) -> _Taken | None:
         """The least share of `ask` of what is `free`, as `fill` has it, and what it leaves; None if none is.
 
         Jobs are gone through several times for each decision, and mostly find the same curves.
@@ -145,7 +145,7 @@ class Planner:
         keep = np.append(True, gpus[1:] != gpus[:-1])
         return Plan(starts[keep], gpus[keep], plan.end + stays, self.now)
 
-    def room(self, free: Room, ask: ShareAsk) -> Room:
+    def room(self, free: FreeRoom, ask: ShareAsk) -> FreeRoom:
         """`free` with what `ask` keeps in any case."""
         return free.more(ask.pin(), ask) if ask.stays else free
 
@@ -158,7 +158,7 @@ class Planner:
     def alone(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that keep what they hold to their end, and nothing else."""
         plans = [self.soonest(FreeCurve.of(ask.held), ask) for ask in asks]
-        return Promised(list(asks), plans, Room.of(0), frozenset())
+        return Promised(list(asks), plans, FreeRoom.of(0), frozenset())
 
     def plan(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that were promised their deadlines.

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 
 from rota.policies.elasticflow.asks import ShareAsk
-from rota.policies.elasticflow.free_room import Room
+from rota.policies.elasticflow.free_room import FreeRoom
 from rota.policies.elasticflow.promises import Planner, Promised
 from rota.solvers.future import NOTHING, Plan
 
@@ -43,7 +43,7 @@ class Surplus:
         if self._caps is not None:
             for place, plan in enumerate(self._plans):
                 self._caps.take(place, plan.now)
-        self._seen: dict[int, tuple[Room, Plan | None]] = {}
+        self._seen: dict[int, tuple[FreeRoom, Plan | None]] = {}
         """The next step of each as it was last worked out, and on what."""
 
     def shares(self) -> dict[int, int]:
@@ -130,7 +130,7 @@ class Surplus:
         more = self._next(place) - self._now(place)
         return more <= self.left and (self._caps is None or self._caps.admits(place, more))
 
-    def _without(self, place: int) -> Room:
+    def _without(self, place: int) -> FreeRoom:
         return self._room.more(self._plans[place], self._asks[place])
 
     def _raised(self, place: int) -> Plan | None:

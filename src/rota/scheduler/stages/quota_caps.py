@@ -12,19 +12,21 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Grant
 from rota.model.tenants import Tenant
 from rota.scheduler.snapshot import Snapshot
-from rota.solvers.caps import Caps
+from rota.solvers.shared_caps import SharedCaps
 
 _ALL = -1
 """Stands for GPUs of all types together."""
 
 
-def caps_of(snapshot: Snapshot, rows: Ints) -> Caps | None:
+def caps_of(snapshot: Snapshot, rows: Ints) -> SharedCaps | None:
     """Limits for `rows`, numbered by their places, less what all others hold; None if none binds them.
 
     GPUs of all types count alike.
     """
     limits = _limits(snapshot, rows, by_type=False)
-    return None if limits is None else Caps(limits.left, limits.of, snapshot.jobs.gpu_share[rows].tolist())
+    return (
+        None if limits is None else SharedCaps(limits.left, limits.of, snapshot.jobs.gpu_share[rows].tolist())
+    )
 
 
 class TypedLimits(NamedTuple):

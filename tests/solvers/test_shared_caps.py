@@ -12,27 +12,27 @@ import pytest
 
 from filling_rules import apathetic, fill_slowly
 from rota.solvers import one_by_one
-from rota.solvers.caps import Caps
 from rota.solvers.configurations import NOTHING, ConfigurationOptions, assign
 from rota.solvers.marginal import WORKER, TrainingJob, hand_out
 from rota.solvers.one_by_one import Filling, fill_apathetic, fill_savings
+from rota.solvers.shared_caps import SharedCaps
 from tiers import each_seed
 
 COUNTS: Sequence[Sequence[int]] = [(1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 4, 8), (2, 4), (3,)]
 
 
-def _drawn(draw: Random) -> tuple[list[list[float]], list[Sequence[int]], list[float], Caps]:
+def _drawn(draw: Random) -> tuple[list[list[float]], list[Sequence[int]], list[float], SharedCaps]:
     """Curves, counts and work of some jobs, and limits of which each counts in none to all."""
     jobs, limits = draw.randint(1, 7), draw.randint(1, 3)
     curves = [[0.0, *(draw.uniform(0.5, 4.0) * k**0.7 for k in range(1, 9))] for _ in range(jobs)]
     of = [[limit for limit in range(limits) if draw.random() < 0.5] for _ in range(jobs)]
     each = [draw.choice([1.0, 1.0, 0.5]) for _ in range(jobs)]
-    caps = Caps([draw.randint(0, 9) for _ in range(limits)], of, each)
+    caps = SharedCaps([draw.randint(0, 9) for _ in range(limits)], of, each)
     work = [draw.uniform(1.0, 100.0) for _ in range(jobs)]
     return curves, [draw.choice(COUNTS) for _ in range(jobs)], work, caps
 
 
-def _anew(caps: Caps) -> Caps:
+def _anew(caps: SharedCaps) -> SharedCaps:
     return caps.among(range(len(caps.of)))
 
 
@@ -66,7 +66,7 @@ def test_savings_under_limits(seed: int) -> None:
         more = next((count for count in own if count > has), None)
         saves = more is not None and (not has or seconds[job][more] < seconds[job][has])
         assert not saves or more - has > gpus - sum(shares) or not left.admits(job, more - has)
-    loose = Caps([100.0] * len(caps.left), caps.of, caps.each)
+    loose = SharedCaps([100.0] * len(caps.left), caps.of, caps.each)
     assert fill_savings(seconds, work, counts, gpus, loose) == fill_savings(seconds, work, counts, gpus)
 
 
@@ -78,7 +78,7 @@ def test_workers_and_servers_under_limits() -> None:
         )
         for todo in (900.0, 500.0, 100.0)
     )
-    room, caps = {"gpu": 6.0, "cpu": 6.0}, Caps([1.0], [[0], [0], []], [1.0] * 3)
+    room, caps = {"gpu": 6.0, "cpu": 6.0}, SharedCaps([1.0], [[0], [0], []], [1.0] * 3)
     found = hand_out([first, second, third], room, caps=caps)
     without = hand_out([replace(first, most=(math.inf, 1.0)), third], room)
     assert found.of == [without.of[0], [0, 0], without.of[1]]

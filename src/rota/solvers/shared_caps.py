@@ -12,7 +12,7 @@ _ROUNDING = 1e-6
 """Parts of GPUs that are taken for rounding."""
 
 
-class Caps:
+class SharedCaps:
     """What each limit leaves; a job may count in several of them."""
 
     def __init__(self, left: Sequence[float], of: Sequence[Sequence[int]], each: Sequence[float]) -> None:
@@ -53,6 +53,6 @@ class Caps:
         own = set(self.of[job])
         return (other for other, of in enumerate(self.of) if own.intersection(of)) if own else iter(())
 
-    def among(self, jobs: Sequence[int]) -> Caps:
+    def among(self, jobs: Sequence[int]) -> SharedCaps:
         """The same limits, with what they leave now, for some of the jobs, numbered by their places."""
-        return Caps(self.left, [self.of[job] for job in jobs], [self.each[job] for job in jobs])
+        return SharedCaps(self.left, [self.of[job] for job in jobs], [self.each[job] for job in jobs])
