@@ -227,12 +227,13 @@ def test_a_log_folder_that_cannot_be_written(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         for attempt in ("1", "2"):
             (folder / attempt).write_text("in the way of the first job's attempts")
-        bad = live.submit("true", retries=1)
-        job = live.wait(bad)
-        assert job["state"] == "NODE_FAIL"
-        assert str(folder) in job["cause"]
-        assert "Not a directory" in job["cause"]
+        bad = live.submit("true", retries=0)
+        waiting = live.until(lambda: live.job(bad)["cause"], "a refusal")
+        assert waiting.startswith("could not begin on n1: ")
+        assert str(folder) in waiting
+        assert "Not a directory" in waiting
         assert live.wait(live.submit("true"))["state"] == "COMPLETED"
+        assert (live.wait(bad)["state"], len(attempts(live, bad))) == ("COMPLETED", 3)  # none was a retry
 
 
 @pytest.mark.soak
