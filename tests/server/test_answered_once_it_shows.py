@@ -106,6 +106,24 @@ def test_what_a_command_did_shows_when_it_is_told(
     assert seen == [({}, shows)]
 
 
+def test_who_could_run_on_a_forgotten_node_only_is_held_for_that(tmp_path: Path) -> None:
+    """No policy keeps anything for it, and `rota why` says what is lacking, until a node comes."""
+    site = Site(tmp_path, {"n0": 2, "n1": 4}, "fifo")
+    site.submit(1e9, gpus=6)
+    site.submit(1e9, gpus=2, hold=True)
+    for _ in range(10):
+        site.turn()
+    site.machines["n1"].is_up = False
+    while site.store.jobs()[0].now.state == "RUNNING":
+        site.turn()
+    site.command("forget", node="n1")
+    for _ in range(4):
+        site.turn()
+    (hold,) = site.store.jobs()[0].now.hold
+    assert (hold["kind"], hold["requested"], hold["provided"]) == ("infeasible", 6, 2)
+    assert [one["kind"] for one in site.store.jobs()[1].now.hold] == ["user"]
+
+
 def test_what_jobs_hold_shows_while_the_loop_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
