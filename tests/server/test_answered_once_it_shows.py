@@ -167,6 +167,31 @@ def test_questions_wait_for_what_has_just_joined() -> None:
     assert not standing.wait(1e6)
 
 
+def test_who_asks_does_not_wait_for_those_who_join_after_that() -> None:
+    """Machines may join by the hundred, each with a change of its own."""
+    inbox = Inbox()
+    standing = LoopStanding(inbox, lambda turn: None, str)
+    inbox.put(Changed("node n1 has joined"))
+    standing.rises()
+    asked = threading.Event()
+
+    class Asked(threading.Condition):
+        def wait_for(self, predicate: Any, timeout: float | None = None) -> Any:
+            asked.set()
+            return super().wait_for(predicate, timeout)
+
+    standing._turned = Asked()
+    answers: list[bool] = []
+    asks = threading.Thread(target=lambda: answers.append(standing.wait(60.0)))
+    asks.start()
+    assert asked.wait(60.0)
+    inbox.put(Changed("node n2 has joined"))
+    standing.stands()
+    asks.join(60.0)
+    assert answers == [True]
+    assert not standing.wait(0.0), "n2 does not show yet"
+
+
 def test_what_is_done_is_told_although_the_loop_does_not_come_to_stand() -> None:
     told: list[TurnChanges] = []
     standing = LoopStanding(Inbox(), told.append, str)
