@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rota.model.grants import Leave, Role
+from rota.policies.gandiva.beside_quotas import home_beside_quotas
 from rota.policies.gandiva.derived import LEAST_TURN, Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, give_back, relieve
@@ -58,6 +59,8 @@ class GandivaDecision:
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
+        self.has_caps = snapshot.cluster.tenants.has_caps()
+        """True if a hard quota may keep jobs from running together."""
         self.gpus = snapshot.occupancy.free.size
         self.homes = derived.homes
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
@@ -244,7 +247,7 @@ class GandivaDecision:
         That may be for the better: where somebody got one, gangs of his size can give another one back.
         """
         while True:
-            if self.homes.has_changed:
+            if self.homes.has_changed or self.has_caps:
                 self.homeless.refused.clear()
                 self.homes.has_changed = False
             self.homeless.serve(self._settle)
@@ -264,6 +267,13 @@ class GandivaDecision:
 
     def _home_for(self, row: int) -> int:
         key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
+        if self.has_caps and (
+            key < 0 or not self.homes.fits(self.homes.homes[key], self.homes.demand_of(row))
+        ):
+            beside = home_beside_quotas(
+                self.snapshot, self.homes, row, self.sizes[row], self.grounds.accepting(row)
+            )
+            key = beside if beside >= 0 else key
         if key < 0 and (part := self.grounds.in_part(row)):
             key = self.homes.allocate_in_part(self.sizes[row], part, self.gpus)
         return key
