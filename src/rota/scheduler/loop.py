@@ -13,11 +13,13 @@ from rota.model.columns import Row
 from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
+from rota.scheduler.asking import asked, is_ours
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, change_hands, check, is_plain_turnover, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
+from rota.scheduler.moments.values import encode
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.snapshot_jobs import SnapshotJobs
@@ -123,6 +125,7 @@ class Loop:
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._jobs = SnapshotJobs(self.state)
+        self._may_be_unstorable = strict and not is_ours(policy)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
         """What jobs that the present decision adjusts in place held, since when, and what that cost."""
         self._profiled = False
@@ -296,13 +299,12 @@ class Loop:
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
-        policy: Any = self.policy  # what it returns is looked at below
         self._profiled = False
         self.state.occupancy.take_back()
-        decision = policy.decide(snapshot, self.memory)
-        if not isinstance(decision, Decision):
-            raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
+        decision = asked(self.policy, snapshot, self.memory)
         self.counts.decisions += 1
+        if self._may_be_unstorable:
+            self._look_at(decision.memory)
         if self.state.refused:
             self.state.refused = {}
         if self.rules is not None or not decision.names_nobody:
@@ -325,6 +327,12 @@ class Loop:
         if decision.wanted_nodes is not None:
             self.world.scale(decision.wanted_nodes)
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
+
+    def _look_at(self, memory: Memory) -> None:
+        """Now and then, whether it can be stored: live that has to be at each decision."""
+        count = self.counts.decisions
+        if memory and not count & (count - 1):
+            encode(memory)
 
     def _follow_up(self, cause: int) -> None:
         """What a decision has brought about is news: jobs let go by ending others, measurements."""

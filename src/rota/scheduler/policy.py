@@ -19,6 +19,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.meant_policy import no_such_policy
+from rota.scheduler.own_modules import import_policies
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -222,9 +223,10 @@ def _tell(cls: Any, entry: System) -> None:
 
 
 def systems() -> dict[str, System]:
-    """All registered policies by name: Rota's own, then those of installed packages."""
+    """All registered policies by name: Rota's own, then those of packages and of one's own files."""
     for module in _modules().values():
         import_module(module)
+    import_policies()
     for entry in entry_points(group="rota.policies"):
         entry.load()
     return dict(sorted(_SYSTEMS.items()))
@@ -242,7 +244,8 @@ def system(name: str) -> System:
 
 
 def policy_names() -> list[str]:
-    """Names of all policies as far as they are known without loading any."""
+    """Names of all policies as far as they are known without loading any of Rota's or of a package."""
+    import_policies()
     return sorted({*_SYSTEMS, *_modules(), *(entry.name for entry in entry_points(group="rota.policies"))})
 
 

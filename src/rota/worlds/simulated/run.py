@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rota import __version__
-from rota.errors import InputError
+from rota.errors import InputError, PolicyError
 from rota.knowledge.needs import Knowledge, Provider
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
@@ -87,7 +87,7 @@ def run(
     instance = spec.make() if isinstance(spec, PolicySpec) else spec
     name = str(spec) if isinstance(spec, PolicySpec) else type(instance).__name__
     loop, recorder = prepare(instance, trace, cluster, setting)
-    with _no_garbage_collection():
+    with _no_garbage_collection(), _named(name):
         began = time.process_time()
         _drive(loop, recorder, setting.until_s, watch)
         engine_seconds = time.process_time() - began - recorder.book.cpu_s
@@ -178,6 +178,16 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({"options": dict(setting.asked)} if setting.asked else {}),
         "seed": setting.seed,
     }
+
+
+@contextmanager
+def _named(policy: str) -> Iterator[None]:
+    """Of several policies, people are told which one an error is about."""
+    try:
+        yield
+    except PolicyError as error:
+        error.args = (f"policy {policy}: {error}",)
+        raise
 
 
 @contextmanager
