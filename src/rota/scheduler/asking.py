@@ -8,12 +8,11 @@ the right form, and an exception of theirs is a defect of ours.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from rota.errors import PolicyError, RotaError
+from rota.errors import PolicyError, RotaError, words_of
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.forms import formed
+from rota.scheduler.moments.values import encode
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
 
@@ -53,21 +52,11 @@ def is_ours(policy: Policy) -> bool:
     return type(policy).__module__.startswith("rota.")
 
 
-def words_of(error: BaseException, module: str = "") -> str:
-    """An exception in one line: what, and where in whose file; in `module`, if it came by there."""
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    places = _places(error)
-    if not places:
-        return what
-    file, line = next((place[1:] for place in reversed(places) if place[0] == module), places[-1][1:])
-    return f"{what} ({Path(file).name}, line {line})"
+def check_memory(memory: Memory, decisions: int) -> None:
+    """Refuse one that cannot be stored, which a live cluster does at each decision: here now and then.
 
-
-def _places(error: BaseException) -> list[tuple[Any, str, int]]:
-    """Module, file and line of each frame that `error` came by, the innermost last."""
-    places, trace = [], error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        places.append((frame.f_globals.get("__name__"), frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return places
+    That is at the first, second, fourth ... decision.  A simulation stores none, but what runs in one is to
+    run in the other.
+    """
+    if memory and not decisions & (decisions - 1):
+        encode(memory)

@@ -13,13 +13,12 @@ from rota.model.columns import Row
 from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
-from rota.scheduler.asking import asked, is_ours
+from rota.scheduler.asking import asked, check_memory, is_ours
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, change_hands, check, is_plain_turnover, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
-from rota.scheduler.moments.values import encode
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.snapshot_jobs import SnapshotJobs
@@ -304,7 +303,7 @@ class Loop:
         decision = asked(self.policy, snapshot, self.memory)
         self.counts.decisions += 1
         if self._may_be_unstorable:
-            self._look_at(decision.memory)
+            check_memory(decision.memory, self.counts.decisions)
         if self.state.refused:
             self.state.refused = {}
         if self.rules is not None or not decision.names_nobody:
@@ -327,12 +326,6 @@ class Loop:
         if decision.wanted_nodes is not None:
             self.world.scale(decision.wanted_nodes)
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
-
-    def _look_at(self, memory: Memory) -> None:
-        """Now and then, whether it can be stored: live that has to be at each decision."""
-        count = self.counts.decisions
-        if memory and not count & (count - 1):
-            encode(memory)
 
     def _follow_up(self, cause: int) -> None:
         """What a decision has brought about is news: jobs let go by ending others, measurements."""

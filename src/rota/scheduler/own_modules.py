@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from rota.errors import InputError
+from rota.errors import InputError, words_of
 
 MODULES = "ROTA_POLICY_MODULES"
 """Environment variable: modules on the path, or Python files, that register policies; joined by commas."""
@@ -25,9 +25,8 @@ def import_policies() -> None:
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # whatever a module of a user does while it is imported
-            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise InputError(
-                f"{MODULES}: module {name!r} cannot be imported ({what}); "
+                f"{MODULES}: module {name!r} cannot be imported: {words_of(error, Path(name).stem)}; "
                 "expected a module on Python's path, or a file that ends with .py"
             ) from error
 

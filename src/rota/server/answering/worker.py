@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rota.errors import PolicyError, RotaError
+from rota.errors import PolicyError, RotaError, words_of
 from rota.forecast.altered import with_job, with_tenants
 from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
 from rota.forecast.estimate import StartEstimate, estimate_start
@@ -25,7 +25,7 @@ from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, parse_source
 from rota.knowledge.needs import Knowledge
 from rota.model.cells import check_cells
-from rota.scheduler.asking import asked, words_of
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
 from rota.scheduler.moments.frozen import Frozen, load

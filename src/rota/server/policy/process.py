@@ -18,10 +18,10 @@ from dataclasses import replace
 from socket import socket
 from typing import Any, Protocol
 
-from rota.errors import PolicyError, RotaError
+from rota.errors import PolicyError, RotaError, words_of
 from rota.model.grants import Code, Constraint
 from rota.model.hangup import open_logs_anew_on_hangup
-from rota.scheduler.asking import SpoiltError, asked, words_of
+from rota.scheduler.asking import SpoiltError, asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
 from rota.scheduler.moments.replica import Frame, Replica
