@@ -336,6 +336,14 @@ class PolicySpec:
         return self._is_so(lambda entry: entry.promises_when)
 
 
+def called(policy: PolicySpec | Policy) -> str:
+    """The name of a policy in a record: as on the command line; of an instance its `name`, or its class."""
+    if isinstance(policy, PolicySpec):
+        return str(policy)
+    name = getattr(policy, "name", None)
+    return name if isinstance(name, str) and name.strip() else type(policy).__name__
+
+
 def parse_policy(text: str) -> PolicySpec:
     """`tiresias` or `tiresias:limits=3200,promote=2` as a spec; names are checked, values too.
 

@@ -15,7 +15,8 @@ from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack
 from rota.scheduler.moments.values import copied, digest
 from rota.scheduler.policy import Policy, levers_of
-from rota.scheduler.reasons.waiting import UNSAID, explain
+from rota.scheduler.reasons.unsaid import UNSAID
+from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.onlooking import Onlooker
 from rota.testing.scenes import Scene

@@ -17,7 +17,7 @@ from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.scheduler.policy import Policy, PolicySpec, parse_policy, whole
+from rota.scheduler.policy import Policy, PolicySpec, called, parse_policy, whole
 from rota.worlds.simulated.abilities import LATE
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
@@ -85,7 +85,7 @@ def run(
     setting = setting or Setting()
     spec = parse_policy(policy) if isinstance(policy, str) else policy
     instance = spec.make() if isinstance(spec, PolicySpec) else spec
-    name = str(spec) if isinstance(spec, PolicySpec) else type(instance).__name__
+    name = called(spec)
     loop, recorder = prepare(instance, trace, cluster, setting)
     with _no_garbage_collection(), _named(name):
         began = time.process_time()
