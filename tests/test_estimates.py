@@ -41,6 +41,7 @@ def test_wrong_words(jobs: str, tmp_path: Path, words: str, sentence: str) -> No
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_nobody_waits(jobs: str, tmp_path: Path) -> None:
     done = run(f"{jobs}=1x1", "--policy", "fifo", "--moments", "3", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

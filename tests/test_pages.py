@@ -136,7 +136,7 @@ SMALLER = {"--jobs 2000": "--jobs 250", "-- sleep 20": "-- sleep 2", "-- sleep 5
 """The same tour with less to simulate and to wait for."""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "changes", [SMALLER, pytest.param({}, marks=pytest.mark.soak)], ids=["smaller", "as it stands"]
 )

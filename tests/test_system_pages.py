@@ -54,7 +54,7 @@ def commands(text: str) -> list[str]:
     return [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("jobs", first(1, [6, None]), ids=["few jobs", "as it stands"])
 @pytest.mark.parametrize("name", sorted(IMPLEMENTED))
 def test_commands(name: str, jobs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_the_winner_is_the_best_of_an_independent_run(advice: Advice) -> None:
     assert verdict.seeds == 2
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_twins_are_never_told_apart() -> None:
     """One policy under two names, with moved submissions and whatever goal."""
     for goal in ("jct", "tail=2,utilisation=1", "fairness"):
@@ -156,7 +156,7 @@ def test_energy_needs_watts_and_says_what_it_is() -> None:
 
 
 @needs_shared
-@pytest.mark.slow
+@pytest.mark.soak
 def test_on_a_public_trace() -> None:
     """A fortnight of ITP's cluster 06: who is said to be worse is so in a run of `simulate` as well."""
     path = data("itp_elasticflow/raw/cluster06.csv.gz")

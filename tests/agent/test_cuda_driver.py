@@ -44,9 +44,13 @@ def pids() -> Iterator[list[int]]:
 
 
 STATES = (None, S.RUNNING, S.LOCKED, S.CHECKPOINTED)
+EACH_OF_THREE = [
+    pytest.param(states, marks=pytest.mark.soak if place % 3 else ())
+    for place, states in enumerate(itertools.product(STATES, repeat=3))
+]
 
 
-@pytest.mark.parametrize("states", list(itertools.product(STATES, repeat=3)))
+@pytest.mark.parametrize("states", EACH_OF_THREE)
 def test_from_whatever_was_left_half_done(
     toy: ToyCuda, driver: CheckpointDriver, pids: list[int], states: tuple[ProcessState | None, ...]
 ) -> None:

@@ -84,6 +84,50 @@ def test_it_is_rehearsed_once_for_each_and_again_until_it_goes_well(tmp_path: Pa
     assert fitness.next_s - now_s == FIRST_S
 
 
+@pytest.mark.parametrize(
+    ("uid", "rows", "users", "begins", "rests"),
+    [
+        (1000, [1, 2, 3], "aaa", None, True),   # all jobs are this account's: none is to blame
+        (1000, [1, 2],    "aa",  None, False),
+        (1000, [1, 1, 1], "aaa", None, False),  # one job, again and again: it waits longer each time
+        (1000, [1, 2, 3], "aaa", 1,    False),  # one began in between
+        (0,    [1, 2, 3], "aaa", None, False),  # a user without an account keeps others from nothing
+        (0,    [1, 2, 1], "aba", None, True),
+    ],
+)  # fmt: skip
+def test_a_machine_that_refuses_several_in_a_row_rests(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    uid: int,
+    rows: list[int],
+    users: str,
+    begins: int | None,
+    rests: bool,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    now_s = 0.0
+    fitness = Fitness(home_of(tmp_path), clock=lambda: now_s, rehearse=lambda _: "")
+    lives: list[Live] = []
+    for number, (row, user) in enumerate(zip(rows, users, strict=True)):
+        live = live_of(row, PartStatus.LOST)
+        live.part = live.part.model_copy(update={"attempt": number + 1, "user": user})
+        live.why = "no such wheel"
+        lives.append(live)
+        fitness.look(lives)
+        if number == begins:
+            lives.append(live_of(77, PartStatus.RUNNING, started_s=1.0))
+    said = "the last 3 attempts could not begin, and nothing is known to be lacking: no such wheel"
+    assert fitness.trouble == (said if rests else "")
+    if rests:  # the next job is the proof: another that cannot begin makes it rest for longer
+        now_s = fitness.next_s
+        fitness.look(lives)
+        assert (fitness.trouble, now_s) == ("", FIRST_S)
+        lives.append(live_of(9, PartStatus.LOST))
+        lives[-1].part = lives[-1].part.model_copy(update={"user": "c"})
+        fitness.look(lives)
+        assert (bool(fitness.trouble), fitness.next_s - now_s) == (True, 2 * FIRST_S)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_machine_that_has_all_it_takes(
@@ -117,7 +161,9 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_descriptor_is_left(tmp_path: Path) -> None:
     home = home_of(tmp_path)
-    with _descriptors(len(os.listdir("/proc/self/fd")) + 8):
+    used = {int(name) for name in os.listdir("/proc/self/fd")}  # with gaps, if other tests came before
+    free = [number for number in range(len(used) + 9) if number not in used]
+    with _descriptors(free[8]):
         said = rehearsed(home)
     assert said == "no attempt can begin: Too many open files; start the agent with a higher `ulimit -n`"
     assert rehearsed(home) == ""

@@ -34,9 +34,16 @@ LONG = {
     "elasticflow-pollux-gandiva",
     *(f"elasticflow-{trace}-ef-accessctrl" for trace in ("itp10", "itp195", "pollux")),
     "tiresias-itp06-dlas-gpu-1",
+    "tiresias-itp06-dlas-gpu-gittins",
+    "helios-itp1day-sjf",
+    "helios-itp1day-srtf",
+    "lucid-itp1day-sjf",
+    "lucid-itp1day-srtf",
+    "pollux-w6f40-optimus",
+    "gavel-cs300-allox",
     *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }
-"""Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
+"""Shorter cases in the same simulator remain; these are replayed with the soak tests."""
 LONGEST = {f"pollux-{load}{seed}-pollux" for load in ("", "15", "20") for seed in ("w1", "w3", "w6")}
 """Minutes each; `pollux-05w6-pollux` is of the same kind, and so are those that look less often."""
 
@@ -172,7 +179,7 @@ def test_rows_that_are_not_there(where: dict[str, str], problem: str, tmp_path: 
         run_case(write(tmp_path, CASE | {"where": where}), tmp_path / "data")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize("policy", ["tiresias", "optimus"])

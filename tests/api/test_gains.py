@@ -37,6 +37,7 @@ def test_the_busiest_jobs_are_a_stretch_of_the_trace() -> None:
     assert busiest(toy, 50).tolist() == list(range(20))
 
 
+@pytest.mark.soak
 def test_a_gain_is_what_the_two_replays_say(trace: Trace, analysis: Analysis) -> None:
     gains = [one.gain for finding in analysis.findings for one in finding.remedies if one.gain]
     (gain,) = [gain for gain in gains if gain.policy == "sjf"]
@@ -48,6 +49,7 @@ def test_a_gain_is_what_the_two_replays_say(trace: Trace, analysis: Analysis) ->
     assert (gain.before, gain.after, gain.against) == (before, after, "fifo:skip=yes")
 
 
+@pytest.mark.soak
 def test_a_trace_without_starts_is_told_what_a_replay_would_show(analysis: Analysis) -> None:
     keys = {finding.key for finding in analysis.findings}
     assert "waiting" not in keys

@@ -35,7 +35,7 @@ def same(one: rota.Results, other: rota.Results) -> bool:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("workers", first(1, [3, 2]))
 def test_any_number_of_workers(workers: int) -> None:
     """Results do not depend on where they were computed."""
@@ -109,7 +109,7 @@ def test_columns_stay_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
         copy.truth.duration_s[0] = 1
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_script_without_guard(tmp_path: Path) -> None:
     """Three lines in a file, no `if __name__` around them, and a policy of one's own: all cores are used."""
     script = tmp_path / "three.py"

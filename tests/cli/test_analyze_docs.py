@@ -32,7 +32,7 @@ def test_every_kind_of_finding_stands_there() -> None:
     assert {key for key in keys if f"`{key}`" not in PAGE} == set()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_example_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (example,) = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)

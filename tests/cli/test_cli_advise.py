@@ -70,7 +70,7 @@ def test_what_is_wrong(hundred: Path, words: str, sentence: str) -> None:
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_example_of_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of docs/advise.md print what stands there, but for the time that they took."""
     monkeypatch.chdir(tmp_path)

@@ -290,7 +290,7 @@ def test_failures(
     assert (done.status, done.out, done.err) == (status, "", says)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_hundred_jobs_cost_little_more_than_their_start(hundred: Path, tmp_path: Path) -> None:
     """A small simulation, report included, takes less CPU than loading its libraries three times."""
     out = tmp_path / "out"

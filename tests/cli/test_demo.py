@@ -108,7 +108,7 @@ def test_short_jobs_do_not_wait_for_torch() -> None:
     assert both.limit_s(0) > one.limit_s(0) > JOBS[0].work_s
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three jobs: the tables agree with their means, all complete, those that ran survived the crash."""
     import_s, limit_s = plan._import_s, DemoPlan.limit_s

@@ -43,6 +43,7 @@ REPLIES = {
     "GET /v1/policy": POLICY,
     "GET /v1/tenants": TENANTS,
     "POST /v1/whatif": WHATIF,
+    "GET /health": {"ok": True},
     "GET /v1/history": ENDED,
     "GET /v1/events": EVENTS,
     "GET /v1/whoami": {"name": "alice", "admin": False, "tenant": "vision", "account": ""},
@@ -194,6 +195,16 @@ def test_wrong(command: str, sentence: str, shown: Canned) -> None:
     done = rota(*command.split())
     assert done.status == 2
     assert sentence in done.err
+
+
+def test_how_long_ago_is_by_the_clusters_clock(shown: Canned) -> None:
+    """The ends of jobs are told by it, and this machine's may have been set by a day."""
+    shown.now_s = 1_700_000_000.0
+    assert rota("history", "--since", "1h", "--until", "10m").status == 0
+    asked = shown.asked[-1].query
+    assert [float(asked[name]) for name in ("since", "until")] == pytest.approx(
+        [1_700_000_000.0 - 3600.0, 1_700_000_000.0 - 600.0], abs=60.0
+    )
 
 
 def test_history_as_a_trace(shown: Canned, tmp_path: Path) -> None:

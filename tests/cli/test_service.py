@@ -172,6 +172,7 @@ def wait_for(shell: Shell, id: str, state: str) -> dict[str, object]:
     raise AssertionError(f"job {id} is {job}, not {state}")
 
 
+@pytest.mark.soak
 def test_an_agent_that_was_killed_is_told_at_once(shell: Shell) -> None:
     """Long before its silence has lasted `lost_after`; and not any more once there is another."""
     shell.up("--node", "here", "--lost-after", "10m")
@@ -184,6 +185,7 @@ def test_an_agent_that_was_killed_is_told_at_once(shell: Shell) -> None:
     assert "trouble" not in shell.rota("status")
 
 
+@pytest.mark.soak
 def test_a_number_that_another_process_has_now(shell: Shell) -> None:
     """Neither `up` nor `down` takes a stranger, or another cluster's controller, for its own."""
     stranger = subprocess.Popen([sys.executable, "-c", "input()", "rota.server.main"], stdin=subprocess.PIPE)
@@ -201,6 +203,7 @@ def test_a_number_that_another_process_has_now(shell: Shell) -> None:
         stranger.communicate()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("name", "lock"), [("controller", "rota.db.lock"), ("agent", "agent/lock")])
 def test_up_waits_for_a_predecessor_that_has_not_quite_gone(shell: Shell, name: str, lock: str) -> None:
     """It got SIGTERM and takes its time (we have its lock in its place): `up` says for whom it waits."""
@@ -223,6 +226,7 @@ def test_up_waits_for_a_predecessor_that_has_not_quite_gone(shell: Shell, name: 
     assert "1 node, 1 device" in rest
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["controller", "agent"])
 def test_up_right_after_a_sigterm(shell: Shell, name: str) -> None:
     """The one that is about to leave is not taken for one that runs."""
@@ -254,6 +258,7 @@ def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
     assert "ROTA_DATABASE_URL" in said
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("url", "is_told"),
     [
@@ -324,6 +329,7 @@ def test_which_line_says_why_a_process_ended() -> None:
     assert last_error([end]) == end
 
 
+@pytest.mark.soak
 def test_a_policy_that_does_not_exist(shell: Shell) -> None:
     said = shell.refused("up", "--devices", "cpu:1", "--policy", "fifoo", code=2)
     assert "fifoo" in said
@@ -334,6 +340,7 @@ def test_a_policy_that_does_not_exist(shell: Shell) -> None:
     assert "policy set" not in said
 
 
+@pytest.mark.soak
 def test_another_controller_on_the_same_store(shell: Shell) -> None:
     store = Store.open(None, shell.home)
     try:
@@ -345,6 +352,7 @@ def test_another_controller_on_the_same_store(shell: Shell) -> None:
     nothing_is_left(shell)
 
 
+@pytest.mark.soak
 def test_a_database_that_is_none(shell: Shell) -> None:
     (shell.home / "rota.db").write_text("these are no tables, these are only words" * 100)
     said = shell.refused("up", "--devices", "cpu:1", code=1)
@@ -361,6 +369,7 @@ def test_a_home_that_cannot_be(shell: Shell) -> None:
     assert "let ROTA_HOME name a folder that you may write" in said
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("room", [0, 4096], ids=["for nothing", "for a block"])
 def test_a_full_disk(bare: Shell, tmp_path: Path, room: int) -> None:
     """The process has no room to say why it does not start, or for half of its sentence."""
@@ -378,6 +387,7 @@ def test_a_full_disk(bare: Shell, tmp_path: Path, room: int) -> None:
         assert "said nothing" not in said
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("devices", ["gpu:7", "cpu:0"])
 def test_devices_that_name_none(shell: Shell, devices: str) -> None:
     """Nothing is started."""
@@ -387,6 +397,7 @@ def test_devices_that_name_none(shell: Shell, devices: str) -> None:
     assert "nothing runs in" in shell.rota("down")
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has NVIDIA devices")
 def test_devices_that_do_not_exist(shell: Shell) -> None:
     """The controller runs, and the message says so."""

@@ -30,13 +30,13 @@ def test_policy(policy: str) -> None:
     check_policy(policy, seeds=(0, 1))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_more_scenes(policy: str) -> None:
     check_policy(policy, seeds=(2, 3))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant(policy: str) -> None:
     check_policy(policy, seeds=[VARIED])

@@ -20,7 +20,7 @@ AMONG_PEOPLE = [kind for kind in LOOK_ON if kind is not NoThrashing]
 SEEDS = seed_ranges(2, 6, 100, at_once=20)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("policy", list(systems()))
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_harder_scenes(policy: str, seeds: range) -> None:

@@ -156,8 +156,8 @@ def errors(played: Played, policy: str, seed: int) -> list[str]:
 
 COUNTED = [counted_in_seconds, counted_in_iterations, counted_in_examples]
 QUICK = [*REMEMBERING, *DEFAULTS]
-SLOWEST = {"pollux:mode=artifact"}
-"""What takes half a minute each time."""
+SLOWEST = {"pollux:mode=artifact", "pollux", "sia"}
+"""What takes many seconds each time."""
 
 
 def ways() -> list[Any]:

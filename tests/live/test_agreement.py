@@ -25,8 +25,8 @@ def agreement() -> ModuleType:
     return module
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["fifo", pytest.param("tiresias", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", ["fifo", "tiresias"])
 def test_both_worlds_agree(agreement: ModuleType, policy: str) -> None:
     for _ in range(3):  # one run is spoilt by what the machine does meanwhile, a wrong model spoils each
         row = agreement.compare(agreement.make_plan(7, seed=3), policy, busy=False)

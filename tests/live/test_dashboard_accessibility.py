@@ -13,7 +13,7 @@ from live_cluster import LiveCluster
 
 from browser import faults_of, needs_axe
 
-pytestmark = [pytest.mark.slow, needs_axe]
+pytestmark = [pytest.mark.soak, needs_axe]
 TALKING = str(Path(__file__).parents[1] / "server" / "talking_job.py")
 PAGES = {
     "/": "#grid[data-drawn='2']",

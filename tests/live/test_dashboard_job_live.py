@@ -16,7 +16,7 @@ from live_cluster import LiveCluster
 from browser import PALE
 from rota.client import route
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 TALKING = str(Path(__file__).parents[1] / "server" / "talking_job.py")
 
 

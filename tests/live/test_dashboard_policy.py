@@ -11,7 +11,7 @@ from dashboard_play import WIDTHS, signed_in
 from live_cluster import LiveCluster
 from shared import python
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ for name in [next(names) for _ in range(wish["nodes"] - have)]:
     (farm / name / "pid").write_text(str(child.pid))
 os.unlink(farm / "at work")
 """
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 POLICY = "pollux:utility=0.6/0.9,scale_s=0.5,interval_s=0.5"
 
 

@@ -13,9 +13,7 @@ from live_cluster import LiveCluster
 from shared import attempts, python, written
 from stepped import SteppedCluster
 
-from tiers import first
-
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 HOUR_S = 3600.0
 STEPS_S = (HOUR_S, -HOUR_S)
@@ -55,7 +53,7 @@ def answers_all(live: LiveCluster, id: str) -> None:
     assert "clock was set" in told
 
 
-@pytest.mark.parametrize("restarted", first(1, [True, False]))
+@pytest.mark.parametrize("restarted", [True, False])
 def test_limits_are_neither_early_nor_late(live: SteppedCluster, step_s: float, restarted: bool) -> None:
     stays = live.submit(
         "sleep", "3600", time_s=HOUR_S
@@ -80,7 +78,7 @@ def test_limits_are_neither_early_nor_late(live: SteppedCluster, step_s: float, 
     assert 0 < live.job(waiting)["run_s"] < LATE_S
 
 
-@pytest.mark.parametrize("agent_too", first(1, [True, False]))
+@pytest.mark.parametrize("agent_too", [True, False])
 def test_who_ended_before_a_step_that_nobody_saw_ran_as_long_as_it_did(
     live: SteppedCluster, tmp_path: Path, step_s: float, agent_too: bool
 ) -> None:

@@ -79,7 +79,7 @@ SHIM = (
     "exit.json unnamed",
     "exit renamed",
 )
-FAST = {"step decided:4", "store-commit:5", "suspend written", "verdict written", "rank started", "all ended"}
+FAST = {"store-commit:5"}
 POINTS = [f"{name}:{n}" for name in CONTROLLER for n in (1, 4, 12)] + ["store-commit:5", *AGENT, *SHIM]
 
 

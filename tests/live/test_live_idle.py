@@ -11,7 +11,7 @@ import pytest
 from live_cluster import LiveCluster
 from shared import detail, python
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 TAKE_DOWN = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
 WORKS = """
 while True:

@@ -47,6 +47,7 @@ def join(live: LiveCluster, home: Path, node: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.soak
 def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveCluster, tmp_path: Path) -> None:
     go = tmp_path / "go"
     loop = "open(sys.argv[1], 'w').write('here')\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.02)"
@@ -69,6 +70,7 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
         heir.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.soak
 def test_a_name_that_no_node_can_have_is_refused(patient: LiveCluster) -> None:
     """Whoever sends it; ROTA_NODES has a name on each line."""
     info = {"address": "127.0.0.1", "cpus": 1, "memory_gib": 1, "boot_id": "b", "devices": [], "kind": "cpu"}
@@ -77,6 +79,7 @@ def test_a_name_that_no_node_can_have_is_refused(patient: LiveCluster) -> None:
     assert [node["name"] for node in patient.client.call("GET", "/v1/nodes")] == ["n1"]
 
 
+@pytest.mark.soak
 def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_path: Path) -> None:
     """Its agent, with the token it has, is refused; a join token gives the name its old place."""
     live.start_agent("n2", "cpu:1")
@@ -108,6 +111,7 @@ def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_pat
         heir.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.soak
 def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(patient: LiveCluster, tmp_path: Path) -> None:
     """SIGTERM, as an operator stops a machine: at once, and not when its silence has lasted too long."""
     live = patient
@@ -132,6 +136,7 @@ def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(patient: LiveCluster, tm
     assert [(live.wait(id)["state"], live.job(id)["attempt"]) for id in ids] == [("COMPLETED", 1)] * 2
 
 
+@pytest.mark.soak
 def test_an_agent_that_was_frozen_is_back_without_a_word(live: LiveCluster) -> None:
     """It goes on where it was, with nothing to report."""
     live.agents["n1"].send_signal(signal.SIGSTOP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from live_cluster import LiveCluster
 from shared import FAST, detail, log_of, python, refused
 
@@ -22,6 +23,7 @@ def folders(live: LiveCluster, id: str) -> tuple[bool, bool]:
     return (home / "attempts" / row).exists(), (home / "checkpoints" / row).exists()
 
 
+@pytest.mark.soak
 def test_what_is_kept_for_seconds(tmp_path: Path) -> None:
     """Checkpoints go, files go, the record goes; a job that runs keeps all it has, whoever is killed."""
     keep = {"keep_checkpoints": 1.0, "keep_files": 2.0, "keep_history": "forever", "keep_keys": 1.0}

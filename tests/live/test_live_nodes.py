@@ -137,6 +137,7 @@ def test_jobs_of_a_lost_node_start_elsewhere_and_their_old_processes_die(
     assert live.node_state(node) == "up"
 
 
+@pytest.mark.soak
 def test_a_controller_that_was_away_gives_agents_their_time(live: LiveCluster, tmp_path: Path) -> None:
     """The clock of the silence starts anew with the controller: nothing is lost by its own absence."""
     id = live.submit(*python(LINES, tmp_path / "said"))
@@ -150,6 +151,7 @@ def test_a_controller_that_was_away_gives_agents_their_time(live: LiveCluster, t
     assert len(attempts(live, id)) == 1
 
 
+@pytest.mark.soak
 def test_a_job_that_fences_itself_is_gone_before_it_starts_elsewhere(
     live: LiveCluster, tmp_path: Path
 ) -> None:

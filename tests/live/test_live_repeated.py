@@ -12,7 +12,7 @@ import pytest
 from live_cluster import LiveCluster
 from shared import FAST, attempts, emptied, python, written
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 GANG = """
 rank, attempt = os.environ["RANK"], os.environ["ROTA_ATTEMPT"]

@@ -18,7 +18,7 @@ from shared import FAST, log_of
 from rota.client import Client
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others"),
     pytest.mark.skipif(shutil.which("useradd") is None, reason="there is no useradd to make an account with"),
 ]

@@ -102,6 +102,7 @@ def test_who_waits_is_told_and_may_give_up(live: LiveCluster) -> None:
         assert person.ends() == 4
 
 
+@pytest.mark.soak
 def test_left_and_taken_up_again(live: LiveCluster) -> None:
     """What was printed meanwhile is there; one terminal at a time, the newest; nobody else's but admins'."""
     with Person(live) as person:
@@ -164,6 +165,7 @@ def test_a_client_that_is_told_to_go_leaves_its_terminal_as_it_was(live: LiveClu
         assert person.ends() == 0
 
 
+@pytest.mark.soak
 def test_a_shell_on_a_lost_node_is_over(tmp_path: Path) -> None:
     """It is not begun anew, where nobody sits."""
     with (
@@ -197,6 +199,7 @@ def _user(live: LiveCluster, name: str) -> Client:
     return Client(json.loads((live.home / "controller.json").read_text())["url"], token)
 
 
+@pytest.mark.soak
 def test_it_outlives_all_but_its_shim(live: LiveCluster) -> None:
     """Agent and controller are killed under a person's hands, one after the other and both: it goes on."""
     with Person(live, "--time", "1h") as person:

@@ -15,7 +15,7 @@ from postgres import Postgres
 
 from rota.client import Client, Refused, Unreachable
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 CALLS = ("/v1/jobs", "/v1/status", "/v1/jobs/1", "/v1/jobs/1/wait?wait_s=2", "/v1/jobs/1/logs", "/v1/nodes")
 BOUND_S = 60.0
 """Of a call, on a machine that has other things to do; alone the longest takes 15 s."""

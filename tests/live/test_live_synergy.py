@@ -12,7 +12,7 @@ from live_cluster import LiveCluster
 from shared import attempts, emptied, log_of, python, written
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be moved"),
 ]
 

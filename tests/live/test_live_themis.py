@@ -8,7 +8,7 @@ import pytest
 from live_cluster import LiveCluster
 from shared import FAST, attempts, detail, python, written
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 TRIAL = """
 path, number = sys.argv[1:]

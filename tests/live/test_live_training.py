@@ -52,6 +52,7 @@ def states(folder: Path) -> list[Any]:
     return list(protocol.ranks(folder).values()) if folder.exists() else []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "program", [[sys.executable, "-S"], ["/usr/bin/python3", "-I", "-S"]], ids=["S", "system"]
 )
@@ -132,6 +133,7 @@ def test_its_user_gives_it_another_device_and_it_goes_on(live: LiveCluster, tmp_
     assert done == list(range(len(done))), "a step is missing or was done twice"
 
 
+@pytest.mark.soak
 def test_a_program_that_saves_nothing_is_not_resized(live: LiveCluster) -> None:
     id = live.submit("sleep", "600")
     live.reaches(id, "RUNNING")
@@ -165,6 +167,7 @@ def test_a_suspended_program_goes_on_in_memory(live: LiveCluster, tmp_path: Path
     assert len(attempts(live, id)) == 1
 
 
+@pytest.mark.soak
 def test_two_jobs_take_turns_on_one_slot(tmp_path: Path) -> None:
     """Preempted in memory, again and again, both come to their end in one attempt each."""
     with LiveCluster(tmp_path, devices="cpu:1", policy="las:quantum=0.4") as live:
@@ -223,6 +226,7 @@ def test_a_job_is_resized_and_uses_each_sample_once(tmp_path: Path) -> None:
     assert [sorted(numbers) for numbers in used.values()] == [list(range(48))] * 2
 
 
+@pytest.mark.soak
 def test_a_checkpoint_that_is_spoilt_is_passed_over(live: LiveCluster, tmp_path: Path) -> None:
     id = live.submit(*python(LOOP, tmp_path / "said"), ranks="node", retries=3)
     written(live, tmp_path / "said", "1 9\n")

@@ -8,7 +8,7 @@ import pytest
 from live_cluster import LiveCluster
 from shared import attempts, python
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 LOOP = """
 import rota.training as rota

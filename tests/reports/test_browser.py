@@ -12,6 +12,7 @@ from report_toys import Row, queue_by_count, toy_trace
 
 from browser import PALE, faults_of, needs_axe
 from rota.reports.html import Notes, write_report
+from tiers import first
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +82,7 @@ def names(page: Any, table: str) -> list[str]:
     return [text.split("\n")[0].strip() for text in rows]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", first(1, ["light", "dark"]))
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_sticks_out_or_fades(open_page: Any, width: int, scheme: str) -> None:
     """No width scrolls sideways, and every text stands out from what is behind it (WCAG AA: 4.5, large 3)."""
@@ -200,6 +201,7 @@ def test_one_number_of_a_group_at_a_time(open_page: Any) -> None:
     assert group.locator("table:visible caption").all_inner_texts() == ["Mean JCT"]
 
 
+@pytest.mark.soak
 def test_zoom_by_keys(open_page: Any) -> None:
     page = open_page()
     first = view(page)
@@ -354,6 +356,7 @@ def test_a_job_is_sought(open_page: Any) -> None:
     assert end - submit > 0.5 * (shown[1] - shown[0])
 
 
+@pytest.mark.soak
 def test_nodes_by_type(open_page: Any) -> None:
     page = open_page()
     page.select_option("#which", label="all P100")
@@ -434,7 +437,7 @@ def test_without_scripts(open_page: Any) -> None:
 
 
 @needs_axe
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), first(1, [(390, "dark"), (1440, "light")]))
 def test_accessibility(open_page: Any, width: int, scheme: str) -> None:
     """What axe-core has to say of it: nothing."""
     assert faults_of(open_page(width, scheme)) == []

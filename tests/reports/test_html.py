@@ -148,7 +148,7 @@ def test_dates_where_the_trace_has_them(small: list[Record]) -> None:
     assert "time since the first submission" in render(small)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("n", first(1, [20_000, 82_000]))
 def test_a_month_of_four_policies_stays_small(n: int) -> None:
     """So many jobs on 80 nodes, drawn from columns: the file must not grow with the trace."""

@@ -82,6 +82,7 @@ def test_why_dry_run_and_whatif(live: LiveCluster) -> None:
         call(live, "POST", "/v1/whatif", {"policies": ["nosuch"]})
 
 
+@pytest.mark.soak
 def test_a_question_that_is_too_large_is_refused_at_once(live: LiveCluster) -> None:
     """A million devices more get a sentence; with the most that are allowed the controller stays well."""
     for _ in range(20):
@@ -135,6 +136,7 @@ def test_numbers_are_those_of_the_nodes(live: LiveCluster) -> None:
     assert 'rota_nodes{state="draining"} 1.0' in lines
 
 
+@pytest.mark.soak
 def test_durations_nobody_knows_are_shown_as_a_range(live: LiveCluster) -> None:
     for seconds in ("0.2", "1.2"):
         live.wait(live.submit("sleep", seconds))
@@ -240,6 +242,7 @@ def shown(live: LiveCluster, id: str) -> str:
     return subprocess.run(rota, env=environment, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.soak
 def test_history_is_a_trace_that_simulate_reads(live: LiveCluster, tmp_path: Path) -> None:
     """Three jobs ran, one of them failed, and one was cancelled before it ran."""
     for command in (("sleep", "0.3"), ("sleep", "0.1"), ("false",)):

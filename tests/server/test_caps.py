@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from answers_play import site as asked_site
-from site_play import Site
+from site_play import EPOCH_S, Site
 
 from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
@@ -123,6 +123,18 @@ def test_what_can_never_be_is_told_when_it_is_submitted(
     warnings = answers.ignored(JobSpec(command=["x"], **spec), "t")
     assert bool(warnings) is bool(said)
     assert said in "; ".join(warnings)
+
+
+def test_a_changed_deadline_is_judged_by_the_clock_that_people_look_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine's was set an hour forward: in half an hour by the cluster's is half an hour ago."""
+    site = Site(tmp_path, {"n0": 8})
+    site.turn()
+    monkeypatch.setattr(site.time, "of_people", lambda at_unix_s: at_unix_s - 3600.0)
+    change = {"deadline_s": EPOCH_S + site.time.now + 1800.0}
+    said = Answers(site.scheduler, site.store).ignored_change(JobSpec(command=["x"]), change, "t")
+    assert "is over already" in "; ".join(said)
 
 
 def test_of_a_quota_its_tenant_is_told(tmp_path: Path) -> None:

@@ -104,6 +104,19 @@ def test_a_boot_with_a_clock_that_is_late_does_not_lead_into_the_past() -> None:
     assert "behind the cluster's" in second.trouble()
 
 
+def test_a_boot_with_a_clock_that_is_years_ahead_makes_nothing_too_old() -> None:
+    """The clock goes on from there, but once the wall clock is right what is kept is kept by that."""
+    machine = Machine()
+    first = machine.clock()
+    assert first.surely() == 1000.0
+    machine.boot, machine.steady_s, machine.wall_s = "b2", 3.0, NOW_S + 2e9
+    second = machine.clock(first.to_keep(), last_s=1000.0)
+    machine.pass_time(60.0)
+    machine.wall_s -= 2e9
+    assert second() == 1000.0 + 2e9 + 60.0
+    assert second.surely() == pytest.approx(1060.0, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     "kept", [None, {}, {"boot": "b1"}, {"boot": "b1", "offset_s": "x"}, {"offset_s": 5.0}]
 )

@@ -13,7 +13,7 @@ from live_cluster import LiveCluster
 
 from browser import PALE
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")

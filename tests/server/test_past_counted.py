@@ -37,7 +37,7 @@ WINDOWS = ((None, None), (20 * DAY_S, None), (None, 31 * DAY_S), (10.5 * DAY_S, 
 """Days after the epoch from which, and up to which, is counted."""
 
 
-@pytest.mark.parametrize("seed", first(2, range(12)))
+@pytest.mark.parametrize("seed", first(1, range(12)))
 def test_usage(place: Place, seed: int) -> None:  # noqa: F811
     """To the last bit: sums are added up in the same order."""
     past = random_past(place, seed)

@@ -105,6 +105,7 @@ PIECES = [
 EDITS = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.sampled_from(PIECES)), max_size=3)
 
 
+@pytest.mark.soak
 @examples(3000)
 @given(st.sampled_from([POSTED, call("GET /v1/jobs/1/wait?wait_s=2")]), EDITS)
 def test_it_has_one_reading(said: bytes, edits: list[tuple[int, int, bytes]]) -> None:

@@ -160,6 +160,7 @@ def do(site: Site, kind: str, what: Any) -> None:
         site.command(kind, row=what % len(site.programs))
 
 
+@pytest.mark.soak
 @examples(30)
 @given(
     policy=st.sampled_from(["fifo:skip=yes", "las:quantum=3", "tiresias:limits=10"]),

@@ -53,7 +53,7 @@ def test_a_job_that_ended_while_nobody_was_there_did_not_take_too_long(tmp_path:
     assert job.now.run_s == pytest.approx(ended_s, abs=0.1)
 
 
-@pytest.mark.parametrize("seed", first(2, range(6)))
+@pytest.mark.parametrize("seed", first(1, range(6)))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_random_kills(tmp_path: Path, policy: str, seed: int) -> None:
     """Controllers, agents and shims die at random between turns."""
@@ -88,7 +88,7 @@ def test_jobs_take_turns_on_a_machine_without_memory_for_all(tmp_path: Path, kil
     assert bool(site.kills) == bool(kills)
 
 
-@pytest.mark.parametrize("seed", first(2, range(6)))
+@pytest.mark.parametrize("seed", first(1, range(6)))
 def test_kills_between_durable_steps(tmp_path: Path, seed: int) -> None:
     """The controller dies at random points inside its writes."""
     chooser = random.Random(seed)

@@ -13,6 +13,7 @@ from site_play import Killed, Site
 from test_site_crashes import load
 
 from rota.server.store.failures import StoreError
+from tiers import first
 
 POLICIES = ["fifo:skip=yes", "las:quantum=3", "tiresias:limits=10", "srsf", "gandiva:quantum=4"]
 JOBS, NODES = 12, {"n0": 2, "n1": 2, "n2": 4}
@@ -80,7 +81,7 @@ class Storm:
         self.site.check_end()
 
 
-@pytest.mark.parametrize("seed", range(4), ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", first(2, range(4)), ids=lambda seed: f"seed-{seed}")
 def test_storm(tmp_path: Path, seed: int) -> None:
     Storm(tmp_path, seed).rage()
 

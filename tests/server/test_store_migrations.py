@@ -174,6 +174,7 @@ def test_tables_of_another_program(bare: Place) -> None:  # noqa: F811
     opened.close()
 
 
+@pytest.mark.soak
 def test_a_store_that_is_up_to_date_loads_no_alembic(tmp_path: Path) -> None:
     """It would cost each start a tenth of a second and the controller some megabytes."""
     import subprocess

@@ -119,7 +119,7 @@ Store.open(sys.argv[1] or None, Path(sys.argv[2]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_in_the_middle_of_it(bare: Place, rows: Rows) -> None:  # noqa: F811
     """With -9, all changes made and none of them on record: the next start makes them."""
     then = make_old(bare, "0001", rows)

@@ -21,7 +21,7 @@ pytestmark = needs_torch
 ENDLESS = ["--epochs", "100000", "--samples", "53", "--batch-size", "8", "--step-s", "0.002"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("size", "nodes", "way"),
     first(1, [(2, 2, "store"), (2, 1, "rank 0"), (4, 2, "store")]),
@@ -134,6 +134,7 @@ optimizer.step()
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("gangs", first(1, [1], deep=[18]))
 def test_a_program_may_end_right_after_its_last_collective(gangs: int, tmp_path: Path) -> None:
     """Three gangs at once on low priority: nobody is aborted by threads that torch leaves behind.

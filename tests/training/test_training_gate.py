@@ -352,6 +352,7 @@ def test_the_first_rank_may_finish_first(tmp_path: Path) -> None:
         assert three.wait() == [0, 0, 0], three.log()
 
 
+@pytest.mark.soak
 def test_a_changed_batch_survives_a_restart(tmp_path: Path) -> None:
     """It stays changed, and the rate is scaled once; if the program asks for another one, that holds."""
     torch = pytest.importorskip("torch")

@@ -122,6 +122,7 @@ def test_learning_rate_errors(rule: learning_rate.Rule, old: float, new: float, 
         learning_rate.factor(rule, old, new)
 
 
+@pytest.mark.soak
 def test_scale_reaches_optimizers_and_schedulers() -> None:
     torch = pytest.importorskip("torch")
     optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.5)

@@ -2,7 +2,8 @@
 
 A machine whose disk is full, or that has no descriptor or process left, refuses a start at once.  So it is
 always free, and would draw one job after the other until the retries of all are used up.  While the rehearsal
-fails its devices take no jobs; it is repeated until it succeeds.
+fails its devices take no jobs; it is repeated until it succeeds.  What no rehearsal finds is seen by several
+jobs in a row that could not begin: the machine rests as if one had failed, and the next job is the proof.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -27,6 +28,8 @@ FILES, BYTES, PROCESSES = 16, 1 << 16, 4
 """What is had at one time: files that are open, the room of each, and processes: more than one start."""
 FIRST_S, MOST_S = 2.0, 300.0
 """Pause before the next rehearsal; longer where a machine had been found well that was not, after all."""
+IN_A_ROW = 3
+"""So many attempts of several jobs that could not begin, with none between that could, are no chance."""
 REHEARSAL = ".rehearsal"
 _WAYS = {
     errno.ENOSPC: "free some space there",
@@ -56,15 +59,19 @@ class Fitness:
         self._home, self._clock, self._rehearse = home, clock, rehearse or rehearsed
         self._pause_s, self._well_s = FIRST_S, -float("inf")
         self._failed: set[Key] = set()
+        self._begun: set[Key] = set()
+        self._in_a_row: list[Live] = []
+        """Those that could not begin since one could."""
 
     def look(self, lives: Iterable[Live]) -> None:
         """Rehearse after each attempt that has ended before it had begun, and whenever it is time again."""
-        failed = {live.key for live in lives if could_not_begin(live)}
-        is_new, self._failed = not failed <= self._failed, failed
+        is_new = self._note(list(lives))
         now_s = self._clock()
         if not is_new and now_s < self.next_s:
             return
         lacks, before = self._rehearse(self._home), self.trouble
+        if is_new:
+            lacks = lacks or unlike_chance(self._in_a_row)
         if lacks and not before:
             flaps = now_s - self._well_s < MOST_S
             self._pause_s = min(2 * self._pause_s, MOST_S) if flaps else FIRST_S
@@ -73,6 +80,30 @@ class Fitness:
         if lacks != before:
             LOG.warning("%s", lacks or "attempts can begin here again")
         self.trouble, self.next_s = lacks, now_s + self._pause_s if lacks else float("inf")
+
+    def _note(self, lives: list[Live]) -> bool:
+        """Who has begun, and who could not; whether anybody could not who had not been seen."""
+        begun = {live.key for live in lives if live.started_s is not None}
+        failed = {live.key: live for live in lives if could_not_begin(live)}
+        if begun - self._begun:
+            self._in_a_row.clear()
+        fresh = [live for key, live in failed.items() if key not in self._failed]
+        self._in_a_row = [*self._in_a_row, *fresh][-IN_A_ROW:]
+        self._begun, self._failed = begun, set(failed)
+        return bool(fresh)
+
+
+def unlike_chance(failed: Sequence[Live]) -> str:
+    """Why a machine is to rest on which the last attempts could not begin, as a sentence; or nothing.
+
+    One job may lack what is its own; so may one user, where each has an account of their own here.
+    """
+    jobs, users = {live.row for live in failed}, {live.part.user for live in failed}
+    if len(failed) < IN_A_ROW or len(jobs) < 2 or (os.geteuid() == 0 and len(users) < 2):
+        return ""
+    last = failed[-1]
+    why = last.why or (last.end.error if last.end is not None else "") or "nobody knows why"
+    return f"the last {len(failed)} attempts could not begin, and nothing is known to be lacking: {why}"
 
 
 def could_not_begin(live: Live) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rota.errors import PolicyError
 from rota.model.reasons import Code
@@ -25,17 +27,25 @@ from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
+from rota.server.clocks import changes_by_the_cluster
 from rota.server.refusals import Busy
 from rota.server.scheduler import Scheduler
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.tenants import TenantLoss
 from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, ReasonView, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
+UNKNOWN = (
+    "whether the cluster as it is could ever run it is not known yet, since the scheduler is starting; "
+    "`rota why` will say it"
+)
+SEEN_S = 0.5
+"""How long a question about a job waits for the step that takes it in."""
 MOST_REASONS = 50
 """Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
@@ -88,6 +98,7 @@ class Answers:
 
     def ignored(self, spec: JobSpec, tenant: str) -> list[str]:
         """What of a job of `tenant` has no effect under the policy in force, and why it cannot be in time."""
+        is_known = self._scheduler.standing.wait()
         policy, world = self._scheduler.view.policy, self._scheduler.world
         said = []
         clock = self._scheduler.clock
@@ -98,9 +109,11 @@ class Answers:
             said += priorities.of_a_job(policy.spec, spec.priority)
             said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
             said += unread_by_policy(policy.spec, spec)
-        if world is not None and not world.cluster.gpus:
+        if not is_known or world is None:
+            said.append(UNKNOWN)
+        elif not world.cluster.gpus:
             said.append("no node has joined the cluster yet; it waits until one comes that can run it")
-        elif world is not None:
+        else:
             words = Words.of(world)
             for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
                 who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told
@@ -108,6 +121,13 @@ class Answers:
                 nor = ", nor promise its deadline" if self.promises(spec) else ""
                 said.append(f"the cluster as it is could never run it{nor}: {who}{sentence}")
         return said
+
+    def ignored_change(self, spec: JobSpec, changes: Mapping[str, Any], tenant: str) -> list[str]:
+        """What of `changes`, with moments by people's clock, has no effect and was not said before."""
+        said, told = self.ignored(spec, tenant), changes_by_the_cluster(changes, self._scheduler.clock)
+        fields = {name: value for name, value in told.items() if name in type(spec).model_fields}
+        after = self.ignored(spec.model_copy(update=fields), tenant)
+        return [sentence for sentence in after if sentence not in said]
 
     def answers_deadline(self, spec: JobSpec, tenant: str) -> bool:
         """True if the policy in force will say of the deadline of a job of `tenant` whether it is kept.
@@ -125,7 +145,15 @@ class Answers:
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""
-        return Asking(self._scheduler, self._store, self._starts, row).answer()
+        return Asking(self._scheduler, self._store, self._starts, self._taken_in(row)).answer()
+
+    def _taken_in(self, row: JobRow) -> JobRow:
+        """The job as it is once a step has seen it: who has just submitted it waits a moment for that."""
+        until = time.monotonic() + SEEN_S
+        while row.now.phase == Phase.ABSENT and time.monotonic() < until:
+            time.sleep(0.01)
+            row = self._store.job(row.row) or row
+        return row
 
     def as_planned(self, row: JobRow, view: JobView) -> JobView:
         """The job, with what is planned for its promised deadline now."""

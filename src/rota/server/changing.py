@@ -5,7 +5,7 @@ Each is one transaction after the step in which it was read; then the loop is bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from rota.server.store.rows import (
     CommandDone,
     EventRow,
     JobQuery,
+    JobRow,
     JobState,
     PolicyRow,
     Step,
@@ -37,7 +38,7 @@ from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins, impossible
 from rota.worlds.live.holds import BEGIN, INFEASIBLE, OFFERED, Hold, dominant
 from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
-from rota.worlds.live.resizing import changed
+from rota.worlds.live.resizing import DEVICES, changed
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,9 @@ def _update(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     said = ", ".join(_in_words(name, value) for name, value in asked.args.items())
     event = EventRow(context.clock(), asked.user, "update", row.id, said)
     jobs = {}
-    if "begin_s" in asked.args and row.now.phase in (Phase.PENDING, Phase.HELD):
-        jobs[asked.row] = _begin_anew(row.now, new, context.clock)
+    if row.now.phase in (Phase.PENDING, Phase.HELD):
+        anew = _held_anew(context, row, new, asked.args.keys())
+        jobs = {} if anew is None else {asked.row: anew}
     return CommandChange(Step(specs={asked.row: new}, jobs=jobs, events=[event]))
 
 
@@ -178,13 +180,25 @@ def _in_words(name: str, value: Any) -> str:
     return f"{name.removesuffix('_s')} {told}"
 
 
-def _begin_anew(now: JobState, spec: JobSpec, clock: Clock) -> JobState:
-    """A waiting job that is to begin at another moment than before, with the holds that it has then."""
-    holds = {plain["kind"]: Hold(**plain) for plain in now.hold if plain["kind"] != BEGIN}
-    begin = begins(spec, clock.epoch_unix_s, clock())
-    if begin is not None:
-        holds[BEGIN] = begin
-    return _held(now, holds)
+def _held_anew(
+    context: ChangeContext, row: JobRow, spec: JobSpec, changed: Collection[str]
+) -> JobState | None:
+    """A waiting job that asks for `spec` now, with the holds that it has then; None if they stay."""
+    holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold}
+    before, clock = dict(holds), context.clock
+    if "begin_s" in changed:
+        _put(holds, BEGIN, begins(spec, clock.epoch_unix_s, clock()))
+    if context.cluster is not None and DEVICES & set(changed):
+        _put(holds, INFEASIBLE, impossible(context.cluster, spec, row.asked.tenant))
+    return None if holds == before else _held(row.now, holds)
+
+
+def _put(holds: dict[str, Hold], kind: str, hold: Hold | None) -> None:
+    """The hold of that kind is this one now."""
+    if hold is None:
+        holds.pop(kind, None)
+    else:
+        holds[kind] = hold
 
 
 def _held(now: JobState, holds: Mapping[str, Hold]) -> JobState:

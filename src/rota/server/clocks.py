@@ -69,6 +69,13 @@ class Clock:
         """How far the wall clock is ahead of this one."""
         return self._wall() - self.epoch_unix_s - self()
 
+    def surely(self) -> float:
+        """The moment that both clocks have reached: nothing is removed before that as too old.
+
+        A machine may start with a clock that is years ahead, and this clock never goes back.
+        """
+        return self() + min(self.skew_s(), 0.0)
+
     def of_people(self, at_unix_s: float) -> float:
         """A moment that somebody named, by the wall clock that they look at, as this clock tells it."""
         skew_s = self.skew_s()

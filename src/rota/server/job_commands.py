@@ -49,10 +49,7 @@ class JobCommands:
         spec = self._store.spec(row.row)
         if spec is None:
             return []
-        said = self._answers.ignored(spec, row.asked.tenant)
-        fields = {name: value for name, value in changes.items() if name in type(spec).model_fields}
-        changed = self._answers.ignored(spec.model_copy(update=fields), row.asked.tenant)
-        return [sentence for sentence in changed if sentence not in said]
+        return self._answers.ignored_change(spec, changes, row.asked.tenant)
 
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""

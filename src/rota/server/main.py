@@ -154,7 +154,7 @@ def start(home: Path, config: Config) -> Running:
     answers = Answers(scheduler, store)
     answers.outlook.told = partial(feed.tell, ["starts"])
     caps = caps_of(config.caps)
-    tidier = Tidier(store, roster, configuration.keep_of(config), clock, caps)
+    tidier = Tidier(store, roster, configuration.keep_of(config), clock.surely, caps)
     services = services_of(
         config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices, scaler
     )
@@ -238,6 +238,7 @@ def services_of(
         clock,
         shared.heard,
         lost_after_s,
+        scheduler.standing.wait,
     )
 
     tenants = TenantAccounts(store, scheduler, commands, answers)

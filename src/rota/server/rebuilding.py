@@ -234,6 +234,7 @@ def live_job(
         capability=None if now.capability is None else Capability(**now.capability),
         infrastructure_failures=measured.get("infrastructure_failures", 0),
         user_failures=now.user_failures,
+        refusals=measured.get("refusals", 0),
         passed_trial=measured.get("passed_trial", False),
         state=measured.get("word", now.state),
         cause=now.cause,
@@ -301,6 +302,7 @@ def _place(plain: dict[str, Any]) -> NodePart:
         status=None if plain["status"] is None else PartStatus(plain["status"]),
         end=None if plain["end"] is None else Exit(**plain["end"]),
         why=plain["why"],
+        has_started=plain.get("has_started", True),
         over_s=plain.get("over_s"),
         suspended_gib=plain["suspended_gib"],
     )

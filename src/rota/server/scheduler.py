@@ -30,15 +30,14 @@ from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
 from rota.server.scheduler_view import SchedulerView
-from rota.server.stepping import StepRecorder, attempt_row
+from rota.server.stepping import StepRecorder
 from rota.server.store.failures import StoreError
-from rota.server.store.rows import REAL, SHADOW, AttemptRow, Everything, Step
+from rota.server.store.rows import REAL, SHADOW, Everything, Step
 from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
-from rota.table.state import Phase
-from rota.worlds.live.attempts import LiveJob
+from rota.server.waiting import LoopStanding
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
@@ -118,6 +117,7 @@ class Scheduler:
         self.recorder = StepRecorder()
         self._done: set[int] = set()
         """Commands that are on record as done: one may still be in the inbox."""
+        self.standing = LoopStanding(inbox, lambda turn: self.told(turn), lambda: self.trouble)
         self._memory = b""
 
     # -- the thread ------------------------------------------------------------------------------
@@ -146,6 +146,7 @@ class Scheduler:
         self.trouble = sentence
         self.directives.begin_anew(secrets.token_hex(8))
         self._forget()
+        self.standing.tell()
         if self.host is not None:  # its process may be what is wrong
             self.host.close()
             self.host = None
@@ -153,6 +154,7 @@ class Scheduler:
 
     def _forget(self) -> None:
         """The memory is worth nothing."""
+        self.standing.falls()
         self.directives.drop_staged()
         self.loop = None
         self.world = None
@@ -161,6 +163,7 @@ class Scheduler:
 
     def _build(self) -> None:
         """Everything anew from the store; what the inbox holds besides is kept."""
+        self.standing.rises()  # before the store is read: what is told later may not be in it
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
         built = rebuild(everything, tenants, self.accounts(), self.clock(), layout)
@@ -196,8 +199,7 @@ class Scheduler:
         self.world = world
         self.host.weigh(lambda: preemption_costs(world.live))
         self.view.decisions = max(self.view.decisions, everything.decisions)
-        self.view.holding, self.view.suspended, self.view.ids = {}, {}, {}
-        self._show(Step(), world.live)
+        self.view.begin_anew(built.state, world.live)
         self._prepend(everything, built.unseen)
         self.directives.publish()
 
@@ -300,35 +302,13 @@ class Scheduler:
         crash_point("step stored")
         self.directives.publish()  # agents need not wait for what is for readers
         self.view.decisions += has_decided
-        self._show(step, changed)  # at once: who reads the store now sees the same
+        self.view.show_turn(loop.state, step, changed, world.live)  # at once: as the store has it now
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
-        self.told(changes_of(step, changed, unsaved, world.live))
+        self.standing.stands()
+        turn = changes_of(step, changed, unsaved, world.live)
+        self.standing.announce(turn, shows=not unsaved.rebuild)
         return self._afterwards(unsaved)
-
-    def _show(self, step: Step, changed: Mapping[int, LiveJob]) -> None:
-        """Keep what listings need in step with the store."""
-        attempts = {(attempt.row, attempt.number): attempt for attempt in step.attempts}
-        rows = {row for row, _ in attempts} | changed.keys()
-        assert self.world is not None
-        for row in rows:
-            self._show_one(row, changed.get(row) or self.world.live.get(row), attempts)
-
-    def _show_one(self, row: int, job: LiveJob | None, stored: Mapping[tuple[int, int], AttemptRow]) -> None:
-        view = self.view
-        view.holding.pop(row, None)
-        view.suspended.pop(row, None)
-        if job is None or job.attempt is None:
-            return
-        newest, phase = job.attempt, self.loop.state.phase.item(row) if self.loop else 0
-        stored_row = stored.get((row, newest.number)) or attempt_row(newest)
-        view.ids[row] = job.id
-        if phase == Phase.RUNNING:
-            view.holding[row] = stored_row
-        elif newest.is_suspended:
-            view.suspended[row] = stored_row
-        elif job.is_over and not job.living:
-            view.ids.pop(row, None)
 
     def _afterwards(self, unsaved: Unsaved) -> bool:
         """Commands that change more than the world; False if the loop has to be built anew."""
@@ -349,7 +329,8 @@ class Scheduler:
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
         self._done.add(asked.seq)
-        self.told(TurnChanges(done=[(asked.seq, change.outcome)], is_about_policy=True))
+        turn = TurnChanges(done=[(asked.seq, change.outcome)], is_about_policy=True)
+        self.standing.announce(turn, shows=not change.rebuilds)
         return change.rebuilds
 
     # -- what others ask -------------------------------------------------------------------------
@@ -385,8 +366,9 @@ class Scheduler:
 
         Raises Busy.
         """
+        self.standing.check()
         host = self.host
-        if host is None or self.loop is None:
+        if host is None:  # it has fallen since
             raise Busy("the scheduler is starting; ask again in a moment")
         try:
             return question(host)

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.model.tenants import Tenants
+from rota.server.stepping import attempt_row
 from rota.server.store.rows import REAL, AttemptRow, NodeRow, PolicyRow, Step
 from rota.server.tenants.in_force import TenantsInForce, on_record
+from rota.table.state import Phase, State
+from rota.worlds.live.attempts import LiveJob
 
 
 @dataclass
@@ -37,6 +40,45 @@ class SchedulerView:
             if row.name == REAL:
                 self.policy = row
         self.tenants = on_record(step.facts) or self.tenants
+
+    def begin_anew(self, state: State, jobs: Mapping[int, LiveJob]) -> None:
+        """What all jobs hold; whoever looks meanwhile sees them as they were."""
+        anew = SchedulerView()
+        for job in jobs.values():
+            anew._show_job(state, job, {})
+        self.ids, self.holding, self.suspended = anew.ids, anew.holding, anew.suspended
+
+    def show_turn(
+        self, state: State, step: Step, changed: Mapping[int, LiveJob], live: Mapping[int, LiveJob]
+    ) -> None:
+        """What the jobs of a step on record hold."""
+        stored = {(attempt.row, attempt.number): attempt for attempt in step.attempts}
+        for row in {row for row, _ in stored} | changed.keys():
+            job = changed.get(row) or live.get(row)
+            if job is not None:
+                self._show_job(state, job, stored)
+            else:
+                self._hold(row, None, None)
+
+    def _show_job(self, state: State, job: LiveJob, stored: Mapping[tuple[int, int], AttemptRow]) -> None:
+        newest = job.attempt
+        is_running = state.phase.item(job.row) == Phase.RUNNING
+        if newest is None or not (is_running or newest.is_suspended):
+            if job.is_over and not job.living:
+                self.ids.pop(job.row, None)
+            self._hold(job.row, None, None)
+            return
+        self.ids[job.row] = job.id
+        row = stored.get((job.row, newest.number)) or attempt_row(newest)
+        self._hold(job.row, *((row, None) if is_running else (None, row)))
+
+    def _hold(self, row: int, holding: AttemptRow | None, suspended: AttemptRow | None) -> None:
+        """One after the other, and none is away in between: others look meanwhile."""
+        for attempts, attempt in ((self.holding, holding), (self.suspended, suspended)):
+            if attempt is None:
+                attempts.pop(row, None)
+            else:
+                attempts[row] = attempt
 
     def holding_by_node(self) -> dict[str, dict[str, AttemptRow]]:
         """Attempts of running jobs by the names of their nodes and the ids of their jobs."""

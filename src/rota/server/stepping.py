@@ -140,6 +140,7 @@ def job_state(state: State, job: LiveJob) -> JobState:
         capability=None if job.capability is None else job.capability.model_dump(mode="json"),
         measured={
             "infrastructure_failures": job.infrastructure_failures,
+            "refusals": job.refusals,
             "passed_trial": job.passed_trial,
             "preempted_for": job.preempted_for,
             "observed": job.observed.plain(),
@@ -231,6 +232,7 @@ def _plain_place(place: NodePart) -> dict[str, Any]:
         "status": None if place.status is None else place.status.value,
         "end": None if place.end is None else place.end.model_dump(mode="json"),
         "why": place.why,
+        "has_started": place.has_started,
         "over_s": place.over_s,
         "suspended_gib": place.suspended_gib,
     }

@@ -22,6 +22,7 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.world import SimulatedWorld
+from tiers import first
 
 EASY = "fifo:backfill=easy"
 BY_USERS = Setting(knowledge={"duration": "user"})
@@ -175,7 +176,7 @@ def _delayed(record: Record, gpus_of_cluster: int) -> list[int]:
 
 
 @pytest.mark.parametrize("placement", ["consolidate", "spread"])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", first(8, range(25)))
 def test_first_job_is_never_delayed(seed: int, placement: str) -> None:
     """With exact durations a job starts, once first, no later than strict FIFO would start it from there."""
     trace = _random_trace(np.random.default_rng(seed))

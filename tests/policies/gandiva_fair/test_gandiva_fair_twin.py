@@ -20,7 +20,7 @@ from rota.worlds.simulated.run import Setting
 from tiers import first
 
 QUANTUM_S = 60.0
-SCENES = first(1, [12, 120], deep=[400])
+SCENES = first(1, [4, 120], deep=[400])
 
 
 class Job(NamedTuple):

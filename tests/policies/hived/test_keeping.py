@@ -57,7 +57,7 @@ def many(seed: int) -> Trace:
 
 @pytest.mark.parametrize("faults", [(), FAULTS], ids=["well", "faults"])
 @pytest.mark.parametrize("policy", SETTINGS)
-@pytest.mark.parametrize("seed", first(2, range(4)))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 def test_keeping_the_cells_changes_nothing(
     seed: int, policy: str, faults: tuple[Fault, ...], forgetful: list[bool]
 ) -> None:

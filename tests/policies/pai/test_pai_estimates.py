@@ -21,7 +21,7 @@ FOLDER = "tiresias-elasticflow-lucid"
 
 @needs_shared
 @pytest.mark.shared
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("run_of", "left_out"),
     first(1, [("SJU", ["group_gpu_dur", "group_dur"]), ("SJG", ["group_gpu_dur"]), ("SJGG", [])]),

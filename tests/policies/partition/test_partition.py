@@ -18,6 +18,7 @@ from rota.scheduler.policy import parse_policy, split_policies
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, prepare, run
+from tiers import first
 
 UNITS = ("a", "b", "a/x", "nobody")
 # Nodes of the two virtual clusters alternate, so that devices of a part are not consecutive.
@@ -92,7 +93,7 @@ def test_jobs_stay_on_the_nodes_of_their_part() -> None:
 
 @pytest.mark.parametrize("kinds", ["GG", "GH"], ids=["one_type", "a_type_each"])
 @pytest.mark.parametrize(
-    "policy", ["fifo", "srtf[placement=spread]", "las", "drf", "philly", "pai", "synergy", "sia"]
+    "policy", first(7, ["fifo", "srtf[placement=spread]", "las", "drf", "philly", "pai", "synergy", "sia"])
 )
 def test_a_part_is_as_good_as_a_cluster_of_its_own(policy: str, kinds: str) -> None:
     """What a virtual cluster does does not depend on the others, nor on the types of GPU that they have."""

@@ -62,6 +62,7 @@ def test_who_sleeps_would_have_had_the_nodes_of_a_full_cluster_and_nothing_there
     assert awake > 100
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("parameters", ["", ":relax_after=1"])
 def test_sleeping_where_others_gpus_are_free_changes_nothing(
     parameters: str, monkeypatch: pytest.MonkeyPatch

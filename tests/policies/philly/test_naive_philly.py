@@ -498,14 +498,14 @@ def test_nobody_moves_who_gains_nothing_by_it() -> None:
 
 
 @pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate", "both"])
-@each_seed(25, 125, 800, at_once=25)
+@each_seed(8, 125, 800, at_once=25)
 def test_every_span_under_a_guideline(seed: int, guideline: str) -> None:
     """Longer jobs wait longer for locality; gangs are alone on their nodes."""
     scene = scene_of(seed, guideline)
     assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
 
 
-@each_seed(60, 260, 1500)
+@each_seed(20, 260, 1500)
 def test_every_span_of_every_job(seed: int) -> None:
     """Starts, ends and GPUs on each node, through quotas, retries, racks, types and jobs that never fit."""
     scene = scene_of(seed)

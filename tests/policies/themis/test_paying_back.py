@@ -31,6 +31,7 @@ def elastic(cluster: Cluster) -> Trace:
     return replace(trace, jobs=jobs)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("cluster", [BARE, SHORT], ids=["bare", "cores"])
 def test_who_pays_goes_back_to_where_nobody_is(cluster: Cluster) -> None:
     trace = elastic(cluster)

@@ -29,7 +29,7 @@ from tiers import first
 
 CLUSTERS = ["2x4", "1x4,1x8", "1x4:V100,2x4:K80", "3x2"]
 POLICIES = ["themis", "themis:fairness=0", "themis:exact_steps=0", "themis:auction=no", "themis:groups=every"]
-SCENES = first(1, [12, 100])
+SCENES = first(1, [5, 100])
 
 
 class Forgetful:

@@ -15,7 +15,7 @@ from tiers import first
 
 LEASE_S = 1200.0
 NOTHING = 1e-6
-SCENES = first(1, [60, 400])
+SCENES = first(1, [20, 400])
 
 
 @dataclass

@@ -34,7 +34,7 @@ def print_of(decision: Decision) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(systems()))
-@pytest.mark.parametrize("seed", first(2, range(4)))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 def test_a_stored_moment_is_decided_alike(name: str, seed: int, tmp_path: Path) -> None:
     """Every few decisions of a random run are stored, loaded and decided again by a fresh instance."""
     asked: list[float] = []

@@ -121,7 +121,7 @@ def _asked_twice(policy: str, scene: Scene) -> AskedTwice:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@each_seed(12, 52, 200, at_once=10)
+@each_seed(4, 52, 200, at_once=12)
 def test_nobody_is_given_less_where_there_is_plenty(policy: str, seed: int) -> None:
     assert _asked_twice(policy, _roomy(seed)).unlike == []
 

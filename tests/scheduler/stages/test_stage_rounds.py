@@ -136,7 +136,7 @@ def _isolated(snapshot, demand, own):
     return share / np.maximum(1.0, share.sum(axis=1, keepdims=True))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize(

@@ -47,12 +47,9 @@ def history(
       rota history --since 1d
       rota history --since 30d --csv jobs.csv && rota simulate jobs.csv --policy srtf,tiresias
     """
-    from rota.client.times import parse_since
-
     if csv is not None and csv != "-":
         check_file(Path(csv), "--csv")
-    query: dict[str, Any] = {"since": parse_since(since, "--since")}
-    query["until"] = None if until is None else parse_since(until, "--until")
+    query = _between(client, since, until)
     if csv is not None:
         _write(client.text("/v1/history", query | {"format": "csv"}, timeout_s=300), csv)
         return
@@ -63,6 +60,21 @@ def history(
     from rota.wire.views import JobView
 
     typer.echo(history_text([JobView.model_validate(row) for row in answer]), nl=False)
+
+
+def _between(client: Client, since: str, until: str | None) -> dict[str, Any]:
+    """Unix seconds by the cluster's clock, as the ends of jobs are: `1h` ago is one hour of that."""
+    from rota.client.times import parse_since
+    from rota.wire import cluster_clock
+
+    def told() -> dict[str, Any]:
+        now_s = cluster_clock.now_s()
+        until_s = None if until is None else parse_since(until, "--until", now_s)
+        return {"since": parse_since(since, "--since", now_s), "until": until_s}
+
+    told()  # what is no moment is refused before anybody is asked
+    client.call("GET", "/health")  # whose answer tells the clock
+    return told()
 
 
 def _ended(client: Client, query: dict[str, Any]) -> Iterator[dict[str, Any]]:

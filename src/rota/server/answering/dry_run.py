@@ -34,6 +34,7 @@ def dry_run(
     scheduler: Scheduler, store: Store, estimator: Estimator, user: str, row: JobRow, spec: JobSpec
 ) -> DryRun:
     """What would happen to `row`, which is on no record, as the scheduler's table would take it."""
+    is_known = scheduler.standing.wait()
     words = Words.of(scheduler.world)
     answer = DryRun(feasible=True, warnings=warnings(spec, scheduler.clock.epoch_unix_s + scheduler.clock()))
     if scheduler.view.policy is not None:
@@ -42,6 +43,10 @@ def dry_run(
     if never:
         answer.feasible, answer.reasons = False, [words.view(one) for one in never]
         return answer
+    if not is_known:
+        answer.warnings.append(
+            "whether the cluster could ever run it is not known: the scheduler is starting"
+        )
     answer.reasons = _holds(words, user, row, spec, store, scheduler)
     try:
         _look_ahead(answer, scheduler, estimator, words, row, spec)

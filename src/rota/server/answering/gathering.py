@@ -30,7 +30,11 @@ MEASURED = 5_000
 
 
 def gather(scheduler: Scheduler) -> PresentMoment:
-    """The moment after the last step of the loop.  Raises Busy if the policy is computing a decision."""
+    """The moment after the last step of the loop, waited for a little while the loop is being built.
+
+    Raises Busy if the policy is computing a decision.
+    """
+    scheduler.standing.check()
     loop, world = scheduler.loop, scheduler.world
     if loop is None or world is None:
         raise Busy("the scheduler is starting; ask again in a moment")

@@ -33,8 +33,9 @@ def losses(scheduler: Scheduler, store: Store, estimator: Estimator, tenants: Te
     The policy in force decides upon the present moment twice, with the tenants that count and with `tenants`.
     InputError if the machines that have joined cannot hold the cells; Busy if it takes too long.
     """
+    scheduler.standing.check()
     world = scheduler.world
-    if world is None:
+    if world is None:  # it has fallen since
         raise Busy("the scheduler is starting; ask again in a moment")
     cluster = replace(world.cluster, tenants=tenants)
     check_cells(cluster)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def reasons_of(scheduler: Scheduler, store: Store, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:
     """By id, dominant first: of held jobs what holds them, of others what the policy says.  Raises Busy."""
+    scheduler.standing.check()
     words, now, epoch_s = Words.of(scheduler.world), scheduler.clock(), scheduler.clock.epoch_unix_s
     held = [row for row in rows if row.now.hold]
     free = [row for row in rows if not row.now.hold]

@@ -45,6 +45,7 @@ class Asking:
     def answer(self) -> Why:
         """Everything that is known."""
         row, state = self.row, self.row.now.state
+        self.scheduler.standing.wait()  # who has just changed something asks about that
         words = Words.of(self.scheduler.world)
         why = Why(job=row.id, state=state, reasons=[], policy=self._policy())
         if is_over(state) or state == "COMPLETING":
@@ -94,7 +95,7 @@ class Asking:
 
     def _waiting(self) -> list[Constraint]:
         loop = self.scheduler.loop
-        if loop is None or self.row.row >= loop.state.submitted:
+        if loop is not None and self.row.row >= loop.state.submitted:
             return [Constraint(Code.POLICY, detail=_UNSEEN)]
         return self._displaced(list(self.scheduler.explain(self.row.row).constraints))
 

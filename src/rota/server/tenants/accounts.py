@@ -83,6 +83,7 @@ class TenantAccounts:
 
     def troubles(self) -> list[str]:
         """Why tenants cannot have all their cells at this moment, as sentences."""
+        self._scheduler.standing.wait()
         world = self._scheduler.world
         if world is None or not any(t.cells for t in world.cluster.tenants.by_path.values()):
             return []

@@ -32,6 +32,8 @@ class NodePart:
     """As its agent last said; None before it said anything."""
     end: Exit | None = None
     why: str = ""
+    has_started: bool = False
+    """Its agent has said when its processes began."""
     over_s: float | None = None
     """When its last process was gone, as its agent said; seconds since the epoch."""
     suspended_gib: float = 0.0
@@ -150,6 +152,8 @@ class LiveJob:
     capability: Capability | None = None
     infrastructure_failures: int = 0
     user_failures: int = 0
+    refusals: int = 0
+    """How many attempts in a row no process of which could begin, by the fault of a machine."""
     passed_trial: bool = False
     observed: JobObservations = field(default_factory=JobObservations)
     curves: Curves = field(default_factory=Curves)

@@ -6,7 +6,7 @@ from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Cost, Exit, PartStatus
 from rota.worlds.live import groups, lifecycle
-from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
+from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, EndVerdict, fails_alike, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
@@ -29,6 +29,8 @@ def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuil
     draw_end(live, job)
     verdict = judge(end, lost, job.spec.requeue_code, live.settings.rules)
     attempt.end_s, attempt.exit, attempt.cause = attempt.gone_s(batch.now), end, verdict.sentence
+    refuser = _refuser(attempt, verdict)
+    job.refusals = 0 if refuser is None else job.refusals + 1
     live.unsaved.job(job)
     live.unsaved.attempt(attempt)
     for place in attempt.places:
@@ -47,9 +49,20 @@ def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuil
         lifecycle.keep_work(live, job, attempt, completely=True)
         _wait_again(live, job, attempt, How.PREEMPTED, batch)
         _slow_down(live, job, attempt, batch)
+    elif refuser is not None:
+        _refused(live, job, attempt, refuser, verdict, batch)
     else:
         _fail(live, job, attempt, verdict, batch)
     live.drop_if_gone(job)
+
+
+def _refuser(attempt: Attempt, verdict: EndVerdict) -> NodePart | None:
+    """The part that its machine could not begin, if the attempt ended by that."""
+    if verdict.cause is not Cause.INFRASTRUCTURE:
+        return None
+    end = attempt.exit
+    by_it = (p for p in attempt.places if (p.status is PartStatus.LOST if end is None else p.end is end))
+    return next((place for place in by_it if not place.has_started), None)
 
 
 def _leave(job: LiveJob, attempt: Attempt) -> None:
@@ -151,6 +164,22 @@ def _slow_down(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuild
     if is_again and ran_s < pause_s:
         text = f"asked to be run again after {ran_s:.1f} s"
         lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
+
+
+def _refused(
+    live: LiveJobs, job: LiveJob, attempt: Attempt, by: NodePart, verdict: EndVerdict, batch: BatchBuilder
+) -> None:
+    """A machine could not begin it: no try of the job, which waits longer each time that happens in a row."""
+    attempt.how, attempt.is_for_others = How.LOST.value, False
+    lifecycle.keep_work(live, job, attempt, completely=False)
+    _take_back(live, job, attempt)
+    job.cause = f"could not begin on {by.name}: {verdict.sentence}"
+    live.unsaved.event("refused", job.id, f"attempt {attempt.number}: {job.cause}")
+    _wait_again(live, job, attempt, How.LOST, batch)
+    again = f", {job.refusals} times in a row" if job.refusals > 1 else ""
+    pause_s = live.settings.back_off.after(job.refusals)
+    text = f"{job.cause}{again}; none of its retries is used up by that"
+    lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
 
 
 def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:

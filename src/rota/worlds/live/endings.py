@@ -166,4 +166,4 @@ class BackOff:
 
     def after(self, failures: int) -> float:
         """Before the try that follows failure number `failures` (from 1)."""
-        return min(self.first_s * 2.0 ** (failures - 1), self.most_s)
+        return min(self.first_s * 2.0 ** min(failures - 1, 60), self.most_s)

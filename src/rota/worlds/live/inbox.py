@@ -82,10 +82,13 @@ class Inbox:
         """Whether whoever takes waits for something other than arrivals."""
         self._arrived_s = -math.inf
         """When arrivals were taken last."""
+        self.changes = 0
+        """How often it was told that the world has to be built anew."""
 
     def put(self, event: Event) -> None:
         with self._ready:
             self._events.append(event)
+            self.changes += isinstance(event, Changed)
             if not self._is_gathering or not isinstance(event, Arrived):
                 self._ready.notify()
 

@@ -155,6 +155,8 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
     """Times, progress, usage, costs, which change nobody's plans; capabilities, which may: that is told."""
     cause = Event.NONE
     live.unsaved.attempt(attempt)
+    place = next(place for place in attempt.places if place.name == node)
+    place.has_started = place.has_started or report.started_s is not None
     if report.started_s is not None and attempt.start_s is None:
         attempt.start_s = min(live.now, max(attempt.wanted_s, report.started_s - live.epoch_unix_s))
         live.unsaved.job(job)
