@@ -36,9 +36,7 @@ class Late:
 
 def test_two_instances_of_a_class_are_not_two_seeds_of_one_policy() -> None:
     """They stood in one row, as the mean of both with its deviation."""
-    with pytest.raises(
-        InputError, match="'Late' is named twice; expected a `name` of its own for each instance"
-    ):
+    with pytest.raises(InputError, match="'Late' is named twice; expected instances with a `name` each"):
         rota.simulate(trace_of(JOBS), cluster="1x1", policies=[Late(0.0), Late(1.0)])
     with pytest.raises(InputError, match="'fifo' is named twice; expected each policy once"):
         rota.simulate(trace_of(JOBS), cluster="1x1", policies=["fifo", Late(0.0, "fifo")])

@@ -107,8 +107,8 @@ def simulate(
     """Replay `trace` on `cluster` under each of `policies`; the same call gives the same results.
 
     cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
-    policies     names with parameters (`tiresias:promote=2`), specs, instances (told apart by their `name`, or
-                 class); `bound:srtf_relaxed`
+    policies     names with parameters (`tiresias:promote=2`), specs, instances (called by their `name`,
+                 if they have one, else by their class); `bound:srtf_relaxed`
     knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
     semantics    timing rules: `exact`, or those of a published simulator
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`)
@@ -287,9 +287,7 @@ def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         is_text = any(isinstance(spec, PolicySpec) and str(spec) == twice for spec in specs)
-        expected = (
-            "each policy once" if is_text or twice in bounds else "a `name` of its own for each instance"
-        )
+        expected = "each policy once" if is_text or twice in bounds else "instances with a `name` each"
         raise InputError.at(f"{twice!r} is named twice", field="--policy", expected=expected)
     return specs, bounds
 
