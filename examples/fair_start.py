@@ -3,7 +3,7 @@
 Paper     none; an example of a policy that decides by itself (docs/policies.md)
 Decides   order
 Needs     nothing
-Idea      1. What a tenant has used counts half after `half_life_s`; the tenant with the least is served first.
+Idea      1. What a tenant has used counts half after `half_life_s`; who has used least is served first.
           2. Jobs run to their end; what does not fit is passed by, unless it has waited for `patience_s`.
 Departs   -
 Checked   tests/test_examples.py: a queue worked out by hand, and the contract of all policies
@@ -54,7 +54,7 @@ class FairStart:
         fit, free, first, wake_s = Fitter(snapshot, consolidate), snapshot.scratch(), None, math.inf
         for row in sorted(snapshot.waiting.tolist(), key=lambda row: (used[jobs.tenant[row]], row)):
             if first is not None:
-                reasons[row] = Constraint(Code.POLICY, detail=f"passes nobody: job {first} has waited for long")
+                reasons[row] = Constraint(Code.POLICY, detail=f"does not pass job {first}")
             elif (grant := fit(free, row)) is not None:
                 free.hold(grant)
                 grants.append(grant)
