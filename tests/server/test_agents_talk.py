@@ -7,10 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from store_place import node_info
 
 from rota.server.agents import Agents
-from rota.server.callers import Caller
 from rota.server.refusals import Conflict, Forbidden
 from rota.server.scheduler_view import SchedulerView
 from rota.server.waiting import Notifier
@@ -100,15 +98,3 @@ def test_a_name_that_is_taken(state: str, sentence: str) -> None:
     talk.row.state = state
     with pytest.raises(Conflict, match=sentence):
         talk.agents.join(SimpleNamespace(node=""), SimpleNamespace(name="n1"))  # type: ignore[arg-type]
-
-
-def test_who_has_joined_is_answered_once_that_shows() -> None:
-    """`rota status` counts it then, and what is submitted next is judged with its devices."""
-    talk = Talk("lost")
-    talk.stored = None  # type: ignore[assignment]
-    changes: list[int] = []
-    talk.agents._store.join = lambda info, token: None  # type: ignore[method-assign]
-    talk.agents._roster = SimpleNamespace(replace_agent=lambda record: None)  # type: ignore[assignment]
-    talk.agents._shows = lambda: changes.append(talk.inbox.changes)
-    assert talk.agents.join(Caller(joining=True), node_info("n2")).node == "n2"
-    assert changes == [1]

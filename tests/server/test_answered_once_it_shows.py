@@ -106,6 +106,24 @@ def test_what_a_command_did_shows_when_it_is_told(
     assert seen == [({}, shows)]
 
 
+def test_who_could_run_on_a_forgotten_node_only_is_held_for_that(tmp_path: Path) -> None:
+    """No policy keeps anything for it, and `rota why` says what is lacking, until a node comes."""
+    site = Site(tmp_path, {"n0": 2, "n1": 4}, "fifo")
+    site.submit(1e9, gpus=6)
+    site.submit(1e9, gpus=2, hold=True)
+    for _ in range(10):
+        site.turn()
+    site.machines["n1"].is_up = False
+    while site.store.jobs()[0].now.state == "RUNNING":
+        site.turn()
+    site.command("forget", node="n1")
+    for _ in range(4):
+        site.turn()
+    (hold,) = site.store.jobs()[0].now.hold
+    assert (hold["kind"], hold["requested"], hold["provided"]) == ("infeasible", 6, 2)
+    assert [one["kind"] for one in site.store.jobs()[1].now.hold] == ["user"]
+
+
 def test_what_jobs_hold_shows_while_the_loop_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +165,31 @@ def test_questions_wait_for_what_has_just_joined() -> None:
     standing.falls()
     trouble = "the store does not answer"  # for long, maybe: nobody waits for it
     assert not standing.wait(1e6)
+
+
+def test_who_asks_does_not_wait_for_those_who_join_after_that() -> None:
+    """Machines may join by the hundred, each with a change of its own."""
+    inbox = Inbox()
+    standing = LoopStanding(inbox, lambda turn: None, str)
+    inbox.put(Changed("node n1 has joined"))
+    standing.rises()
+    asked = threading.Event()
+
+    class Asked(threading.Condition):
+        def wait_for(self, predicate: Any, timeout: float | None = None) -> Any:
+            asked.set()
+            return super().wait_for(predicate, timeout)
+
+    standing._turned = Asked()
+    answers: list[bool] = []
+    asks = threading.Thread(target=lambda: answers.append(standing.wait(60.0)))
+    asks.start()
+    assert asked.wait(60.0)
+    inbox.put(Changed("node n2 has joined"))
+    standing.stands()
+    asks.join(60.0)
+    assert answers == [True]
+    assert not standing.wait(0.0), "n2 does not show yet"
 
 
 def test_what_is_done_is_told_although_the_loop_does_not_come_to_stand() -> None:

@@ -84,3 +84,28 @@ class Tenants:
                 configured.append(self.by_path[path])
             path = path.rpartition("/")[0]
         return tuple(configured)
+
+    def has_caps(self) -> bool:
+        """True if the quota of anybody is hard."""
+        return any(tenant.hard for tenant in self.by_path.values())
+
+    def caps(self, path: str) -> tuple[Tenant, ...]:
+        """Those of the lineage of `path` whose quotas are hard."""
+        return tuple(tenant for tenant in self.lineage(path) if tenant.hard)
+
+    def most_at_once(self, asked: Mapping[str, float]) -> float:
+        """What hard quotas let run together of the GPUs that each path asks for, gangs aside."""
+        left, at_once = dict(asked), 0.0
+        while left:
+            path = max(
+                left, key=lambda path: (path.count("/"), path)
+            )  # whatever is below it has been counted
+            gpus, tenant = left.pop(path), self.by_path.get(path)
+            if tenant is not None and tenant.hard:
+                gpus = min(gpus, tenant.quota_gpus)
+            parent = path.rpartition("/")[0]
+            if parent:
+                left[parent] = left.get(parent, 0.0) + gpus
+            else:
+                at_once += gpus
+        return at_once

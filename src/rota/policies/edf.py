@@ -30,6 +30,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.buddy import carry_out_whole
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Drift
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.sizes import Sizes, sizes_now
 from rota.solvers.future import SpeedLevels
 
@@ -94,12 +95,14 @@ class Edf:
         rows, free = sizes.rows, sizes.gpus
         most = max((count[-1] for count in sizes.counts), default=0)
         curves = curves_of(snapshot.know(Knowledge.SCALING), rows, most)
-        shares = {}
+        shares, caps = {}, caps_of(snapshot, rows)
         for place in np.argsort(due_s(snapshot, rows), kind="stable").tolist():
             counts = np.array(sizes.counts[place], dtype=np.int64)
-            gpus = self._size(counts, curves[place], free)
+            gpus = self._size(counts, curves[place], free if caps is None else caps.within(place, free))
             shares[rows.item(place)] = gpus
             free -= gpus
+            if caps is not None:
+                caps.take(place, gpus)
         return shares
 
     def _size(self, sizes: Ints, curve: Floats, free: int) -> int:

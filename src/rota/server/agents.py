@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
 
 from rota.model.units import format_duration
 from rota.server.auth import mint
@@ -49,15 +48,13 @@ class Agents:
         clock: Clock,
         heard: dict[str, float],
         lost_after_s: float,
-        shows: Callable[[], object] = lambda: None,
     ) -> None:
-        """`shows` returns once what the inbox was told of shows, or a little later."""
         self._store, self._roster, self._shown = store, roster, shown
         self._inbox, self._desk, self._logs, self._notifier = inbox, directives, logs, notifier
         self._tidier, self._clock, self._terminals = tidier, clock, terminals
         self._heard = heard
         """When each agent was last heard, by this controller or before it began; the scheduler reads it."""
-        self._lost_after_s, self._shows = lost_after_s, shows
+        self._lost_after_s = lost_after_s
         self._talked: dict[str, float] = {}
         """When the agent of each node last said something to this controller."""
         self._cut: dict[str, float] = {}
@@ -87,7 +84,6 @@ class Agents:
         self._heard[info.name] = self._clock()
         if known is None or known.info != info or was_forgotten:
             self._inbox.put(Changed(f"node {info.name} has joined"))
-            self._shows()
         return Joined(node=info.name, token=token)
 
     def kept(self, node: str, said: Kept) -> KeptReply:

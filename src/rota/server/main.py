@@ -238,7 +238,6 @@ def services_of(
         clock,
         shared.heard,
         lost_after_s,
-        scheduler.standing.wait,
     )
 
     tenants = TenantAccounts(store, scheduler, commands, answers)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -194,14 +195,18 @@ class LoopStanding:
     # -- any other thread ------------------------------------------------------------------------
 
     def wait(self, most_s: float = BUILDING_S) -> bool:
-        """True once the loop stands on all that the inbox has been told of."""
+        """True once the loop stands on all that the inbox has been told of by now.
+
+        What it is told of meanwhile is waited for by whoever asks then: machines may join by the hundred.
+        """
+        told = self._inbox.changes
         with self._turned:
-            return self._turned.wait_for(self._is_current, 0.0 if self._trouble() else most_s)
+            return self._turned.wait_for(partial(self._stands_on, told), 0.0 if self._trouble() else most_s)
 
     def check(self) -> None:
         """Raises Busy if the loop does not come to stand in a moment."""
         if not self.wait():
             raise Busy("the scheduler is starting; ask again in a moment")
 
-    def _is_current(self) -> bool:
-        return self._upon == self._inbox.changes
+    def _stands_on(self, told: int) -> bool:
+        return self._upon is not None and self._upon >= told

@@ -1,8 +1,8 @@
 """At most one configuration for each job, so that the sum of their costs is least within some capacities.
 
 The integer program of Sia (SOSP 2023, section 3.4) for HiGHS: a binary for each job and configuration, a row
-for each job and one for each capacity.  It is solved in four steps, of which each is an answer if the next is
-not wanted:
+for each job, one for each capacity and one for each further limit that some configurations share.  It is
+solved in four steps, of which each is an answer if the next is not wanted:
 
 1. Its linear relaxation.  A basic solution has at most one fractional job for each capacity.
 2. Rounding: fractional jobs take their best configuration that still fits, then whoever gains most from what
@@ -41,6 +41,8 @@ class ConfigurationOptions(NamedTuple):
     """... and how much of it."""
     cost: Floats
     """What it costs, where nothing costs 0."""
+    counts_in: Bools | None = None
+    """Further limits in which its units count, [option, limit]; None if there are none."""
 
 
 class SearchLimits(NamedTuple):
@@ -74,10 +76,12 @@ def assign(
 ) -> Assignment:
     """The cheapest assignment for so many `jobs`, as far as the limits let the search go.
 
-    Of equal costs the answer is whichever the search meets first; let costs break ties.
+    `capacities` are those of the kinds, and behind them what the further limits of `options` allow.  Of equal
+    costs the answer is whichever the search meets first; let costs break ties.
     """
     limits = limits or SearchLimits()
-    useful = np.flatnonzero((options.cost < 0.0) & (options.units <= capacities[options.kind] + _EPSILON))
+    most = np.where(_draws(options, capacities), capacities, math.inf).min(axis=1, initial=math.inf)
+    useful = np.flatnonzero((options.cost < 0.0) & (options.units <= most + _EPSILON))
     if not len(useful):
         return Assignment(np.full(jobs, NOTHING), 0.0, 0.0, False)
     few = _take(options, useful)
@@ -99,8 +103,18 @@ def assign(
 
 
 def _take(options: ConfigurationOptions, places: Ints) -> ConfigurationOptions:
-    job, kind, units, cost = options
-    return ConfigurationOptions(job[places], kind[places], units[places], cost[places])
+    job, kind, units, cost, counts_in = options
+    counts_in = None if counts_in is None else counts_in[places]
+    return ConfigurationOptions(job[places], kind[places], units[places], cost[places], counts_in)
+
+
+def _draws(options: ConfigurationOptions, capacities: Floats) -> Bools:
+    """Which capacities, and which further limits behind them, each option draws upon."""
+    counts_in = options.counts_in
+    if counts_in is None:
+        counts_in = np.zeros((len(options.kind), 0), dtype=bool)
+    kinds: Bools = options.kind[:, None] == np.arange(len(capacities) - counts_in.shape[1])
+    return np.hstack((kinds, counts_in))
 
 
 def _cost(options: ConfigurationOptions, chosen: Ints) -> float:
@@ -121,9 +135,14 @@ def _program(options: ConfigurationOptions, jobs: int, capacities: Floats, *, wh
     program.row_upper_ = np.concatenate((np.ones(jobs), capacities))
     matrix = program.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise
-    matrix.start_ = np.arange(0, 2 * columns + 1, 2)
-    matrix.index_ = np.stack((options.job, jobs + options.kind), axis=1).ravel()
-    matrix.value_ = np.stack((np.ones(columns), options.units), axis=1).ravel()
+    draws = _draws(options, capacities)
+    column, drawn = np.nonzero(draws)
+    at = np.concatenate(([0], np.cumsum(1 + draws.sum(axis=1))))
+    index, value = np.zeros(at[-1], dtype=np.int64), np.ones(at[-1])
+    index[at[:-1]] = options.job
+    among = np.delete(np.arange(at[-1]), at[:-1])
+    index[among], value[among] = jobs + drawn, options.units[column]
+    matrix.start_, matrix.index_, matrix.value_ = at, index, value
     if whole:
         program.integrality_ = [highspy.HighsVarType.kInteger] * columns
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -178,8 +197,13 @@ def _branch_and_bound(
 
 def _fits(options: ConfigurationOptions, chosen: Ints, capacities: Floats) -> bool:
     taken = chosen[chosen >= 0]
-    used = np.bincount(options.kind[taken], options.units[taken], len(capacities))
-    return bool((used <= capacities + 1e-6).all())
+    return bool((_used(options, taken, capacities) <= capacities + 1e-6).all())
+
+
+def _used(options: ConfigurationOptions, taken: Ints, capacities: Floats) -> Floats:
+    """What these options draw upon each capacity together."""
+    used: Floats = options.units[taken] @ _draws(_take(options, taken), capacities)
+    return used
 
 
 # -- rounding --------------------------------------------------------------------------------------
@@ -190,28 +214,28 @@ def _rounded(options: ConfigurationOptions, jobs: int, capacities: Floats, part:
     chosen = np.full(jobs, NOTHING)
     taken = np.flatnonzero(part > 1.0 - 1e-6)
     chosen[options.job[taken]] = taken
-    left = capacities - np.bincount(options.kind[taken], options.units[taken], len(capacities))
+    left, draws = capacities - _used(options, taken, capacities), _draws(options, capacities)
     for _ in range(_MOST_MENDS):
-        place = _best_gain(options, chosen, left)
+        place = _best_gain(options, chosen, left, draws)
         if place < 0:
             break
         job = options.job.item(place)
         old = chosen.item(job)
         if old >= 0:
-            left[options.kind[old]] += options.units[old]
-        left[options.kind[place]] -= options.units[place]
+            left[draws[old]] += options.units[old]
+        left[draws[place]] -= options.units[place]
         chosen[job] = place
     return chosen
 
 
-def _best_gain(options: ConfigurationOptions, chosen: Ints, left: Floats) -> int:
+def _best_gain(options: ConfigurationOptions, chosen: Ints, left: Floats, draws: Bools) -> int:
     """The option that costs least instead of what its job has, of those that fit; -1 if none costs less."""
     held = chosen[options.job]
     has = held >= 0
     now = np.where(has, options.cost[held], 0.0)
     gain = now - options.cost
-    gives = np.where(has & (options.kind[held] == options.kind), options.units[held], 0.0)
-    fits: Bools = options.units <= left[options.kind] + gives + _EPSILON
-    gain = np.where(fits, gain, 0.0)
+    gives = np.where(has[:, None] & draws[held], options.units[held][:, None], 0.0)
+    fits = ~draws | (options.units[:, None] <= left + gives + _EPSILON)
+    gain = np.where(fits.all(axis=1), gain, 0.0)
     best = int(gain.argmax())
     return best if gain[best] > _EPSILON else -1

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from rota.solvers.shared_caps import SharedCaps
+
 Demand = Mapping[str, float]
 """Amounts of resources by name; one that a cluster does not state is there without end."""
 SERVER, WORKER = 0, 1
@@ -65,22 +67,31 @@ class Units:
 
 
 def hand_out(
-    jobs: Sequence[TrainingJob], capacity: Demand, *, by_share: bool = True, stops: bool = False
+    jobs: Sequence[TrainingJob],
+    capacity: Demand,
+    *,
+    by_share: bool = True,
+    stops: bool = False,
+    caps: SharedCaps | None = None,
 ) -> Units:
     """Servers and workers of each job, as many as `capacity` has for them.
 
     First one server and the least workers for every job that fits, in order.  Then unit by unit to the
     largest saving over the dominant share; `by_share=False` divides by the amount of that resource instead,
     as the authors' code does, `stops` ends with the first unit that does not fit.  Otherwise that unit is
-    out, and others are tried.
+    out, and others are tried.  Workers that `caps`, which are taken from, do not admit do not fit.
     """
     free = dict(capacity)
     units = Units([[0, 0] for _ in jobs])
-    for one, held in zip(jobs, units.of, strict=True):
+    for job, (one, held) in enumerate(zip(jobs, units.of, strict=True)):
         least = one.least()
+        if caps is not None and not caps.admits(job, least):
+            continue
         both = {name: one.server.get(name, 0.0) + least * one.worker.get(name, 0.0) for name in free}
         if _takes(free, both):
             held[:] = 1, least
+            if caps is not None:
+                caps.take(job, least)
     weights = [[_weight(demand, capacity, by_share) for demand in (one.server, one.worker)] for one in jobs]
 
     def saving(job: int, kind: int) -> float:
@@ -102,11 +113,14 @@ def hand_out(
         step = jobs[job].step(units.of[job][WORKER], kind)
         unit = jobs[job].worker if kind == WORKER else jobs[job].server
         demand = {name: amount * step for name, amount in unit.items() if name in free}
-        if units.of[job][kind] >= jobs[job].most[kind] or not _takes(free, demand):
+        is_capped = caps is not None and kind == WORKER and not caps.admits(job, step)
+        if is_capped or units.of[job][kind] >= jobs[job].most[kind] or not _takes(free, demand):
             if stops:
                 break
             out.add((job, kind))
             continue
+        if caps is not None and kind == WORKER:
+            caps.take(job, step)
         units.of[job][kind] += step
         units.given.append((job, kind, -negative))
         version[job] += 1

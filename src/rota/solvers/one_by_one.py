@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
+from rota.solvers.shared_caps import SharedCaps
 from rota.solvers.tournament import is_built, steps_to_winners
 
 Key = Callable[[int], float]
@@ -24,10 +25,19 @@ Key = Callable[[int], float]
 class Filling:
     """Shares as they grow.  Jobs are numbered in a stable order, by submission."""
 
-    def __init__(self, rates: Sequence[Sequence[float]], counts: Sequence[Sequence[int]]) -> None:
-        """`rates[j][k]` is the speed of job j on k GPUs; `counts[j]` the numbers it can use, ascending."""
+    def __init__(
+        self,
+        rates: Sequence[Sequence[float]],
+        counts: Sequence[Sequence[int]],
+        caps: SharedCaps | None = None,
+    ) -> None:
+        """`rates[j][k]` is the speed of job j on k GPUs; `counts[j]` the numbers it can use, ascending.
+
+        `caps` are taken from with each step.
+        """
         self.rates = rates
         self.counts = counts
+        self.caps = caps
         self.share = [0] * len(rates)
         """GPUs of each job."""
         self.grants: list[int] = []
@@ -45,8 +55,9 @@ class Filling:
         return self.rates[job][now], self.rates[job][now + self.step(job)]
 
     def can_use(self, job: int, gpus: int) -> bool:
-        """True if there is a next share, the step to it takes no more than `gpus`, and it is faster."""
-        if not 0 < self.step(job) <= gpus:
+        """True if there is a next share, the step to it takes no more than there is, and it is faster."""
+        step = self.step(job)
+        if not 0 < step <= gpus or (self.caps is not None and not self.caps.admits(job, step)):
             return False
         slow, fast = self.speeds(job)
         return fast > slow
@@ -56,10 +67,14 @@ class Filling:
 
         It is what `can_use` and `give` do one by one.  The GPUs that are left.
         """
-        counts, rates, share, level = self.counts, self.rates, self.share, self._level
+        counts, rates, share, level, caps = self.counts, self.rates, self.share, self._level, self.caps
         for job in jobs:
             least = counts[job][0]
             if 0 < least <= gpus and rates[job][least] > rates[job][0]:
+                if caps is not None:
+                    if not caps.admits(job, least):
+                        continue
+                    caps.take(job, least)
                 share[job] = least
                 level[job] = 1
                 self.grants.append(job)
@@ -77,7 +92,25 @@ class Filling:
         self.share[job] += step
         self._level[job] += 1
         self.grants.append(job)
+        if self.caps is not None:
+            self.caps.take(job, step)
         return step
+
+    def give_all(self, jobs: Sequence[int]) -> bool:
+        """One step for each of `jobs`, who may stand there several times, if no limit is exceeded by that."""
+        if self.caps is not None:
+            steps = [0] * len(self.share)
+            for job in jobs:
+                steps[job] += 1
+            more = [
+                self.counts[job][self._level[job] + n - 1] - self.share[job] if n else 0
+                for job, n in enumerate(steps)
+            ]
+            if not self.caps.admit_all(more):
+                return False
+        for job in jobs:
+            self.give(job)
+        return True
 
 
 def fill_largest(filling: Filling, gpus: int, key: Key) -> list[int]:
@@ -99,17 +132,26 @@ def fill_largest(filling: Filling, gpus: int, key: Key) -> list[int]:
 
 
 def fill_savings(
-    seconds: Sequence[Sequence[float]], work: Sequence[float], counts: Sequence[Sequence[int]], gpus: int
+    seconds: Sequence[Sequence[float]],
+    work: Sequence[float],
+    counts: Sequence[Sequence[int]],
+    gpus: int,
+    caps: SharedCaps | None = None,
 ) -> list[int]:
     """Hand out `gpus` to the largest saving of time for each GPU, the first of equals.  The shares.
 
     `seconds[j][k]` is what a unit of the work of job j takes on k GPUs, infinite where it does not run;
     `counts[j]` the numbers it can use, ascending.  Everybody gets the least first, in order; a step that
-    saves nothing ends a job's turn.  O((jobs + steps) log jobs).
+    saves nothing ends a job's turn, and so does one that `caps`, which are taken from, do not admit.
+    O((jobs + steps) log jobs).
     """
     shares, heap = [0] * len(counts), []
     for job, own in enumerate(counts):
         if own[0] <= gpus and seconds[job][own[0]] < math.inf:
+            if caps is not None:
+                if not caps.admits(job, own[0]):
+                    continue
+                caps.take(job, own[0])
             shares[job] = own[0]
             gpus -= own[0]
             if len(own) > 1:
@@ -122,9 +164,11 @@ def fill_savings(
         _, job, level = heap[0]
         own, times, now = counts[job], seconds[job], shares[job]
         after = own[level]
-        if after - now > gpus:
+        if after - now > gpus or (caps is not None and not caps.admits(job, after - now)):
             heappop(heap)
             continue
+        if caps is not None:
+            caps.take(job, after - now)
         shares[job] = after
         gpus -= after - now
         level += 1
@@ -149,7 +193,7 @@ def fill_apathetic(
     With `work` (what is left of each job) the one that ends first is found at present shares; without, it is
     the one with the smaller `key`, and in both cases the earlier one of equals.  Gains are per GPU.  Jobs
     without GPUs come first, in order of `least_by`, which is `key` if nothing else is said: the rule itself
-    says so, as long as curves are concave.
+    says so, as long as curves are concave.  Whom the caps of `filling` keep from a step is out.
 
     Each step goes to the winner of a walk over the jobs in their order: whoever is better than the best so
     far takes its place.  O(jobs) comparisons for each step and each job, made at once for all that follow.
@@ -165,8 +209,10 @@ def fill_apathetic(
     if rising and gpus:
         rates, counts = [filling.rates[job] for job in rising], [filling.counts[job] for job in rising]
         left = None if work is None else [work[job] for job in rising]
-        for winner in steps_to_winners(rates, counts, gpus, [key[job] for job in rising], left):
-            filling.give(rising[winner])
+        winners = steps_to_winners(rates, counts, gpus, [key[job] for job in rising], left)
+        # What was handed out without regard for limits and keeps to them is what they would have let through.
+        if not filling.give_all([rising[winner] for winner in winners]):
+            return _Tournament(filling, key, work).hand_out(gpus, rising)
     return filling.share
 
 
@@ -202,7 +248,7 @@ class _Tournament:
             winner = self._best.pop()
             gpus -= self.filling.give(winner)
             self._weigh(winner, gpus)
-            self._walk(min(winner, self._retire(gpus)))
+            self._walk(min(winner, self._retire(gpus), self._retire_capped(winner, gpus)))
         return self.filling.share
 
     def _weigh(self, job: int, gpus: int) -> None:
@@ -224,14 +270,26 @@ class _Tournament:
         first = len(self._now)
         while self._sizes and -self._sizes[0][0] > gpus:
             step, job = heappop(self._sizes)
-            if self.filling.step(job) != -step:
-                continue
-            self._now[job] = self._later[job] = -math.inf
-            place = bisect_left(self._best, job)
-            if place < len(self._best) and self._best[place] == job:
-                del self._best[place:]
-                first = min(first, job)
+            if self.filling.step(job) == -step:
+                first = min(first, self._take_out(job))
         return first
+
+    def _retire_capped(self, winner: int, gpus: int) -> int:
+        """The same for those whom a limit that `winner` counts in keeps from their step."""
+        first, caps = len(self._now), self.filling.caps
+        for job in caps.beside(winner) if caps is not None else ():
+            if self._now[job] > -math.inf and not self.filling.can_use(job, gpus):
+                first = min(first, self._take_out(job))
+        return first
+
+    def _take_out(self, job: int) -> int:
+        """`job` can use nothing more; the first job from which the walk is another for that."""
+        self._now[job] = self._later[job] = -math.inf
+        place = bisect_left(self._best, job)
+        if place < len(self._best) and self._best[place] == job:
+            del self._best[place:]
+            return job
+        return len(self._now)
 
     def _walk(self, start: int) -> None:
         """Go on from `start` with the best so far, up to the last job."""

@@ -42,6 +42,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.plenty import Plenty, start_beside
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.resize import feasible_counts, settle
 from rota.scheduler.stages.sizes import BySize, Sizes, remember_nothing_new, sizes_now
@@ -196,9 +197,9 @@ class Afs:
         """GPUs for each row."""
         rows, scaling = sizes.rows, snapshot.know(Knowledge.SCALING)
         most = max((count[-1] for count in sizes.counts), default=0)
-        rates = shared_curves(scaling, rows, most)
+        rates, caps = shared_curves(scaling, rows, most), caps_of(snapshot, rows)
         if not self.parameters.lengths:
-            filling = Filling(rates, sizes.counts)
+            filling = Filling(rates, sizes.counts, caps)
             served = self._served(snapshot, rows)
             least_by = np.where(np.isin(rows, sorted(begun)), -1.0, served).tolist()
             return fill_apathetic(filling, sizes.gpus, served.tolist(), least_by=least_by)
@@ -212,7 +213,7 @@ class Afs:
             ]
         speed = np.array([rate[count[0]] for rate, count in zip(rates, counts, strict=True)])
         alone_s = np.divide(left, speed, out=np.full(len(rows), math.inf), where=speed > 0.0)
-        return fill_apathetic(Filling(rates, counts), sizes.gpus, alone_s.tolist(), work)
+        return fill_apathetic(Filling(rates, counts, caps), sizes.gpus, alone_s.tolist(), work)
 
     def _left(self, snapshot: Snapshot, rows: Ints) -> Floats:
         """w: work left of each job, in the unit of its speeds; infinite if nobody knows."""

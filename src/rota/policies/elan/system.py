@@ -32,6 +32,7 @@ from rota.policies.elan.speeds import Speeds, hybrid, strong
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.resize import settle
 from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
 from rota.solvers.one_by_one import Filling, fill_largest
@@ -60,7 +61,7 @@ class Elan:
         speeds = self._speeds(snapshot, sizes)
 
         def shares_of(left_out: Set[int]) -> dict[int, int]:
-            return self._shares(sizes, speeds, self._taken_in(sizes, left_out))
+            return self._shares(snapshot, sizes, speeds, self._taken_in(snapshot, sizes, left_out))
 
         shares, grants, preempt = settle(snapshot, memory, shares_of, in_order=True)
         batches = dict(zip(sizes.rows.tolist(), speeds.batches, strict=True))
@@ -74,26 +75,35 @@ class Elan:
             return strong(snapshot, sizes)
         return hybrid(snapshot, sizes, self.parameters.batch_growth)
 
-    def _taken_in(self, sizes: Sizes, left_out: Set[int]) -> list[int]:
+    def _taken_in(self, snapshot: Snapshot, sizes: Sizes, left_out: Set[int]) -> list[int]:
         """Places of the jobs that run, or are to start, at their least sizes if need be.
 
-        Who is `left_out` has found no place; in elastic FIFO nobody passes it by.
+        Who is `left_out` has found no place.  In elastic FIFO nobody passes it by, nor whom a quota keeps.
         """
-        room = _room(sizes)
+        room, caps = _room(sizes), caps_of(snapshot, sizes.rows)
         taken = [place for place, has in enumerate(sizes.held) if has]
+        if caps is not None:
+            for place in taken:
+                caps.take(place, sizes.counts[place][0])
         for place, row in enumerate(sizes.rows.tolist()):
             if sizes.held[place]:
                 continue
-            if row not in left_out and sizes.counts[place][0] <= room:
-                room -= sizes.counts[place][0]
+            least = sizes.counts[place][0]
+            if row not in left_out and least <= room and (caps is None or caps.admits(place, least)):
+                room -= least
+                if caps is not None:
+                    caps.take(place, least)
                 taken.append(place)
             elif not self.parameters.backfill:
                 break
         return sorted(taken)
 
-    def _shares(self, sizes: Sizes, speeds: Speeds, taken: Sequence[int]) -> dict[int, int]:
+    def _shares(
+        self, snapshot: Snapshot, sizes: Sizes, speeds: Speeds, taken: Sequence[int]
+    ) -> dict[int, int]:
         """GPUs of those who are taken in; nobody who runs is without."""
-        filling = Filling([speeds.rates[place] for place in taken], [speeds.counts[place] for place in taken])
+        rates, counts = [speeds.rates[place] for place in taken], [speeds.counts[place] for place in taken]
+        filling = Filling(rates, counts, caps_of(snapshot, sizes.rows[list(taken)]))
         gpus = sizes.gpus - sum(filling.give(job) for job in range(len(taken)))
         fill_largest(filling, gpus, _gain(filling, self.parameters.min_gain))
         rows = sizes.rows.tolist()

@@ -11,12 +11,14 @@ import numpy as np
 
 from rota.model.promises import DeadlinePlan, PlannedSlot
 from rota.policies.elasticflow.asks import ShareAsk
+from rota.policies.elasticflow.free_room import FreeRoom
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.solvers.future import FreeCurve, Plan, least_share, soonest
+from rota.solvers.shared_caps import SharedCaps
 
 _MOST_PIECES = 2_000_000
 """Of curves kept within a decision: some 32 MB."""
-_Taken = tuple[Plan, FreeCurve]
+_Taken = tuple[Plan, FreeRoom]
 """What a job has, and what it leaves free."""
 
 
@@ -28,7 +30,7 @@ class Promised:
     """By deadline."""
     plans: list[Plan]
     """What each of `asks` has."""
-    curve: FreeCurve
+    room: FreeRoom
     """What they leave free."""
     broken: frozenset[int]
     """Rows whose deadline is not kept: they have what is left as soon as there is some."""
@@ -36,7 +38,7 @@ class Promised:
     def beside(self, other: Promised) -> Promised:
         """Both, which have nothing in common but what is free."""
         both = self.asks + other.asks, self.plans + other.plans
-        return Promised(*both, self.curve, self.broken | other.broken)
+        return Promised(*both, self.room, self.broken | other.broken)
 
     def plan_of(self, row: int, origin_s: float, slot_s: float) -> DeadlinePlan | None:
         """The plan of `row` in seconds, slots counted from `origin_s`; None for a job without a promise."""
@@ -61,42 +63,55 @@ class Planner:
     """Plans by progressive filling, in order of deadlines."""
 
     def __init__(
-        self, gpus: int, now: float, parameters: ElasticFlowParameters, asks: Sequence[ShareAsk] = ()
+        self,
+        gpus: int,
+        now: float,
+        parameters: ElasticFlowParameters,
+        asks: Sequence[ShareAsk] = (),
+        caps: SharedCaps | None = None,
     ) -> None:
-        """`now` is the moment inside the present slot, in slots; some of `asks` keep what they have."""
-        self.free = FreeCurve.of(gpus)
+        """`now` is the moment inside the present slot, in slots; some of `asks` keep what they have.
+
+        `caps`, numbered by the places of `asks`, say what some of them may have together.
+        """
+        self.free = FreeRoom.of(gpus, [ask.row for ask in asks], caps)
         for ask in asks:
             if ask.stays:
-                self.free = self.free.less(ask.pin())
+                self.free = self.free.less(ask.pin(), ask)
+        self._caps, self._place = caps, {ask.row: place for place, ask in enumerate(asks)}
         self.gpus, self.now = gpus, now
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
-        self._taken: dict[tuple[int, int, float, float], tuple[FreeCurve, _Taken | None]] = {}
+        self._taken: dict[tuple[int, int, float, float], tuple[FreeRoom, _Taken | None]] = {}
         """What `take` came to, by the identity of the curve, which is kept for it; row, deadline, margin."""
         self._pieces = 0
         """Of the curves that were kept so."""
 
-    def take(self, curve: FreeCurve, ask: ShareAsk, margin: float) -> _Taken | None:
-        """The least share of `ask` on `curve`, as `fill` has it, and what it leaves; None if there is none.
+    def caps_of(self, asks: Sequence[ShareAsk]) -> SharedCaps | None:
+        """What some of `asks` may have together, numbered by their places; None if nothing limits it."""
+        return None if self._caps is None else self._caps.among([self._place[ask.row] for ask in asks])
+
+    def take(self, free: FreeRoom, ask: ShareAsk, margin: float) -> _Taken | None:
+        """The least share of `ask` of what is `free`, as `fill` has it, and what it leaves; None if none is.
 
         Jobs are gone through several times for each decision, and mostly find the same curves.
         """
-        key = (id(curve), ask.row, ask.due, margin)
+        key = (id(free), ask.row, ask.due, margin)
         known = self._taken.get(key)
         if known is not None:
             return known[1]
-        room = self.room(curve, ask)
-        plan = self.fill(room, ask, margin)
-        taken = None if plan is None else (plan, room.less(plan))
-        self._pieces += len(curve.starts)
+        room = self.room(free, ask)
+        plan = self.fill(room.seen_by(ask), ask, margin)
+        taken = None if plan is None else (plan, room.less(plan, ask))
+        self._pieces += len(free.curve.starts)
         if self._pieces < _MOST_PIECES:
-            self._taken[key] = curve, taken
+            self._taken[key] = free, taken
         return taken
 
     def fill(self, curve: FreeCurve, ask: ShareAsk, margin: float, first: int | None = None) -> Plan | None:
         """The least share that is done `margin` slots before the deadline of `ask`; None if none is.
 
-        `curve` has what `ask` keeps in any case.
+        `curve` is what `ask` could have, and has what it keeps in any case.
         """
         due = ask.due - margin
         if ask.stays:
@@ -130,9 +145,9 @@ class Planner:
         keep = np.append(True, gpus[1:] != gpus[:-1])
         return Plan(starts[keep], gpus[keep], plan.end + stays, self.now)
 
-    def room(self, curve: FreeCurve, ask: ShareAsk) -> FreeCurve:
-        """`curve` with what `ask` keeps in any case."""
-        return curve.more(ask.pin()) if ask.stays else curve
+    def room(self, free: FreeRoom, ask: ShareAsk) -> FreeRoom:
+        """`free` with what `ask` keeps in any case."""
+        return free.more(ask.pin(), ask) if ask.stays else free
 
     def soonest(self, curve: FreeCurve, ask: ShareAsk) -> Plan:
         """The plan with which `ask` is done as soon as what is free allows; `curve` as for `fill`."""
@@ -143,7 +158,7 @@ class Planner:
     def alone(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that keep what they hold to their end, and nothing else."""
         plans = [self.soonest(FreeCurve.of(ask.held), ask) for ask in asks]
-        return Promised(list(asks), plans, FreeCurve.of(0), frozenset())
+        return Promised(list(asks), plans, FreeRoom.of(0), frozenset())
 
     def plan(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that were promised their deadlines.
@@ -151,23 +166,23 @@ class Planner:
         Who cannot be done in time any more, or only at the cost of a promise that was made since, comes after
         those who can.  Who has lost its margin by then is planned without.
         """
-        curve = self.free
+        free = self.free
         kept: list[tuple[ShareAsk, Plan]] = []
         late: list[ShareAsk] = []
         for ask in sorted(asks, key=lambda ask: ask.rank):
-            taken = None if ask.is_late else self.take(curve, ask, self.margin) or self.take(curve, ask, 0.0)
+            taken = None if ask.is_late else self.take(free, ask, self.margin) or self.take(free, ask, 0.0)
             if taken is None:
                 late.append(ask)
             else:
-                plan, curve = taken
+                plan, free = taken
                 kept.append((ask, plan))
         for ask in late:
-            room = self.room(curve, ask)
-            plan = self.soonest(room, ask)
+            room = self.room(free, ask)
+            plan = self.soonest(room.seen_by(ask), ask)
             kept.append((ask, plan))
-            curve = room.less(plan)
+            free = room.less(plan, ask)
         asked, plans = [ask for ask, _ in kept], [plan for _, plan in kept]
-        return Promised(asked, plans, curve, frozenset(ask.row for ask in late))
+        return Promised(asked, plans, free, frozenset(ask.row for ask in late))
 
     def could_keep(self, ask: ShareAsk) -> bool:
         """True if `ask` could be promised its last deadline if it were alone."""
@@ -208,17 +223,17 @@ class Planner:
 
         Who is tried and does not fit goes for its next deadline, or to `refused`.
         """
-        curve = self.free
+        free = self.free
         queue = sorted((ask.rank, ask) for ask in (*promised, *trying.values()) if ask.row not in broken)
         place = 0
         while place < len(queue):
             _, ask = queue[place]
             place += 1
-            taken = self.take(curve, ask, self.margin)
+            taken = self.take(free, ask, self.margin)
             if taken is None and ask.row not in trying:
-                taken = self.take(curve, ask, 0.0)
+                taken = self.take(free, ask, 0.0)
             if taken is not None:
-                _, curve = taken
+                _, free = taken
             elif ask.row not in trying:
                 return ask
             elif (later := _aimed_later(ask)) is not None:
@@ -234,7 +249,7 @@ class Planner:
         It is admitted in `wait` slots.
         """
         levels, held, now = ask.levels, ask.held, self.now + wait
-        plan = soonest(promised.curve, levels, ask.work, now=now, pause=self.pause, held=held)
+        plan = soonest(promised.room.seen_by(ask), levels, ask.work, now=now, pause=self.pause, held=held)
         return plan.end + self.margin
 
 

@@ -8,8 +8,9 @@ from bisect import bisect_right
 from collections.abc import Mapping
 
 from rota.policies.elasticflow.asks import ShareAsk
+from rota.policies.elasticflow.free_room import FreeRoom
 from rota.policies.elasticflow.promises import Planner, Promised
-from rota.solvers.future import NOTHING, FreeCurve, Plan
+from rota.solvers.future import NOTHING, Plan
 
 _Entry = tuple[float, tuple[float, float, int], int]
 _DIGITS = 9
@@ -29,7 +30,7 @@ class Surplus:
         self._planner = planner
         self._asks = [*promised.asks, *others]
         self._plans = [*promised.plans, *[NOTHING] * len(others)]
-        self._curve = promised.curve
+        self._room = promised.room
         self._broken = promised.broken
         self._sizes: list[list[int]] = [ask.levels.gpus.tolist() for ask in self._asks]
         """The numbers of GPUs of each, ascending, the first 0."""
@@ -38,7 +39,11 @@ class Surplus:
             for sizes, plan in zip(self._sizes, self._plans, strict=True)
         ]
         self.left = planner.gpus - sum(plan.now for plan in self._plans)
-        self._seen: dict[int, tuple[FreeCurve, Plan | None]] = {}
+        self._caps = planner.caps_of(self._asks)
+        if self._caps is not None:
+            for place, plan in enumerate(self._plans):
+                self._caps.take(place, plan.now)
+        self._seen: dict[int, tuple[FreeRoom, Plan | None]] = {}
         """The next step of each as it was last worked out, and on what."""
 
     def shares(self) -> dict[int, int]:
@@ -63,7 +68,7 @@ class Surplus:
         heapq.heapify(heap)
         while heap and self.left > 0:
             _, _, place = entry = heapq.heappop(heap)
-            if self._next(place) - self._now(place) > self.left:
+            if not self._is_left(place):
                 continue  # what is left only shrinks
             again = self._entry(place)
             if heap and again > heap[0] and again > entry:
@@ -77,7 +82,7 @@ class Surplus:
         for place in sorted(places, key=lambda place: self._asks[place].rank):
             if self.left <= 0:
                 break
-            if self._next(place) <= self.left and self._step(place) and self._next(place) < math.inf:
+            if self._is_left(place) and self._step(place) and self._next(place) < math.inf:
                 begun.append(self._entry(place))
         return begun
 
@@ -120,30 +125,38 @@ class Surplus:
         """True if no promise ties it."""
         return ask.due == math.inf or ask.row in self._broken
 
-    def _without(self, place: int) -> FreeCurve:
-        return self._curve.more(self._plans[place])
+    def _is_left(self, place: int) -> bool:
+        """True if the next step takes no more than is left, and than limits leave to its job."""
+        more = self._next(place) - self._now(place)
+        return more <= self.left and (self._caps is None or self._caps.admits(place, more))
+
+    def _without(self, place: int) -> FreeRoom:
+        return self._room.more(self._plans[place], self._asks[place])
 
     def _raised(self, place: int) -> Plan | None:
         """The plan with one more step in the present slot; None if its promise would be broken by it."""
         ask, level = self._asks[place], self._level[place] + 1
         if self._is_free(ask):
             return self._plans[place]
-        curve, plan = self._seen.get(place, (None, None))
-        if curve is not self._curve:
-            plan = self._planner.fill(self._without(place), ask, self._planner.margin, level)
-            self._seen[place] = self._curve, plan
+        room, plan = self._seen.get(place, (None, None))
+        if room is not self._room:
+            curve = self._without(place).seen_by(ask)
+            plan = self._planner.fill(curve, ask, self._planner.margin, level)
+            self._seen[place] = self._room, plan
         return plan
 
     def _step(self, place: int) -> bool:
         """Raise by one step if there is room and no promise is broken; False if not."""
         more = self._next(place) - self._now(place)
-        raised = self._raised(place) if more <= self.left else None
+        raised = self._raised(place) if self._is_left(place) else None
         if raised is None:
             return False
         if not self._is_free(self._asks[place]):
-            self._curve = self._without(place).less(raised)
+            self._room = self._without(place).less(raised, self._asks[place])
             self._plans[place] = raised
             self._seen.pop(place, None)
         self._level[place] += 1
         self.left -= int(more)
+        if self._caps is not None:
+            self._caps.take(place, more)
         return True

@@ -22,7 +22,8 @@ Departs   Of several that come at once those due first are tried first (the pape
           promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
           in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
-          fits.  Slots are those of the clock, so that a plan can be made again inside one (ours).
+          fits.  Plans and promises keep to what hard quotas leave (ours).  Slots are those of the clock, so
+          that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes; authors' `ef-accessctrl` (643 jobs of four workloads) and `ef` (100
           jobs) with `mode=artifact`: every job in the same second (docs/fidelity.md)
@@ -51,6 +52,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.buddy import buddy, carry_out_whole
 from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.plenty import Plenty, start_beside
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.resize import feasible_counts
 from rota.scheduler.stages.sizes import on_closed, remember_nothing_new, sizes_now
 from rota.scheduler.targets import GPUS
@@ -107,7 +109,8 @@ class ElasticFlow:
         every = asks_of(snapshot, sizes, self._known, origin_s, slot_s, min_run_s=min_run_s)
         asks = [ask for ask in every if ask.row not in closed]
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
-        planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks)
+        caps = caps_of(snapshot, np.array([ask.row for ask in asks], dtype=np.int64))
+        planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters, asks, caps)
         begun_s = min((origin_s + ask.stays * slot_s for ask in asks if ask.stays), default=math.inf)
         before = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         admitted_once = admitted_before(snapshot, memory)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rota.model.grants import Leave, Role
+from rota.policies.gandiva.beside_quotas import home_beside_quotas
 from rota.policies.gandiva.derived import LEAST_TURN, Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
@@ -57,6 +58,8 @@ class GandivaDecision:
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
+        self.has_caps = snapshot.cluster.tenants.has_caps()
+        """True if a hard quota may keep jobs from running together."""
         self.gpus = snapshot.occupancy.free.size
         self.homes = derived.homes
         self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
@@ -239,13 +242,20 @@ class GandivaDecision:
 
     def _place_homeless(self) -> None:
         """Homes for who has none; who was refused asks again only when a home has changed."""
-        if self.homes.has_changed:
+        if self.homes.has_changed or self.has_caps:
             self.homeless.refused.clear()
             self.homes.has_changed = False
         self.homeless.serve(self._settle)
 
     def _settle(self, row: int) -> bool:
         key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
+        if self.has_caps and (
+            key < 0 or not self.homes.fits(self.homes.homes[key], self.homes.demand_of(row))
+        ):
+            beside = home_beside_quotas(
+                self.snapshot, self.homes, row, self.sizes[row], self.grounds.accepting(row)
+            )
+            key = beside if beside >= 0 else key
         if key < 0 and (part := self.grounds.in_part(row)):
             key = self.homes.allocate_in_part(self.sizes[row], part, self.gpus)
         if key < 0:

@@ -18,6 +18,7 @@ Departs   The paper gives rules 1 and 4 in outline; the order of choices is that
           neighbour that does not share his GPUs, and jobs that mind distance are moved like others.
           No job gets GPUs of several servers that would fit on one, so there is no move to restore
           locality; several servers become one home for a job that needs them, be it for cores or memory.
+          A server takes others in where hard quotas keep its jobs from running together (ours).
           Other modes are the simplified re-implementations of later papers' simulators: see `artifact.py`.
 Checked   systems/gandiva.md, examples 1 to 7; Tiresias' simulator (2,396 and 60 jobs) and ElasticFlow's
           (100, 195, 260 and 195 jobs): every job ends at the same second

@@ -21,6 +21,7 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import emptiest
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.sizing import Sizing
 from rota.solvers.one_by_one import fill_savings
 
@@ -59,7 +60,8 @@ class BySteps:
         codes: list[int] = scaling.by_row["curve"][sizing.rows].tolist()
         curves = self._step_times(scaling.shared["rates"], sizing.most)
         left = np.where(np.isnan(steps), 1.0, steps).tolist()
-        shares = fill_savings([curves[code] for code in codes], left, sizing.counts, sizing.gpus)
+        caps = caps_of(snapshot, sizing.rows)
+        shares = fill_savings([curves[code] for code in codes], left, sizing.counts, sizing.gpus, caps)
         return dict(zip(sizing.rows.tolist(), shares, strict=True))
 
     def _step_times(self, rates: Array, most: int) -> list[list[float]]:

@@ -15,6 +15,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import Place
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.resize import feasible_counts
 from rota.scheduler.stages.sizing import Sizing
 from rota.solvers.marginal import WORKER, Demand, TrainingJob, hand_out
@@ -85,7 +86,7 @@ def hand_out_both(
             sizing.rows.tolist(), sizing.counts, (left_s * worth).tolist(), curves, strict=True
         )
     ]  # fmt: skip
-    units = hand_out(among, capacity)
+    units = hand_out(among, capacity, caps=caps_of(snapshot, sizing.rows))
     for row, (servers, workers) in zip(sizing.rows.tolist(), units.of, strict=True):
         if workers and row in serving.of:
             serving.units[row] = servers, workers

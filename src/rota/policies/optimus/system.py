@@ -46,6 +46,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import even
+from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.sizes import left_alone
 from rota.scheduler.stages.sizing import Sizing
 from rota.scheduler.targets import GPUS
@@ -159,7 +160,8 @@ class ByIntervals:
         if serving.of:
             shares = hand_out_both(snapshot, sizing, serving, curves, left, worth)
         else:
-            shares = fill_savings(seconds, (left * worth).tolist(), sizing.counts, sizing.gpus)
+            caps = caps_of(snapshot, rows)
+            shares = fill_savings(seconds, (left * worth).tolist(), sizing.counts, sizing.gpus, caps)
         for job, row in enumerate(rows.tolist()):
             held = snapshot.grants.get(row)
             if held is not None and 0 < len(held.devices) < shares[job]:

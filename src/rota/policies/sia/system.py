@@ -16,7 +16,8 @@ Idea      1. A job may have GPUs of one type: 1, 2, 4, ... of a node, or whole n
 Departs   What is equal for the program is decided in favour of what a job has, then of fewer GPUs (ours).
           A configuration that a job may not have has no variable; the authors give it a value of 1e-4.  Jobs
           that can use no configuration (3 GPUs, say) are placed as compactly as can be.  Who finds no
-          place, for memory or a quota, gets the next best that fits.  A job that is restoring is pinned.
+          place, for cores or memory, gets the next best that fits.  Each hard quota is one more row of the
+          program (ours).  A job that is restoring is pinned.
 Checked   systems/sia.md, worked examples 1 to 5; authors' simulator, 40 jobs: mean completion -0.2 %
           (`mode=artifact`), jobs of one size +0.1 % (`mode=fixed`)
 """
@@ -48,6 +49,7 @@ from rota.policies.sia.placing import Placer, WantedConfiguration
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.quota_caps import typed_limits
 from rota.scheduler.stages.sizes import are_silent, left_alone
 from rota.scheduler.stages.trial import admit_placed
 from rota.scheduler.targets import GPUS, Targets
@@ -189,12 +191,12 @@ class Sia:
         usable = np.flatnonzero(worth > 0.0)
         share: Floats = jobs.gpu_share[rows][menu.job]
         cost_of = cost + ties
-        options = ConfigurationOptions(
-            menu.job[usable], menu.kind[usable], (menu.gpus * share)[usable], cost_of[usable]
-        )
+        job, kind, room = menu.job[usable], menu.kind[usable], _room(snapshot, rows, shapes)
+        options = ConfigurationOptions(job, kind, (menu.gpus * share)[usable], cost_of[usable])
+        if (quotas := typed_limits(snapshot, rows, job, kind)) is not None:
+            options, room = options._replace(counts_in=quotas.counts_in), np.append(room, quotas.left)
         gap = p.gap * p.no_allocation * len(rows)
         limits = SearchLimits(gap if gap >= _ROUNDED else 0.0, p.nodes, wall_s=p.wall_s)
-        room = _room(snapshot, rows, shapes)
         assignment = assign(options, len(rows), room, limits)
         option = (
             np.where(assignment.option >= 0, usable[assignment.option], NOTHING)

@@ -25,14 +25,14 @@ class RoundQuotas:
     def __init__(self, cluster: Cluster, jobs: JobTable, used: dict[Place, float]) -> None:
         self._cluster, self._jobs, self._used = cluster, jobs, used
         self._left: dict[Place, float] = {}
-        self._hard: dict[int, list[Tenant]] = {}
+        self._hard: dict[int, tuple[Tenant, ...]] = {}
         """By the code of a tenant, those above it and itself, as far as they have hard quotas."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> RoundQuotas | None:
         """None if nobody has a hard quota."""
         cluster = snapshot.cluster
-        if not any(tenant.hard for tenant in cluster.tenants.by_path.values()):
+        if not cluster.tenants.has_caps():
             return None
         return cls(cluster, snapshot.jobs.table, snapshot.occupancy.tenant_gpus)
 
@@ -55,8 +55,7 @@ class RoundQuotas:
         code = self._jobs.tenant.item(row)
         hard = self._hard.get(code)
         if hard is None:
-            lineage = self._cluster.tenants.lineage(self._jobs.name_of("tenant", row))
-            hard = self._hard[code] = [tenant for tenant in lineage if tenant.hard]
+            hard = self._hard[code] = self._cluster.tenants.caps(self._jobs.name_of("tenant", row))
         name = self._cluster.type_names[kind]
         typed = [(tenant.path, kind) for tenant in hard if name in tenant.quota_by_type]
         return [*typed, *((tenant.path, _ALL) for tenant in hard)]

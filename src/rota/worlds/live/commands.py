@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from rota.scheduler.decision import Event
@@ -12,6 +13,7 @@ from rota.wire.sync import Wanted
 from rota.worlds.live import groups, lifecycle, node_states
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
+from rota.worlds.live.dependencies import impossible, tenant_of
 from rota.worlds.live.holds import OFFERED, SUSPENDED, USER, Hold
 from rota.worlds.live.idling import suspend_for
 from rota.worlds.live.inbox import CommandAsked
@@ -190,7 +192,20 @@ def _forget(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
             f"it is {node.state}, and only a lost node can be forgotten; stop its agent and wait until it is"
         )
     lifecycle.forget(live, node, asked.user)
+    _hold_impossible(live, batch, without=node.position)
     return ""
+
+
+def _hold_impossible(live: LiveJobs, batch: BatchBuilder, without: int) -> None:
+    """Who waits and could run on that node only is held for that, until another node comes."""
+    cluster = live.machines.cluster
+    left = replace(cluster, gone=(*cluster.gone, without))
+    for job in live.values():
+        if job.is_over or job.living or live.is_running(job) or job.row in batch.touched:
+            continue
+        never = impossible(left, job.spec, tenant_of(live, job))
+        if never is not None:
+            lifecycle.hold(live, job, never, batch)
 
 
 _OF_JOBS: dict[str, Callable[[LiveJobs, LiveJob, CommandAsked, BatchBuilder], str]] = {
