@@ -79,7 +79,6 @@ LONG = {
         "rates, their ends, what changes cost, one by one or at one stroke, where stretches begin: one heap",
     ),
     "server/store/rows.py": (455, "what is stored, one dataclass for each table, read side by side"),
-    "scheduler/policy.py": (420, "what can be registered of a policy, and asked of it, side by side"),
     "table/occupancy.py": (413, "every claim on devices and hosts, and the copy of them to try things on"),
     "table/state.py": (587, "the verbs of the loop, and what grows with time, on one table"),
     "scheduler/loop.py": (593, "one pass of the loop, from what happened to what is recorded"),

@@ -23,7 +23,7 @@ NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Simulate",
         ("traces", "generator", "cluster", "speeds", "knowledge", "metrics", "report", "analyze", "advise"),
     ),
-    ("Systems", ("systems",)),
+    ("Systems", ("systems", "policies")),
     ("How good is it", ("fidelity", "headlines", "philly", "agreement", "elastic", "gpu")),
     ("How fast is it", ("performance", "live-performance")),
     ("How it works", ("architecture", "glossary", "contributing", "changelog")),

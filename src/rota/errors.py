@@ -88,6 +88,26 @@ def brief(value: object) -> str:
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}..."
 
 
+def words_of(error: BaseException, module: str = "") -> str:
+    """An exception in one line: what, and where in whose file; in `module`, if it came by there."""
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    places = _places(error)
+    if not places:
+        return what
+    file, line = next((place[1:] for place in reversed(places) if place[0] == module), places[-1][1:])
+    return f"{what} ({file.rpartition('/')[2]}, line {line})"
+
+
+def _places(error: BaseException) -> list[tuple[object, str, int]]:
+    """Module, file and line of each frame that `error` came by, the innermost last."""
+    places, trace = [], error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        places.append((frame.f_globals.get("__name__"), frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return places
+
+
 class PolicyError(RotaError):
     """A policy cannot run as configured, or returned something that is not a decision."""
 

@@ -364,6 +364,7 @@ POLICY = PolicyView(
     decisions=128,
     last_ms=3.25,
     late=1,
+    trouble="policy tiresias did not decide within 10 s; everything keeps what it has",
     shadow="srtf",
     shadow_would=["start job 17 on gpu-1", "preempt job 15"],
 )

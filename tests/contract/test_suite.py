@@ -15,6 +15,7 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, systems
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.targets import Targets
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants
 from rota.testing.__main__ import main
 
@@ -221,7 +222,8 @@ class Boundless(Skips):
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         decision = super().decide(snapshot, memory)
-        decision.targets = dict.fromkeys(snapshot.waiting.tolist(), np.inf)
+        waiting = snapshot.waiting.tolist()
+        decision.targets = Targets(lambda: dict.fromkeys(waiting, np.inf))
         return decision
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rota.knowledge.needs import Knowledge
+from rota.model.grants import Grant
 from rota.policies.tiresias.system import Tiresias
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import register
@@ -37,12 +38,25 @@ class Odd:
     def __init__(self, parameters: OddParameters | None = None) -> None:
         self.p = parameters or OddParameters()
         self.inner = ByPriority(lambda snapshot, row: row)
+        self.misforms = self.spoils = False
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         memory["calls"] = memory.get("calls", 0) + 1
         if memory["calls"] >= 2 and not (Path(self.p.folder) / "well").exists():
             getattr(self, self.p.how)(memory)
-        return self.inner.decide(snapshot, memory, Wake())
+        decision = self.inner.decide(snapshot, memory, Wake())
+        if self.spoils:
+            snapshot.occupancy.hold(Grant(0, (3,)))
+        return replace(decision, wake=5) if self.misforms else decision  # type: ignore[arg-type]
+
+    def leave(self, memory: Memory) -> None:
+        sys.exit(3)
+
+    def misform(self, memory: Memory) -> None:
+        self.misforms = True
+
+    def spoil(self, memory: Memory) -> None:
+        self.spoils = True
 
     def hang(self, memory: Memory) -> None:
         helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from site_play import Site
+from store_place import node_info
 
 import rota.server.scheduler_view
+from rota.server.overview import Overview
 from rota.server.refusals import Busy
-from rota.server.store.rows import AttemptRow
+from rota.server.store.rows import AttemptRow, TokenRow
 from rota.server.tenants.settings import plain_tenants
 from rota.server.turning import TurnChanges
 from rota.server.waiting import CommandOutcomes, LoopStanding
@@ -165,6 +169,30 @@ def test_questions_wait_for_what_has_just_joined() -> None:
     standing.falls()
     trouble = "the store does not answer"  # for long, maybe: nobody waits for it
     assert not standing.wait(1e6)
+
+
+def test_the_status_counts_a_node_that_joined_a_moment_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path, {"n0": 2}, "fifo")
+    site.turn()
+    tidier = SimpleNamespace(troubles=list)
+    overview = Overview("c", site.store, site.scheduler, tidier)  # type: ignore[arg-type]
+    assert (overview.status().nodes, overview.status().gpus) == (1, 2)
+    site.store.join(node_info("n1", devices=2), TokenRow("t-n1", "agent", "n1"))
+    site.inbox.put(Changed("node n1 has joined"))
+
+    def builds() -> None:
+        for _ in range(2):
+            site.turn()
+
+    patient = partial(site.scheduler.standing.wait, 60.0)
+    monkeypatch.setattr(site.scheduler.standing, "wait", patient)
+    builder = threading.Timer(0.05, builds)
+    builder.start()
+    status = overview.status()
+    builder.join()
+    assert (status.nodes, status.gpus) == (2, 4)
 
 
 def test_who_asks_does_not_wait_for_those_who_join_after_that() -> None:

@@ -27,11 +27,12 @@ from rota.scheduler.guard.live_rules import MinimumRun
 from rota.scheduler.moments.frozen import load
 from rota.scheduler.moments.packing import pack
 from rota.scheduler.moments.values import digest
+from rota.scheduler.own_modules import MODULES
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
-from rota.server.policy.messages import MODULES, check_policy, seal, unseal
+from rota.server.policy.messages import check_policy, seal, unseal
 from rota.server.policy.process import NOT_ASKED
 from rota.server.policy.remote import Timeouts
 from rota.server.refusals import Busy
@@ -144,12 +145,21 @@ def process_of(bench: Bench) -> Any:
     [
         ("hang", "did not decide within 3 s"),
         ("swell", "did not decide within 3 s"),
-        ("fail", r"failed: ZeroDivisionError: nobody can divide by zero \(odd_policies.py, line \d+\)"),
+        (
+            "fail",
+            r"failed: Odd.decide raised ZeroDivisionError: nobody can .* \(odd_policies.py, line \d+\), at",
+        ),
         ("die", "broke off: the other side is gone"),
         ("babble", "broke off: what came is no message"),
         ("inject", r"broke off: what came is no message \((os|posix).mkdir is no plain value\)"),
         ("unstorable", r"failed: memory\['seen'\] holds a set, which cannot be stored"),
         ("nothing", "failed: Odd.decide returned None, not a Decision"),
+        ("leave", r"failed: Odd.decide raised SystemExit: 3 \(odd_policies.py, line \d+\), at 5 s"),
+        (
+            "misform",
+            r"failed: Odd.decide gave wake=5; expected a Wake, such as Wake\(at_s=snapshot.now \+ 60.0\)",
+        ),
+        ("spoil", "failed: Odd.decide has changed snapshot.occupancy at 5 s"),
     ],
 )
 def test_whatever_it_does_everything_keeps_what_it_has(

@@ -38,7 +38,7 @@ from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
 from rota.reports.window import Window, parse_window
-from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
+from rota.scheduler.policy import Policy, PolicySpec, called, parse_policy, split_policies
 from rota.traces.capacity import cluster_from, peak_demand
 from rota.traces.deadlines import DrawnDeadlines
 from rota.traces.elastic import ElasticSizes
@@ -107,7 +107,8 @@ def simulate(
     """Replay `trace` on `cluster` under each of `policies`; the same call gives the same results.
 
     cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
-    policies     names with parameters (`tiresias:promote=2`), specs, instances; `bound:srtf_relaxed`
+    policies     names with parameters (`tiresias:promote=2`), specs, instances (called by their `name`,
+                 if they have one, else by their class); `bound:srtf_relaxed`
     knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
     semantics    timing rules: `exact`, or those of a published simulator
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`)
@@ -282,10 +283,12 @@ def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:
     ]
     if not listed:
         raise InputError.at("no policy is named", field="--policy", expected="names such as fifo,srtf")
-    names = [*bounds, *(str(spec) for spec in specs if isinstance(spec, PolicySpec))]
+    names = [*bounds, *map(called, specs)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError.at(f"{twice!r} is named twice", field="--policy", expected="each policy once")
+        is_text = any(isinstance(spec, PolicySpec) and str(spec) == twice for spec in specs)
+        expected = "each policy once" if is_text or twice in bounds else "instances with a `name` each"
+        raise InputError.at(f"{twice!r} is named twice", field="--policy", expected=expected)
     return specs, bounds
 
 
@@ -303,8 +306,7 @@ def _check_baseline(
     """The baseline as a record will call it."""
     if baseline is None:
         return None
-    names = [str(spec) if isinstance(spec, PolicySpec) else type(spec).__name__ for spec in specs]
-    names += bounds
+    names = [*map(called, specs), *bounds]
     name = baseline if baseline in names else str(parse_policy(baseline))
     if name not in names:
         raise InputError.at(

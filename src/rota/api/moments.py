@@ -16,6 +16,7 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Grant
 from rota.model.trace import Trace
 from rota.model.units import format_duration
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save
 from rota.scheduler.policy import Policy, parse_policy
@@ -41,7 +42,7 @@ class _Tap:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.frozen is None and snapshot.now >= self.at_s:
             self.frozen = freeze(snapshot, memory, self.name)
-        return self.inner.decide(snapshot, memory)
+        return asked(self.inner, snapshot, memory)
 
 
 @takes(**ARGUMENTS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rota.errors import InputError, shown
 from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
 from rota.model.record import Record
@@ -125,6 +126,9 @@ class Results:
         `csv` adds both tables as CSV.  Gives the folders of the runs.
         """
         target = Path(folder)
+        standing = next((place for place in (target, *target.parents) if place.exists()), target)
+        if standing.exists() and not standing.is_dir():
+            raise InputError.at(f"{shown(standing)} is a file", argument="folder", expected="a folder")
         notes = Notes(
             title=f"{Path(self.trace.source).name} on {self.cluster.describe()}",
             odd=self.trace.odd,

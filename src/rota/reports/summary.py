@@ -94,5 +94,7 @@ def _spread(values: Sequence[Value]) -> Spread | None:
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if len(known) == 0:
         return None
-    std = float(known.std(ddof=1)) if len(known) > 1 else 0.0
-    return Spread(len(known), float(known.mean()), float(known.min()), float(known.max()), std)
+    low, high = float(known.min()), float(known.max())
+    if low == high:  # of equal values the sums make others, a rounding error apart
+        return Spread(len(known), low, low, high, 0.0)
+    return Spread(len(known), float(known.mean()), low, high, float(known.std(ddof=1)))

@@ -6,7 +6,8 @@ import math
 
 from rota.errors import InputError
 from rota.model.units import format_duration
-from rota.scheduler.policy import PolicySpec, parse_parameters, parse_policy, system
+from rota.scheduler.parameters import parse_parameters
+from rota.scheduler.policy import PolicySpec, parse_policy, system
 
 
 def plans_too_early(policy: str, min_run_s: float) -> list[str]:
@@ -32,7 +33,8 @@ def _keeps_begun_s(spec: PolicySpec) -> float:
 
     Infinite for one that promises nothing on the strength of stopping anybody.
     """
-    parameters = parse_parameters(system(spec.name), spec.options)
+    entry = system(spec.name)
+    parameters = parse_parameters(entry.name, entry.parameters, spec.options)
     inner = getattr(parameters, "inner", None)
     if isinstance(inner, PolicySpec):
         return _keeps_begun_s(inner)

@@ -13,6 +13,7 @@ from rota.model.columns import Row
 from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
+from rota.scheduler.asking import asked, check_memory, is_ours
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, change_hands, check, is_plain_turnover, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
@@ -123,6 +124,7 @@ class Loop:
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._jobs = SnapshotJobs(self.state)
+        self._may_be_unstorable = strict and not is_ours(policy)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
         """What jobs that the present decision adjusts in place held, since when, and what that cost."""
         self._profiled = False
@@ -296,13 +298,12 @@ class Loop:
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
-        policy: Any = self.policy  # what it returns is looked at below
         self._profiled = False
         self.state.occupancy.take_back()
-        decision = policy.decide(snapshot, self.memory)
-        if not isinstance(decision, Decision):
-            raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
+        decision = asked(self.policy, snapshot, self.memory)
         self.counts.decisions += 1
+        if self._may_be_unstorable:
+            check_memory(decision.memory, self.counts.decisions)
         if self.state.refused:
             self.state.refused = {}
         if self.rules is not None or not decision.names_nobody:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, are_idle
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, Policy, levers_of
 from rota.scheduler.snapshot import Snapshot
@@ -58,7 +59,7 @@ class Nested:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         own: Memory = memory.get("own", {})
-        decision = self.inner.decide(self.view(snapshot, own), memory.get("inner", {}))
+        decision = asked(self.inner, self.view(snapshot, own), memory.get("inner", {}))
         within = decision.memory
         decision.grants = [_with_knobs(grant, snapshot.grants.get(grant.job)) for grant in decision.grants]
         if self.edit is not None:
@@ -92,7 +93,7 @@ class WhenDue:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if memory and not is_due(wake_of(memory), snapshot):
             return Decision(memory, wake=wake_of(memory))
-        decision = self.inner.decide(snapshot, memory.get("memory", {}))
+        decision = asked(self.inner, snapshot, memory.get("memory", {}))
         decision.memory = entry_of(decision)
         return decision
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import textwrap
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, NamedTuple, get_type_hints
+
+from rota.errors import InputError
 
 
 class ParameterTold(NamedTuple):
@@ -68,3 +73,65 @@ def field_docs(kind: type[Any]) -> dict[str, str]:
         if isinstance(assigned, ast.AnnAssign) and isinstance(assigned.target, ast.Name) and is_string:
             docs[assigned.target.id] = inspect.cleandoc(str(after.value.value))  # type: ignore[attr-defined]
     return docs
+
+
+# -- given as text ---------------------------------------------------------------------------------
+
+
+def parse_parameters(policy: str, kind: type[Any], options: Mapping[str, str]) -> Any:
+    """The parameters of `policy`, a `kind`, with `options` (text) in place of defaults."""
+    types = get_type_hints(kind) if options else {}
+    known = {f.name: f for f in fields(kind)}
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
+            raise InputError(f"policy {policy!r} has no parameter {key!r}; {hint}")
+        values[key] = _parse_value(policy, key, text, types[key])
+    missing = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+    for name in missing:
+        if name not in values:
+            raise InputError(f"policy {policy!r} needs a value for {name!r}")
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:  # in its `__post_init__`
+        raise InputError(f"policy {policy!r}: {error}") from error
+
+
+_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+
+
+def _parse_value(policy: str, key: str, text: str, kind: Any) -> Any:
+    """`text` as a value of the type `kind` (bool, int, float, str, an enum or a tuple of floats)."""
+    try:
+        if kind is bool:
+            if text.lower() not in _TRUE | _FALSE:
+                raise ValueError
+            return text.lower() in _TRUE
+        if kind is int:
+            return int(text)
+        if kind is float:
+            value = float(text)
+            if math.isnan(value):
+                raise ValueError
+            return value
+        if kind == tuple[float, ...]:
+            return tuple(float(part) for part in text.split("/"))
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return kind(text)
+    except ValueError:
+        raise InputError(f"policy {policy!r}: {key}={text} is not {_expected(kind)}") from None
+    return text
+
+
+def _expected(kind: Any) -> str:
+    if kind is bool:
+        return "yes or no"
+    if kind is int:
+        return "a whole number"
+    if kind is float:
+        return "a number"
+    if kind == tuple[float, ...]:
+        return "numbers joined by slashes, such as 3250/7200"
+    return "one of " + ", ".join(str(member) for member in kind)

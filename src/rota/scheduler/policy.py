@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
-from difflib import get_close_matches
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, Protocol, TypeVar
 
-from rota.errors import InputError, PolicyError
+from rota.errors import InputError, PolicyError, RotaError, words_of
 from rota.knowledge.needs import Knowledge
 from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.meant_policy import no_such_policy
+from rota.scheduler.own_modules import import_policies
+from rota.scheduler.parameters import parse_parameters
+from rota.scheduler.registering import check_entry, kinds_of
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -43,6 +44,8 @@ def whole(policy: Policy, name: str) -> Policy:
         )
     if not callable(getattr(policy, "decide", None)):
         raise PolicyError(f"policy {name!r} has no method `decide`; expected decide(snapshot, memory)")
+    kinds_of(policy.needs, Knowledge, f"policy {name!r} has needs")
+    kinds_of(getattr(policy, "levers", frozenset()), Lever, f"policy {name!r} has levers")
     return policy
 
 
@@ -141,8 +144,11 @@ def _holds(when: When, parameters: Parameters) -> bool:
     return when if isinstance(when, bool) else when(parameters)
 
 
-def _facts(given: Facts[_Kind]) -> dict[_Kind, When]:
-    return dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, True)
+def _facts(given: Facts[_Kind], kind: type[_Kind], whose: str) -> dict[_Kind, When]:
+    if isinstance(given, Mapping):
+        kinds_of(given, kind, whose)
+        return dict(given)
+    return dict.fromkeys(kinds_of(given if isinstance(given, str) else tuple(given), kind, whose), True)
 
 
 _SYSTEMS: dict[str, System] = {}
@@ -182,6 +188,8 @@ def register(
     """
 
     def enter(cls: _T) -> _T:
+        if not cls.__module__.startswith("rota."):
+            check_entry(name, cls, parameters, _modules())
         if name in _SYSTEMS and _SYSTEMS[name].make is not cls:
             raise InputError(f"two policies are named {name!r}; names must be unique")
         _SYSTEMS[name] = System(
@@ -189,8 +197,8 @@ def register(
             summary=summary,
             paper=paper,
             scale=scale,
-            needs_when=_facts(needs),
-            levers_when=_facts(levers),
+            needs_when=_facts(needs, Knowledge, f"policy {name!r} is registered with needs"),
+            levers_when=_facts(levers, Lever, f"policy {name!r} is registered with levers"),
             heeds_priority_when=heeds_priority,
             heeds_deadlines_when=heeds_deadlines,
             heeds_kind_when=heeds_kind,
@@ -222,9 +230,10 @@ def _tell(cls: Any, entry: System) -> None:
 
 
 def systems() -> dict[str, System]:
-    """All registered policies by name: Rota's own, then those of installed packages."""
+    """All registered policies by name: Rota's own, then those of packages and of one's own files."""
     for module in _modules().values():
         import_module(module)
+    import_policies()
     for entry in entry_points(group="rota.policies"):
         entry.load()
     return dict(sorted(_SYSTEMS.items()))
@@ -242,7 +251,8 @@ def system(name: str) -> System:
 
 
 def policy_names() -> list[str]:
-    """Names of all policies as far as they are known without loading any."""
+    """Names of all policies as far as they are known without loading any of Rota's or of a package."""
+    import_policies()
     return sorted({*_SYSTEMS, *_modules(), *(entry.name for entry in entry_points(group="rota.policies"))})
 
 
@@ -269,13 +279,22 @@ class PolicySpec:
         if entry.parameters is NoParameters:
             if self.options:
                 raise InputError(f"policy {self.name!r} has no parameters; got {next(iter(self.options))!r}")
-            return whole(entry.make(), self.name)
-        return whole(entry.make(parse_parameters(entry, self.options)), self.name)
+            return self._made(entry)
+        return self._made(entry, parse_parameters(entry.name, entry.parameters, self.options))
+
+    def _made(self, entry: System, *parameters: Parameters) -> Policy:
+        try:
+            return whole(entry.make(*parameters), self.name)
+        except RotaError:
+            raise
+        except Exception as error:  # whatever a constructor does
+            why = words_of(error, entry.make.__module__)
+            raise PolicyError(f"policy {str(self)!r} cannot be made: {why}") from error
 
     def _fact(self, of: Callable[[System, Parameters], _Fact]) -> _Fact:
         """What is registered of this variant."""
         entry = system(self.name)
-        return of(entry, parse_parameters(entry, self.options))
+        return of(entry, parse_parameters(entry.name, entry.parameters, self.options))
 
     def _is_so(self, when: Callable[[System], When]) -> bool:
         """Whether it holds of this variant, given when it does of the registered policy."""
@@ -317,6 +336,14 @@ class PolicySpec:
         return self._is_so(lambda entry: entry.promises_when)
 
 
+def called(policy: PolicySpec | Policy) -> str:
+    """The name of a policy in a record: as on the command line; of an instance its `name`, or its class."""
+    if isinstance(policy, PolicySpec):
+        return str(policy)
+    name = getattr(policy, "name", None)
+    return name if isinstance(name, str) and name.strip() else type(policy).__name__
+
+
 def parse_policy(text: str) -> PolicySpec:
     """`tiresias` or `tiresias:limits=3200,promote=2` as a spec; names are checked, values too.
 
@@ -334,7 +361,8 @@ def parse_policy(text: str) -> PolicySpec:
             raise InputError(f"policy {text!r} sets {key.strip()!r} twice; expected each parameter once")
         options[key.strip()] = value.strip()
     spec = PolicySpec(name, options)
-    parse_parameters(system(name), options)
+    entry = system(name)
+    parse_parameters(entry.name, entry.parameters, options)
     return spec
 
 
@@ -361,59 +389,3 @@ def split_policies(text: str) -> list[str]:
     if not policies:
         raise InputError.at(f"{text!r} names no policy", field="--policy", expected="NAME:key=value,NAME")
     return policies
-
-
-def parse_parameters(entry: System, options: Mapping[str, str]) -> Any:
-    """The parameters of `entry` with `options` (text) in place of defaults."""
-    types = get_type_hints(entry.parameters) if options else {}
-    known = {f.name: f for f in fields(entry.parameters)}
-    values: dict[str, Any] = {}
-    for key, text in options.items():
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
-            raise InputError(f"policy {entry.name!r} has no parameter {key!r}; {hint}")
-        values[key] = _parse_value(entry.name, key, text, types[key])
-    missing = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
-    for name in missing:
-        if name not in values:
-            raise InputError(f"policy {entry.name!r} needs a value for {name!r}")
-    return entry.parameters(**values)
-
-
-_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
-
-
-def _parse_value(policy: str, key: str, text: str, kind: Any) -> Any:
-    """`text` as a value of the type `kind` (bool, int, float, str, an enum or a tuple of floats)."""
-    try:
-        if kind is bool:
-            if text.lower() not in _TRUE | _FALSE:
-                raise ValueError
-            return text.lower() in _TRUE
-        if kind is int:
-            return int(text)
-        if kind is float:
-            value = float(text)
-            if math.isnan(value):
-                raise ValueError
-            return value
-        if kind == tuple[float, ...]:
-            return tuple(float(part) for part in text.split("/"))
-        if isinstance(kind, type) and issubclass(kind, StrEnum):
-            return kind(text)
-    except ValueError:
-        raise InputError(f"policy {policy!r}: {key}={text} is not {_expected(kind)}") from None
-    return text
-
-
-def _expected(kind: Any) -> str:
-    if kind is bool:
-        return "yes or no"
-    if kind is int:
-        return "a whole number"
-    if kind is float:
-        return "a number"
-    if kind == tuple[float, ...]:
-        return "numbers joined by slashes, such as 3250/7200"
-    return "one of " + ", ".join(str(member) for member in kind)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from rota.model.feasible import refusals
 from rota.model.grants import Code, Constraint, Grant, Purpose
+from rota.scheduler.asking import asked
 from rota.scheduler.cut import Cut, FirstRuns
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.joining import LastSaid, together
@@ -98,7 +99,7 @@ class SetApart:
         memory["lifted"] = cut.is_lifted
         if entry is not None and not is_due(wake_of(entry), seen):
             return Decision(memory)
-        decision = self.inner.decide(seen, entry["memory"] if entry else {})
+        decision = asked(self.inner, seen, entry["memory"] if entry else {})
         memory["inner"] = entry_of(decision)
         self._said.note("", cut.rest, decision)
         joined = together(memory, [(cut.rest, decision)], {}, Wake(), ())  # nobody else reserves anything

@@ -40,7 +40,8 @@ class Overview:
         self._started_s = time.time()
 
     def status(self) -> ClusterStatus:
-        """What an operator sees first."""
+        """What an operator sees first: with the nodes that have joined a moment ago."""
+        self._scheduler.standing.wait()
         nodes, totals = self._rows(), self._store.totals()
         return ClusterStatus(
             name=self._name,

@@ -76,7 +76,7 @@ def _check_alone(subject: Subject, prop: Property, scene: Scene) -> None:
 
 def _stopped(subject: Subject, prop: Property, scene: Scene, error: Exception) -> ContractError:
     """Whatever stops the run breaks the contract; its traceback is kept."""
-    return _broken(subject, prop, scene, [f"{type(error).__name__}: {error}"])
+    return _broken(subject, prop, scene, [f"it stops the run: {type(error).__name__}: {error}"])
 
 
 def _broken(subject: Subject, prop: Property, scene: Scene, offences: list[str]) -> ContractError:

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from rota.errors import PolicyError
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack
 from rota.scheduler.moments.values import copied, digest
 from rota.scheduler.policy import Policy, levers_of
-from rota.scheduler.reasons.waiting import UNSAID, explain
+from rota.scheduler.reasons.unsaid import UNSAID
+from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.onlooking import Onlooker
 from rota.testing.scenes import Scene
@@ -30,7 +32,7 @@ class SameDecision(Onlooker):
         self.told = copied(memory)
 
     def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
-        twin = self.subject.make().decide(snapshot, self.told)
+        twin = asked(self.subject.make(), snapshot, self.told)
         if print_of(decision) != print_of(twin):
             yield f"{at(snapshot)} {show(decision)}, and asked again {show(twin)}"
 
@@ -162,7 +164,7 @@ class MemoryStored(_Diverging):
     how = "with a stored memory"
 
     def ask(self, policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        return policy.decide(snapshot, copied(memory))
+        return asked(policy, snapshot, copied(memory))
 
 
 class CachesDroppable(_Diverging):
@@ -178,7 +180,7 @@ class CachesDroppable(_Diverging):
     def ask(self, policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.kept is None or self.rng.random() < 0.3:
             self.kept = self.subject.make()
-        return self.kept.decide(snapshot, memory)
+        return asked(self.kept, snapshot, memory)
 
 
 class StoredAndDropped(CachesDroppable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.values import copied, digest
@@ -35,7 +36,7 @@ class Rest(Onlooker):
         policy, memory = self.subject.make(), copied(loop.memory)
         before = digest(memory)
         for again in range(5):
-            decision = policy.decide(loop.snapshot(), memory)
+            decision = asked(policy, loop.snapshot(), memory)
             memory = decision.memory
             moved = moves(loop, decision)
             if moved:
@@ -71,8 +72,8 @@ def empty_memory(subject: Subject, scene: Scene) -> Iterator[str]:
 def _newcomer(subject: Subject, loop: Loop) -> tuple[Decision, Decision]:
     """Two decisions in a row of a fresh instance with an empty memory, at a moment without news."""
     policy = subject.make()
-    first = policy.decide(loop.snapshot(), {})
-    return first, policy.decide(loop.snapshot(), copied(first.memory))
+    first = asked(policy, loop.snapshot(), {})
+    return first, asked(policy, loop.snapshot(), copied(first.memory))
 
 
 class NoThrashing(Onlooker):

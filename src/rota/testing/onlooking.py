@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import Policy
@@ -49,7 +50,7 @@ def watch(subject: Subject, scene: Scene, kinds: Sequence[type[Onlooker]]) -> It
     def ask_before_all(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
         for onlooker in onlookers:
             onlooker.asked(snapshot, memory)
-        decision = policy.decide(snapshot, memory)
+        decision = asked(policy, snapshot, memory)
         heard(onlooker.decided(snapshot, decision) for onlooker in onlookers)
         return decision
 

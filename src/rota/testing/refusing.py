@@ -10,6 +10,7 @@ import numpy as np
 
 from rota.model.grants import Can
 from rota.model.job_columns import AllowedCounts
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import NoPreemption
 from rota.scheduler.policy import Lever, Policy, levers_of
@@ -29,17 +30,17 @@ def refusals_heeded(subject: Subject, scene: Scene) -> Iterator[str]:
     scene = _stretched(scene)
     jobs = scene.trace.jobs
     bound = set(np.flatnonzero(jobs.workload != WORKLOADS.index("lstm")).tolist())
-    asked: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    tried: Counter[tuple[int, tuple[int, ...]]] = Counter()
     offences: list[str] = []
 
     def count(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        decision = policy.decide(snapshot, memory)
+        decision = asked(policy, snapshot, memory)
         for grant in decision.grants:
             old = snapshot.grants.get(grant.job)
             if old is None or grant.job not in bound or len(old.devices) == len(grant.devices):
                 continue
-            asked[grant.job, old.devices] += 1
-            if asked[grant.job, old.devices] == OFTEN + 1:
+            tried[grant.job, old.devices] += 1
+            if tried[grant.job, old.devices] == OFTEN + 1:
                 sizes = f"{len(old.devices)} to {len(grant.devices)} GPUs"
                 offences.append(
                     f"{at(snapshot)} {jobs.ids[grant.job]} is to go from {sizes}, which was refused often"

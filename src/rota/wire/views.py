@@ -246,6 +246,8 @@ class PolicyView(BaseModel):
     last_ms: float | None = None
     late: int = 0
     """Decisions that did not come in time."""
+    trouble: str = ""
+    """Why the last one did not, as a sentence; empty if it came."""
     shadow: str = ""
     shadow_would: list[str] = []
     """What the shadow would do at the last moment that the real one would not, as sentences."""

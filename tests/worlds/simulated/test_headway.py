@@ -40,7 +40,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_that_gets_nowhere_is_given_up(soon: None) -> None:
     """Whoever starts restores for three seconds, and is stopped after one."""
-    with pytest.raises(PolicyError, match=r"^the run gets nowhere: between .* in 4,096 events; where"):
+    with pytest.raises(
+        PolicyError, match=r"^policy \S+: the run gets nowhere: between .* in 4,096 events; w"
+    ):
         play(Alternating(), "A 1x10 B 1x10", "1x1", Setting(costs=parse_costs("restore=3s")))
 
 

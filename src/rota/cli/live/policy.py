@@ -117,6 +117,7 @@ def policy_text(view: PolicyView) -> str:
             ("decisions", str(view.decisions)),
             ("last took", "" if view.last_ms is None else f"{view.last_ms:.1f} ms"),
             ("late or failed", str(view.late) if view.late else ""),
+            ("trouble", view.trouble),
             ("shadow", view.shadow),
         ]
     )

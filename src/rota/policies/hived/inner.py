@@ -11,6 +11,7 @@ from rota.model.tenants import Tenants
 from rota.policies.hived.cells import Gang, Virtual
 from rota.policies.hived.clusters import VirtualCluster
 from rota.policies.hived.deciding import Deciding
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.joining import LastSaid
 from rota.scheduler.nested import entry_of, is_due, wake_of
@@ -65,7 +66,7 @@ class Inner:
         seen, entry = deciding.snapshot.seen_as(view), entries.get(vc.name)
         if entry is not None and not is_due(wake_of(entry), seen):
             return
-        decision = policy.decide(seen, entry["memory"] if entry else {})
+        decision = asked(policy, seen, entry["memory"] if entry else {})
         entries[vc.name] = entry_of(decision)
         self._said.note(vc.name, view, decision)
         deciding.reject.update(decision.reject)

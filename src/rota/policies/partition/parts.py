@@ -19,6 +19,7 @@ from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
 from rota.policies.partition.shared_quotas import SharedQuotas
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.joining import LastSaid, together
 from rota.scheduler.nested import entry_of, is_due, joined, wake_of
@@ -73,7 +74,7 @@ class Partition:
             entry = entries.get(name)
             view = snapshot.seen_as(part)
             if entry is None or is_due(wake_of(entry), view):
-                decision = self._policies[name].decide(view, entry["memory"] if entry else {})
+                decision = asked(self._policies[name], view, entry["memory"] if entry else {})
                 entries[name] = entry_of(decision)
                 decisions.append((part, decision))
                 self._said.note(name, part, decision)

@@ -27,6 +27,7 @@ from rota import __version__
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.atomic import replacing
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import Packed, pack, pack_grant, pack_reservation, unpack
@@ -67,7 +68,7 @@ class Frozen:
                     "take it under a policy that declares this need"
                 )
         memory = copied(self.memory) if same else {}
-        return instance.decide(self.snapshot(frozenset(instance.needs)), memory)
+        return asked(instance, self.snapshot(frozenset(instance.needs)), memory)
 
 
 def freeze(snapshot: Snapshot, memory: Memory, policy: str | PolicySpec = "") -> Frozen:

@@ -25,7 +25,10 @@ _AS_IS = frozenset({type(None), bool, int, float, str})
 def encode(value: Any, what: str = "memory") -> tuple[str, dict[str, Array]]:
     """JSON text and arrays of `value`; PolicyError names the first place that cannot be stored."""
     arrays: dict[str, Array] = {}
-    return json.dumps(_plain(value, arrays, what), separators=(",", ":")), arrays
+    try:
+        return json.dumps(_plain(value, arrays, what), separators=(",", ":")), arrays
+    except RecursionError:
+        raise PolicyError(f"{what} goes too deep, or holds itself; expected values within values") from None
 
 
 def decode(text: str, arrays: Mapping[str, Array]) -> Any:

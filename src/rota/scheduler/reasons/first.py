@@ -7,6 +7,7 @@ from typing import Any, Final
 from rota.model.columns import Row
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision
+from rota.scheduler.reasons.unsaid import unsaid
 from rota.scheduler.snapshot import Snapshot
 
 # As in `model.whole`: there is a reason for most jobs of a trace.
@@ -33,6 +34,8 @@ def first_reason(snapshot: Snapshot, decision: Decision, row: Row) -> Constraint
     largest = free.nonempty.bit_length() - 1
     if gpus > largest and not (decision.ranking is None or decision.ranking.spreads):
         return _constraint(_FRAGMENTATION, gpus, largest, "node")
+    if snapshot.waiting_count == 1:
+        return unsaid(snapshot, decision)
     return _constraint(_PRIORITY, _NAN, snapshot.waiting_count - 1)
 
 

@@ -17,6 +17,7 @@ from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Ranking
 from rota.scheduler.reasons.host import acceptable, admitted_nodes, never_fed, not_fed
+from rota.scheduler.reasons.unsaid import unsaid
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import quota_left
 from rota.scheduler.stages.priority import ByPriority
@@ -25,8 +26,6 @@ from rota.table.state import Phase
 
 _BY_SUBMISSION: Ranking = ByPriority(lambda snapshot, row: row)
 """The best guess of who is ahead, for policies that do not say."""
-
-UNSAID = Constraint(Code.POLICY, detail="could start, and the policy gives no reason why it does not")
 
 
 @runtime_checkable
@@ -71,7 +70,7 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
         return tuple(dict.fromkeys((*constraints, turn)))
     ahead = [int(other) for other in ranking.ahead(snapshot, row) if other != row and other not in granted]
     constraints += _behind(snapshot, ranking, row, ahead)
-    return tuple(dict.fromkeys(constraints or [_unsaid(snapshot, decision)]))
+    return tuple(dict.fromkeys(constraints or [unsaid(snapshot, decision)]))
 
 
 # -- before any device -----------------------------------------------------------------------------
@@ -99,15 +98,6 @@ def _refused(snapshot: Snapshot, row: int) -> Constraint:
     kept = [why for other, why in refused.items() if other in held and other != row]
     causes = kept[:2] if kept and row not in held else [refused[row]]
     return Constraint(Code.REFUSED, detail="; ".join(cause.partition("; rule:")[0] for cause in causes))
-
-
-def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
-    """Nothing binds: the job waits by a rule of the policy's, or for it to come round."""
-    if decision.otherwise is not None:
-        return decision.otherwise
-    if decision.wake.at_s < float("inf"):
-        return Constraint(Code.ROUND, provided=max(decision.wake.at_s - snapshot.now, 0.0))
-    return UNSAID
 
 
 # -- others that wait ------------------------------------------------------------------------------

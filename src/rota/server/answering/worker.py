@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rota.errors import PolicyError, RotaError
+from rota.errors import PolicyError, RotaError, words_of
 from rota.forecast.altered import with_job, with_tenants
 from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
 from rota.forecast.estimate import StartEstimate, estimate_start
@@ -25,9 +25,11 @@ from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, parse_source
 from rota.knowledge.needs import Knowledge
 from rota.model.cells import check_cells
+from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
 from rota.scheduler.moments.frozen import Frozen, load
+from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot, table_of
@@ -40,7 +42,7 @@ from rota.server.answering.questions import (
     Looking,
     PresentMoment,
 )
-from rota.server.policy.messages import import_policies, last_line, pack_constraint
+from rota.server.policy.messages import pack_constraint
 from rota.server.policy.process import Reply, main
 from rota.table.state import Phase, State
 
@@ -66,7 +68,7 @@ class Forecaster:
             is_known = isinstance(error, RotaError)
             if not is_known:
                 sys.excepthook(type(error), error, error.__traceback__)
-            return {"error": str(error) if is_known else last_line(error), "is_input": is_known}
+            return {"error": str(error) if is_known else words_of(error), "is_input": is_known}
 
 
 def start(ask: AskStart) -> Reply:
@@ -225,7 +227,7 @@ class _Heard:
         self.last: Decision | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        self.last = self.policy.decide(snapshot, memory)
+        self.last = asked(self.policy, snapshot, memory)
         return self.last
 
 

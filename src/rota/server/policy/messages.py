@@ -6,16 +6,13 @@ plain values, read by an unpickler that knows no classes, since a policy is a pr
 
 from __future__ import annotations
 
-import os
 import pickle
 import select
 import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from io import BytesIO
-from pathlib import Path
 from socket import socket
 from typing import Any
 
@@ -30,14 +27,8 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import Frame, Whole
 from rota.scheduler.moments.values import decode, encode
+from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import PolicySpec, parse_policy
-
-MODULES = "ROTA_POLICY_MODULES"
-"""Environment variable: modules to import before a policy is looked up, separated by commas.
-
-A module registers policies with `rota.scheduler.policy.register`; both the controller and the policy process
-import it, so it must be on the path of both (`PYTHONPATH`, or an installed package).
-"""
 
 LONGEST = 1 << 32
 """Bytes of a message; more than that is garbage."""
@@ -284,32 +275,6 @@ def unpack_plan(packed: list[Any] | None) -> DeadlinePlan | None:
 
 
 # -- which policies can run ------------------------------------------------------------------------
-
-
-def import_policies() -> None:
-    """Import the modules of `ROTA_POLICY_MODULES`; InputError names one that cannot be imported."""
-    for name in filter(None, (part.strip() for part in os.environ.get(MODULES, "").split(","))):
-        try:
-            import_module(name)
-        except Exception as error:  # whatever a module of a user does while it is imported
-            raise InputError(
-                f"{MODULES}: module {name!r} cannot be imported ({_words(error)}); "
-                "expected a module on the path of the controller"
-            ) from error
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def last_line(error: BaseException) -> str:
-    """An exception of a policy in one line: where in whose file, and what."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return _words(error)
-    return f"{_words(error)} ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
 
 
 def check_policy(text: str, knowledge_available: frozenset[Knowledge] | set[Knowledge]) -> PolicySpec:

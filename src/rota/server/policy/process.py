@@ -18,12 +18,14 @@ from dataclasses import replace
 from socket import socket
 from typing import Any, Protocol
 
-from rota.errors import PolicyError, RotaError
+from rota.errors import PolicyError, RotaError, words_of
 from rota.model.grants import Code, Constraint
 from rota.model.hangup import open_logs_anew_on_hangup
+from rota.scheduler.asking import SpoiltError, asked
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
 from rota.scheduler.moments.replica import Frame, Replica
+from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.scheduler.reasons.order import waiting_order
 from rota.scheduler.reasons.running import explain_running
@@ -40,8 +42,6 @@ from rota.server.policy.messages import (
     GuaranteedRunners,
     PipeError,
     ServedOrder,
-    import_policies,
-    last_line,
     pack_constraint,
     pack_plan,
     receive,
@@ -67,6 +67,8 @@ class PolicyChild:
         self.is_in_step = False
         """True as long as the replica is known to be what the loop has."""
         self.spec = PolicySpec("", {})
+        self.module = ""
+        """In which the policy is written."""
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
             Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
@@ -78,9 +80,13 @@ class PolicyChild:
         """What becomes of `request`: its answer, or `error` and whether the replica has to begin anew."""
         try:
             return self._serve[type(request)](request)
-        except Exception as error:  # a policy may raise anything, and the controller is told
+        except (Exception, SystemExit) as error:  # a policy may raise anything, and the controller is told
             sys.excepthook(type(error), error, error.__traceback__)
-            sentence = str(error) if isinstance(error, RotaError) else last_line(error)
+            sentence = (
+                str(error)
+                if isinstance(error, RotaError)
+                else words_of(error, type(getattr(self, "policy", None)).__module__)
+            )
             return {"error": sentence, "lost": not self.is_in_step}
 
     def begin(self, request: Begin) -> Reply:
@@ -98,6 +104,7 @@ class PolicyChild:
     def _new_policy(self) -> None:
         """A fresh instance with the last memory that was handed over: a failed call may have spoilt both."""
         self.policy: Policy = self.spec.make()
+        self.module = type(self.policy).__module__
         self.memory: Memory = unseal(self.sealed)
         self.last = Decision({}, otherwise=NOT_ASKED)
         self.targets: Mapping[int, float] = {}
@@ -127,11 +134,12 @@ class PolicyChild:
         snapshot = self._snapshot(request.cause)
         began = time.perf_counter()
         try:
-            decision = self._decided(snapshot)
+            decision = asked(self.policy, snapshot, self.memory)
             if request.costs:
                 decision = cheaper_victims(snapshot, decision, lambda row: request.costs.get(row, 0.0))
             sealed = seal(decision.memory)
-        except BaseException:
+        except BaseException as error:
+            self.is_in_step = not isinstance(error, SpoiltError)
             self._new_policy()
             raise
         took_ms = (time.perf_counter() - began) * 1000.0
@@ -141,13 +149,6 @@ class PolicyChild:
         self._note_displaced(snapshot, decision)
         packed = packed_decision(replace(decision, memory={}))
         return {"decision": packed, "memory": sealed, "ms": took_ms}
-
-    def _decided(self, snapshot: Snapshot) -> Decision:
-        decide: Callable[[Snapshot, Memory], object] = self.policy.decide
-        decision = decide(snapshot, self.memory)
-        if not isinstance(decision, Decision):
-            raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
-        return decision
 
     def _note_displaced(self, snapshot: Snapshot, decision: Decision) -> None:
         """Who gave way to whom, for as long as he waits."""

@@ -22,7 +22,9 @@ from rota.errors import PolicyError
 from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.forms import formed
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
+from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import levers_of, parse_policy
 from rota.scheduler.reasons.order import Precedence
 from rota.scheduler.snapshot import Snapshot
@@ -38,7 +40,6 @@ from rota.server.policy.messages import (
     PipeError,
     ServedOrder,
     WhyAnswer,
-    import_policies,
     sealed_memory,
     unpack_constraint,
     unpack_decision,
@@ -209,8 +210,9 @@ class RemotePolicy:
         try:
             self._left = bytes(reply["memory"])
             self.tally.decided_ms = float(reply["ms"])
-            return unpack_decision(reply["decision"], sealed_memory(self._left))
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            decision = unpack_decision(reply["decision"], sealed_memory(self._left))
+            return formed(decision, self.name, len(snapshot.jobs))
+        except (PolicyError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise PipeError(f"its answer is no decision ({error!r})") from None
 
     def _living(self) -> PolicyProcess:

@@ -20,11 +20,12 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
 from rota.scheduler.moments.replica import Frame
+from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.knowing import KnowledgeTold
-from rota.server.policy.messages import Begin, Decide, NewRows, import_policies, unpack_decision
+from rota.server.policy.messages import Begin, Decide, NewRows, unpack_decision
 from rota.server.policy.remote import MOST_FRAMES, TableFeed, Timeouts
 
 LAG = 4

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rota import __version__
-from rota.errors import InputError
+from rota.errors import InputError, PolicyError
 from rota.knowledge.needs import Knowledge, Provider
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.scheduler.policy import Policy, PolicySpec, called, parse_policy, whole
 from rota.worlds.simulated.abilities import LATE
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
@@ -85,9 +85,9 @@ def run(
     setting = setting or Setting()
     spec = parse_policy(policy) if isinstance(policy, str) else policy
     instance = spec.make() if isinstance(spec, PolicySpec) else spec
-    name = str(spec) if isinstance(spec, PolicySpec) else type(instance).__name__
+    name = called(spec)
     loop, recorder = prepare(instance, trace, cluster, setting)
-    with _no_garbage_collection():
+    with _no_garbage_collection(), _named(name):
         began = time.process_time()
         _drive(loop, recorder, setting.until_s, watch)
         engine_seconds = time.process_time() - began - recorder.book.cpu_s
@@ -107,6 +107,7 @@ def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | Non
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:
     """The loop, ready to run, and what listens to it."""
+    policy = whole(policy, type(policy).__name__)
     fresh: Callable[[], SpeedModel] | None = getattr(setting.speed, "fresh", None)
     speed = setting.speed if fresh is None else fresh()  # what it remembers is that of one run
     world = _world_of(setting)(
@@ -178,6 +179,16 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({"options": dict(setting.asked)} if setting.asked else {}),
         "seed": setting.seed,
     }
+
+
+@contextmanager
+def _named(policy: str) -> Iterator[None]:
+    """Of several policies, people are told which one an error is about."""
+    try:
+        yield
+    except PolicyError as error:
+        error.args = (f"policy {policy}: {error}",)
+        raise
 
 
 @contextmanager

@@ -1,0 +1,82 @@
+"""The tenant with the least recent GPU-time goes first, and who has waited for long is passed by nobody.
+
+Paper     none; an example of a policy that decides by itself (docs/policies.md)
+Decides   order
+Needs     nothing
+Idea      1. What a tenant has used counts half after `half_life_s`; who has used least is served first.
+          2. Jobs run to their end; what does not fit is passed by, unless it has waited for `patience_s`.
+Departs   -
+Checked   tests/test_examples.py: a queue worked out by hand, and the contract of all policies
+
+Memory    `at_s`  moment of the last decision
+          `used`  GPU-seconds of each tenant, as far as they still count
+          `had`   GPU-seconds of each tenant in all, at that moment
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+import rota
+from rota.model.grants import Code, Constraint, Grant
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+
+
+@dataclass(frozen=True)
+class FairStartParameters:
+    """Parameters of `fair_start`."""
+
+    half_life_s: float = 7 * 86_400.0
+    """Seconds after which what was used counts half."""
+    patience_s: float = 12 * 3_600.0
+    """Seconds of waiting after which a job is passed by nobody."""
+
+
+@register("fair_start", "Least recent GPU-time of its tenant first", parameters=FairStartParameters)
+class FairStart:
+    """Serves tenants in turn, and nobody for ever last."""
+
+    def __init__(self, parameters: FairStartParameters | None = None) -> None:
+        self.parameters = parameters or FairStartParameters()
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        used = self._used(snapshot, memory)
+        jobs, patience_s = snapshot.jobs, self.parameters.patience_s
+        grants: list[Grant] = []
+        reasons: dict[int, Constraint] = {}
+        fit, free, first, wake_s = Fitter(snapshot, consolidate), snapshot.scratch(), None, math.inf
+        for row in sorted(snapshot.waiting.tolist(), key=lambda row: (used[jobs.tenant[row]], row)):
+            if first is not None:
+                reasons[row] = Constraint(Code.POLICY, detail=f"does not pass job {first}")
+            elif (grant := fit(free, row)) is not None:
+                free.hold(grant)
+                grants.append(grant)
+            elif snapshot.now >= jobs.submit_s[row] + patience_s:
+                first = jobs.table.ids[row]
+            else:
+                wake_s = min(wake_s, jobs.submit_s[row] + patience_s)
+        return Decision(memory, grants, reasons=reasons, wake=Wake(at_s=float(wake_s)))
+
+    def _used(self, snapshot: Snapshot, memory: Memory) -> np.ndarray:
+        """GPU-seconds of each tenant that still count; brings the memory up to date."""
+        jobs = snapshot.jobs
+        rows = np.arange(len(jobs))
+        had = np.bincount(jobs.tenant + 1, jobs.service_gpu_s(rows), len(jobs.table.tenant_names) + 1)[1:]
+        elapsed_s = snapshot.now - memory.get("at_s", snapshot.now)
+        counts = 0.5 ** (elapsed_s / self.parameters.half_life_s)
+        used = memory.get("used", 0.0) * counts + had - memory.get("had", 0.0)
+        memory.update(at_s=float(snapshot.now), used=used, had=had)
+        return np.append(used, 0.0)  # the last is for jobs without a tenant
+
+
+if __name__ == "__main__":
+    trace = rota.generate(2000, seed=1, load=0.9, cluster=64)
+    result = rota.simulate(trace, cluster="8x8:V100", policies=["fifo:skip=yes", "fair_start", "srtf"])
+    print(result.table(width=90))

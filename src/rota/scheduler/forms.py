@@ -1,0 +1,263 @@
+"""The form of a decision: each field is of its type, before the guard looks at what it says.
+
+A policy of somebody else may answer anything.  What differs in its type alone is put right: NumPy's whole
+numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError names the
+policy, the field, what stood there and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rota.errors import PolicyError, brief
+from rota.model.grants import LIMITS, Code, Constraint, Grant, Leave, Purpose, Reservation, Role
+from rota.model.promises import Offer, Promise
+from rota.scheduler.decision import Decision, Event, Wake
+from rota.scheduler.targets import Targets
+
+_T = TypeVar("_T")
+_Field = Callable[[str, Any], _T]
+"""Reads the value of a field, or says what is wrong with it."""
+
+
+class _WrongError(Exception):
+    """What stands in a field is not what belongs there."""
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        super().__init__(f"{field}={brief(value)}; expected {expected}")
+
+
+def formed(decision: object, policy: str, submitted: int) -> Decision:
+    """What the class `policy` has returned, each field of its type.
+
+    Rows are below `submitted` where nobody else looks at them.  Raises PolicyError.
+    """
+    if not isinstance(decision, Decision):
+        raise PolicyError(f"{policy}.decide returned {brief(decision)}, not a Decision")
+    try:
+        _put_right(decision, submitted)
+    except _WrongError as wrong:
+        raise PolicyError(f"{policy}.decide gave {wrong}") from None
+    return decision
+
+
+def _put_right(decision: Decision, submitted: int) -> None:
+    if not isinstance(decision.memory, dict):
+        raise _WrongError("memory", decision.memory, "a dict, such as the one that it was given")
+    given = _list_of("grants", decision.grants, "grants")
+    decision.grants = [_grant(f"grants[{number}]", grant) for number, grant in enumerate(given)]
+    decision.preempt = _rows("preempt", decision.preempt)
+    if not isinstance(decision.leave, Leave):
+        raise _WrongError("leave", decision.leave, _one_of(Leave))
+    decision.reject = _by_row("reject", decision.reject, _sentence)
+    decision.cancel = _by_row("cancel", decision.cancel, _sentence)
+    decision.offers = _by_row("offers", decision.offers, _offer)
+    if decision.reservations is not None:
+        kept = _list_of("reservations", decision.reservations, "reservations")
+        decision.reservations = [
+            _reservation(f"reservations[{number}]", one) for number, one in enumerate(kept)
+        ]
+    _check_wake(decision.wake)
+    decision.reasons = _by_row("reasons", decision.reasons, _constraint, submitted)
+    decision.promises = _by_row("promises", decision.promises, _promise, submitted)
+    nodes = decision.wanted_nodes
+    if nodes is not None and (not _is_whole(nodes) or nodes < 0):
+        raise _WrongError("wanted_nodes", nodes, "a whole number of nodes, or None")
+    if not isinstance(decision.is_cut, bool):
+        raise _WrongError("is_cut", decision.is_cut, "True or False")
+    _put_right_what_is_told(decision, submitted)
+
+
+def _put_right_what_is_told(decision: Decision, submitted: int) -> None:
+    """What is told when somebody asks."""
+    ranking = decision.ranking
+    if ranking is not None:
+        can = [callable(getattr(ranking, name, None)) for name in ("ahead", "fits")]
+        if not all(can) or not hasattr(ranking, "spreads"):
+            raise _WrongError("ranking", ranking, "an object with ahead(), fits() and spreads (`Ranking`)")
+    if decision.otherwise is not None:
+        decision.otherwise = _constraint("otherwise", decision.otherwise)
+    if decision.guaranteed is not None:
+        if not isinstance(decision.guaranteed, Collection):
+            raise _WrongError("guaranteed", decision.guaranteed, "a set of rows, or None")
+        decision.guaranteed = frozenset(_rows("guaranteed", decision.guaranteed))
+    if decision.plan_of is not None and not callable(decision.plan_of):
+        raise _WrongError("plan_of", decision.plan_of, "a function of a row, or None")
+    if decision.targets is not None and not isinstance(decision.targets, Targets):  # which are yet to be made
+        decision.targets = _by_row("targets", decision.targets, _finite, submitted)
+    if not isinstance(decision.target, str) or not decision.target.strip():
+        raise _WrongError("target", decision.target, "a word or two")
+
+
+# -- what is said of jobs ------------------------------------------------------------------------------
+
+
+def _grant(field: str, grant: Any) -> Grant:
+    """Of a grant that is as it should be the same object."""
+    if not isinstance(grant, Grant):
+        raise _WrongError(field, grant, "a Grant, such as Grant(row, (0, 1))")
+    row = _row(f"{field}.job", grant.job)
+    devices = _devices(f"{field}.devices", grant.devices)
+    share = _number(f"{field}.share", grant.share)
+    role = _member(f"{field}.role", grant.role, Role)
+    purpose = _member(f"{field}.purpose", grant.purpose, Purpose)
+    node = _row(f"{field}.node", grant.node, "a node's number, or -1 if devices say it")
+    if devices and node != -1:
+        raise _WrongError(f"{field}.node", node, "-1 where devices say it")
+    for name in LIMITS:
+        _check_limit(f"{field}.{name}", getattr(grant, name), may_be_none=name not in _POSITIVE)
+    if row is grant.job and devices is grant.devices and role is grant.role and purpose is grant.purpose:
+        return grant
+    return grant._replace(job=row, devices=devices, share=share, role=role, purpose=purpose, node=node)
+
+
+_POSITIVE = ("batch_size", "power_limit_w")
+
+
+def _check_limit(field: str, value: Any, *, may_be_none: bool) -> None:
+    number = _number(field, value, "a number, or NaN to leave it to the job")
+    if math.isnan(number):
+        return
+    if not (0.0 <= number < math.inf) or (number == 0.0 and not may_be_none):
+        raise _WrongError(field, value, f"a number {'of 0 or more' if may_be_none else 'above 0'}, or NaN")
+
+
+def _devices(field: str, devices: Any) -> tuple[int, ...]:
+    """Device numbers, ascending."""
+    if type(devices) is tuple and all(type(device) is int for device in devices):
+        return devices if sorted(devices) == list(devices) else tuple(sorted(devices))
+    if not isinstance(devices, list | tuple | range | set | frozenset | np.ndarray):
+        raise _WrongError(field, devices, "a tuple of device numbers, such as (0, 1)")
+    numbers = devices.tolist() if isinstance(devices, np.ndarray) and devices.ndim else devices
+    return tuple(sorted(_row(field, device, "device numbers, such as (0, 1)") for device in numbers))
+
+
+def _reservation(field: str, one: Any) -> Reservation:
+    if not isinstance(one, Reservation):
+        raise _WrongError(field, one, "a Reservation(row, devices, until_s)")
+    until_s = _number(f"{field}.until_s", one.until_s, "a moment in seconds")
+    if math.isnan(until_s):
+        raise _WrongError(f"{field}.until_s", until_s, "a moment in seconds")
+    return Reservation(_row(f"{field}.job", one.job), _devices(f"{field}.devices", one.devices), until_s)
+
+
+def _offer(field: str, offer: Any) -> Offer:
+    if not isinstance(offer, Offer):
+        raise _WrongError(field, offer, "an Offer(deadline_s, until_s, why)")
+    deadline_s = _number(f"{field}.deadline_s", offer.deadline_s)
+    if not isinstance(offer.why, str):
+        raise _WrongError(f"{field}.why", offer.why, "text")
+    return Offer(deadline_s, _number(f"{field}.until_s", offer.until_s), offer.why)
+
+
+def _promise(field: str, promise: Any) -> Promise:
+    if not isinstance(promise, Promise):
+        raise _WrongError(field, promise, "a Promise(due_s, expected_s)")
+    moments = [_number(f"{field}.{name}", getattr(promise, name), "a moment") for name in promise._fields]
+    if any(map(math.isnan, moments)):
+        raise _WrongError(field, promise, "two moments; infinity where there is no plan")
+    return Promise(*moments)
+
+
+def _constraint(field: str, constraint: Any) -> Constraint:
+    if not isinstance(constraint, Constraint):
+        raise _WrongError(field, constraint, "a Constraint, such as Constraint(Code.POLICY, detail='...')")
+    if not isinstance(constraint.code, Code):
+        raise _WrongError(f"{field}.code", constraint.code, "a Code, such as Code.POLICY")
+    if not isinstance(constraint.detail, str):
+        raise _WrongError(f"{field}.detail", constraint.detail, "text")
+    _number(f"{field}.requested", constraint.requested)
+    _number(f"{field}.provided", constraint.provided)
+    return constraint
+
+
+def _check_wake(wake: Any) -> None:
+    """Of these types compiled and interpreted alike."""
+    if not isinstance(wake, Wake):
+        raise _WrongError("wake", wake, "a Wake, such as Wake(at_s=snapshot.now + 60.0)")
+    at_s: Any = wake.at_s
+    if not isinstance(at_s, int | float) or isinstance(at_s, bool) or math.isnan(at_s):
+        raise _WrongError("wake.at_s", at_s, "a moment in seconds, such as snapshot.now + 60.0")
+    if not isinstance(wake.on, Event) or not 0 <= int(wake.on) <= int(Event.ANY | Event.IDLE):
+        raise _WrongError("wake.on", wake.on, "Event flags, such as Event.ARRIVAL | Event.END")
+    if not isinstance(wake.if_waiting, bool):
+        raise _WrongError("wake.if_waiting", wake.if_waiting, "True or False")
+
+
+# -- values ----------------------------------------------------------------------------------------------
+
+
+def _list_of(field: str, value: Any, what: str) -> list[Any]:
+    """The items of `value`, which has an order."""
+    is_one = isinstance(value, str | bytes | Mapping | Grant | Reservation | set | frozenset)
+    if is_one or not isinstance(value, Iterable):
+        raise _WrongError(field, value, f"a list of {what}")
+    return list(value)
+
+
+def _rows(field: str, value: Any) -> list[int]:
+    given = sorted(value) if isinstance(value, set | frozenset) else value
+    return [_row(field, row) for row in _list_of(field, given, "rows")]
+
+
+def _by_row(
+    field: str, value: Any, read: Callable[[str, Any], _T], submitted: int | None = None
+) -> dict[int, _T]:
+    """What is said of each row, which exists if it is to be looked up."""
+    if not isinstance(value, Mapping):
+        raise _WrongError(field, value, "a dict by row")
+    told: dict[int, _T] = {}
+    for key, item in value.items():
+        row = _row(f"{field}: key", key)
+        if submitted is not None and not 0 <= row < submitted:
+            raise _WrongError(f"{field}: key", key, f"a row below {submitted}, the jobs submitted so far")
+        told[row] = read(f"{field}[{row}]", item)
+    return told
+
+
+def _row(field: str, value: Any, expected: str = "the row of a job, a whole number") -> int:
+    if type(value) is int:
+        return value
+    if not _is_whole(value):
+        raise _WrongError(field, value, expected)
+    return int(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _number(field: str, value: Any, expected: str = "a number") -> float:
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        raise _WrongError(field, value, expected)
+    return float(value)
+
+
+def _finite(field: str, value: Any) -> float:
+    number = _number(field, value)
+    if not math.isfinite(number):
+        raise _WrongError(field, value, "a finite number")
+    return number
+
+
+def _sentence(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _WrongError(field, value, "a sentence that says why")
+    return value
+
+
+def _member(field: str, value: Any, kind: Any) -> Any:
+    """A member of `kind`, or its number."""
+    if type(value) is kind:
+        return value
+    if _is_whole(value) and value in list(kind):
+        return kind(value)
+    raise _WrongError(field, value, _one_of(kind))
+
+
+def _one_of(kind: Any) -> str:
+    return " or ".join(f"{kind.__name__}.{member.name}" for member in kind)
