@@ -65,13 +65,18 @@ class FairStart:
         return Decision(memory, grants, reasons=reasons, wake=Wake(at_s=float(wake_s)))
 
     def _used(self, snapshot: Snapshot, memory: Memory) -> np.ndarray:
-        """GPU-seconds of each tenant that still count; brings the memory up to date."""
+        """GPU-seconds of each tenant that still count; brings the memory up to date.
+
+        On a live cluster tenants are numbered as they come: there may be more of them than were remembered.
+        """
         jobs = snapshot.jobs
         rows = np.arange(len(jobs))
         had = np.bincount(jobs.tenant + 1, jobs.service_gpu_s(rows), len(jobs.table.tenant_names) + 1)[1:]
         elapsed_s = snapshot.now - memory.get("at_s", snapshot.now)
         counts = 0.5 ** (elapsed_s / self.parameters.half_life_s)
-        used = memory.get("used", 0.0) * counts + had - memory.get("had", 0.0)
+        before = (memory.get(name, np.zeros(0)) for name in ("used", "had"))
+        used_before, had_before = (np.pad(known, (0, len(had) - len(known))) for known in before)
+        used = used_before * counts + had - had_before
         memory.update(at_s=float(snapshot.now), used=used, had=had)
         return np.append(used, 0.0)  # the last is for jobs without a tenant
 

@@ -127,9 +127,11 @@ except PermissionError:
 def test_an_account_that_is_missing_is_named(live: LiveCluster) -> None:
     client = user(live, "dave", account="no-such-account")
     id = submitted(client, "true", retries=0)
-    job = live.wait(id)
-    assert job["state"] != "COMPLETED"
-    assert "has no user 'no-such-account'" in job["cause"]
+    live.until(lambda: "has no user 'no-such-account'" in (live.job(id)["cause"] or ""), "the cause")
+    job = live.job(id)
+    assert job["state"] == "PENDING", "it may be made any moment, and costs none of its retries"
+    assert any("has no user 'no-such-account'" in one["sentence"] for one in live.why(id)["reasons"])
+    assert client.call("POST", f"/v1/jobs/{id}/cancel")["state"] == "CANCELLED"
 
 
 def test_what_is_not_there(live: LiveCluster) -> None:

@@ -30,6 +30,7 @@ from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
 from rota.server.scheduler_view import SchedulerView
+from rota.server.standing import LoopStanding
 from rota.server.stepping import StepRecorder
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, SHADOW, Everything, Step
@@ -37,7 +38,6 @@ from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
-from rota.server.waiting import LoopStanding
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
