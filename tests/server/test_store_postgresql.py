@@ -72,14 +72,14 @@ def test_a_server_that_ends_what_is_idle_or_long(
 ) -> None:
     """The lock is never let go of, so that what was read is true still."""
     url, name = own_database(postgres)
-    postgres.execute(f"ALTER DATABASE {name} SET {setting} = '60ms'")
+    postgres.execute(f"ALTER DATABASE {name} SET {setting} = '1s'")
     with closing(Store.open(url, tmp_path)) as store:
         store.load()
         with store._db.writing() as writing:
-            writing.connection.exec_driver_sql("SELECT pg_sleep(0.2)")
+            writing.connection.exec_driver_sql("SELECT pg_sleep(1.2)")
         with store._db.reading() as reading:
-            reading.exec_driver_sql("SELECT pg_sleep(0.2)")
-        time.sleep(0.3)
+            reading.exec_driver_sql("SELECT pg_sleep(1.2)")
+        time.sleep(1.3)
         store.add_jobs("ann", "vision", jobs_of(1), 1.0)
         store.commit(Step())
         assert store._db.lineage == 1
