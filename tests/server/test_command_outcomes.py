@@ -99,6 +99,18 @@ def test_what_was_changed_is_shown_once_it_is_told(
     assert seen == [shown]
 
 
+def test_of_two_policies_at_once_each_is_told_after_the_one_before(tmp_path: Path) -> None:
+    """The loop is built anew only after both."""
+    site = Site(tmp_path, {"n0": 1}, "fifo:skip=yes")
+    site.turn()
+    for policy in ("srtf", "las"):
+        site.command("policy", policy=policy)
+    for _ in range(3):
+        site.turn()
+    said = [event.text for event in site.store.events() if event.kind == "policy"]
+    assert said == ["srtf in place of fifo:skip=yes", "las in place of srtf"]
+
+
 def test_policies_see_what_an_update_changes(tmp_path: Path) -> None:
     """Weight, batch range and deadlines reach the columns of the table that the loop is built upon."""
     site = Site(tmp_path, {"n0": 4}, "fifo:skip=yes")

@@ -62,7 +62,7 @@ def _asked_in(jobs: JobTable, cluster: Cluster, *, least: bool) -> list[Array]:
     columns += [jobs.cpus] if cluster.node_cpus.any() else []
     columns += [jobs.memory_gib] if cluster.node_memory_gib.any() else []
     columns += [jobs.gpu_memory_gib] if cluster.device_memory_gib.any() else []
-    columns += [jobs.tenant, jobs.gpu_share] if any(t.hard for t in cluster.tenants.by_path.values()) else []
+    columns += [jobs.tenant, jobs.gpu_share] if cluster.tenants.has_caps() else []
     return columns
 
 

@@ -97,9 +97,7 @@ class Tenants:
         """What hard quotas let run together of the GPUs that each path asks for, gangs aside."""
         left, at_once = dict(asked), 0.0
         while left:
-            path = max(
-                left, key=lambda path: (path.count("/"), path)
-            )  # whatever is below it has been counted
+            path = max(left, key=lambda path: (path.count("/"), path))  # all below it has been counted
             gpus, tenant = left.pop(path), self.by_path.get(path)
             if tenant is not None and tenant.hard:
                 gpus = min(gpus, tenant.quota_gpus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
@@ -130,7 +131,7 @@ def _changed(before: object, after: object, path: str = "snapshot") -> Iterator[
         yield path
 
 
-class _Diverging(Onlooker):
+class _Diverging(Onlooker, ABC):
     """Compares the decisions that it sees with those of another run, in which `ask` asks the policy."""
 
     how: str
@@ -154,8 +155,9 @@ class _Diverging(Onlooker):
         if len(self.seen) != len(other):
             yield f"it takes {len(self.seen)} decisions, and {len(other)} {self.how}"
 
+    @abstractmethod
     def ask(self, policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        raise NotImplementedError
+        """The decision of `policy`, asked in this other way."""
 
 
 class MemoryStored(_Diverging):

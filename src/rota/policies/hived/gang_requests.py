@@ -51,7 +51,7 @@ class Requests:
         self.homeless: set[int] = set()
         """Jobs that have run, and that the cells of their tenants could not hold any more, since those have
         moved: they go on as opportunists."""
-        self._has_caps = any(tenant.hard for tenant in snapshot.cluster.tenants.by_path.values())
+        self._has_caps = snapshot.cluster.tenants.has_caps()
 
     def vc_of(self, row: int) -> str:
         """The virtual cluster of the job's tenant; empty if it has none."""
