@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import termios
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -14,7 +15,7 @@ from live_play import STATUS, job
 from rota.cli.live.shell import silent_node
 from rota.cli.live.terminal import LocalTerminal
 from rota.client import Client
-from rota.wire.terminal import unpacked
+from rota.wire.terminal import TerminalTalk, unpacked
 
 PATIENCE_S = 60.0
 
@@ -67,6 +68,15 @@ def test_who_types_into_silence_is_told_once(pair: tuple[int, int]) -> None:
     assert terminal.run()
     assert asked == [b"x"]
     assert shown(mine, b"answer\r\n").endswith(b"\r\nrota: node n1 does not answer\r\n")
+
+
+@pytest.mark.parametrize(("side", "told"), [(80, 80), (65_535, 10_000)])
+def test_a_terminal_of_any_size_will_do(pair: tuple[int, int], side: int, told: int) -> None:
+    """One of 65,535 columns, as some say that have none, was refused, and the session with it."""
+    termios.tcsetwinsize(pair[1], (side, side))
+    terminal = LocalTerminal(cast("Client", MuteJob()), "17", pair[1], pair[1], lambda: "")
+    said = TerminalTalk.model_validate(terminal._size())
+    assert (said.rows, said.columns) == (told, told)
 
 
 @pytest.mark.parametrize(

@@ -236,8 +236,11 @@ class LocalTerminal:
             self._changed.notify_all()
 
     def _size(self) -> dict[str, int]:
+        """Of this terminal, or the largest that a controller takes: some have no real one, and say so."""
+        from rota.wire.terminal import MOST_SIDE
+
         columns, rows = os.get_terminal_size(self._screen)
-        return {"rows": rows, "columns": columns}
+        return {"rows": min(rows, MOST_SIDE), "columns": min(columns, MOST_SIDE)}
 
 
 def _ended(number: int, _: object) -> None:
