@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -410,3 +411,16 @@ def test_a_bar_in_a_name(read_text: Any) -> None:
 def test_a_site_that_does_not_count_gpus_is_told(read_text: Any) -> None:
     trace = read_text(dump(row("1", ReqTRES="cpu=4", AllocTRES="cpu=4")))
     assert "AccountingStorageTRES=gres/gpu" in str(trace.facts["GPUs"])
+
+
+def test_a_long_dump_costs_no_more_by_row(read_text: Any) -> None:
+    """The types of jobs were looked for in all others' for each of them: a month of a site took hours."""
+
+    def cpu_s(rows: int) -> float:
+        text = dump(*(row(str(number)) for number in range(rows)))
+        began = process_time()
+        read_text(text)
+        return process_time() - began
+
+    cpu_s(100)  # what is imported on the way
+    assert cpu_s(20_000) < 20 * cpu_s(2_000)
