@@ -49,7 +49,7 @@ def test_who_failed_admission_is_promised_its_deadline_once_it_can_be() -> None:
 
 @pytest.mark.parametrize("due_s", [[NONE, NONE], [50.0, 50.0]], ids=["no deadline", "too late"])
 def test_without_a_surplus_who_has_no_promise_runs_on_the_least(due_s: list[float]) -> None:
-    """They waited for ever on an idle cluster.  A promise has no more than it needs; P leaves them one GPU."""
+    """They waited for ever beside idle GPUs.  P has no more than its promise needs, and leaves them one."""
     trace = trace_of(
         "A 2x100 P 2x100 B 2x100@1",
         gpus_min=[1, 2, 1],
