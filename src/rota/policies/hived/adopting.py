@@ -39,8 +39,8 @@ def _recalled(
     vc = clusters.vcs.get(gang.vc)
     if vc is None or len(numbers) != len(gpus):
         return None
-    found = [vc.numbered(leaf.kind.name).get(n) for n, leaf in zip(numbers, gpus, strict=True)]
-    virtual = [own for own in found if own is not None]
+    had = [vc.numbered(leaf.kind.name).get(n) for n, leaf in zip(numbers, gpus, strict=True)]
+    virtual = [own for own in had if own is not None]
     if len(virtual) < len(gpus):
         return None
     matches: dict[int, Physical] = {}

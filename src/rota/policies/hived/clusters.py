@@ -270,10 +270,10 @@ class VirtualClusters:
         binding: Bound = {}
         for name in dict.fromkeys(leaf.kind.name for leaf in wanted):
             own = [leaf for leaf in wanted if leaf.kind.name == name]
-            found = Binder(self.pools[name], suggested).bind(own)
-            if found is None:
+            of_kind = Binder(self.pools[name], suggested).bind(own)
+            if of_kind is None:
                 return None
-            binding |= found
+            binding |= of_kind
         return binding
 
     # -- doing -------------------------------------------------------------------------------------
