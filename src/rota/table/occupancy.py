@@ -323,13 +323,16 @@ class Occupancy:
             self.memory_used[node] += sign * memory_gib
 
     def _count_tenants(self, grant: Grant, sign: float) -> None:
+        self.count_elsewhere(grant, [int(self.cluster.device_type[device]) for device in grant.devices], sign)
+
+    def count_elsewhere(self, grant: Grant, types: Iterable[int], sign: float) -> None:
+        """What counts against quotas wherever it is: a grant on devices of these `types`, added or taken off."""
         if grant.role is Role.OPPORTUNISTIC:
             return
-        used = self.tenant_gpus
+        used, kinds = self.tenant_gpus, [kind for of_device in types for kind in (-1, of_device)]
         for tenant in self.cluster.tenants.lineage(self.jobs.name_of("tenant", grant.job)):
-            for device in grant.devices:
-                for kind in (-1, int(self.cluster.device_type[device])):
-                    used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
+            for kind in kinds:
+                used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
 
     def parts(self, grant: Grant) -> list[tuple[int, float]]:
         """Nodes of a grant and the part of the request that each bears: CPU and memory follow the GPUs.
