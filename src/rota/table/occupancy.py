@@ -312,7 +312,7 @@ class Occupancy:
     def _hosts(self, grant: Grant, sign: float) -> None:
         """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
         if self.cluster.tenants.by_path:
-            self._count_tenants(grant, sign)
+            self.count_for_quotas(grant, self.cluster, sign)
         kept, turn = memory_of(self.jobs, grant)
         if kept or turn:
             self._touch(grant.devices)
@@ -322,16 +322,13 @@ class Occupancy:
             self.cpus_used[node] += sign * cpus
             self.memory_used[node] += sign * memory_gib
 
-    def _count_tenants(self, grant: Grant, sign: float) -> None:
-        self.count_elsewhere(grant, [int(self.cluster.device_type[device]) for device in grant.devices], sign)
-
-    def count_elsewhere(self, grant: Grant, types: Iterable[int], sign: float) -> None:
-        """What counts against quotas wherever it is: a grant on devices of these `types`, added or taken off."""
+    def count_for_quotas(self, grant: Grant, cluster: Cluster, sign: float) -> None:
+        """`grant`, on devices of `cluster`, comes or goes: it counts against quotas wherever it is."""
         if grant.role is Role.OPPORTUNISTIC:
             return
-        used, kinds = self.tenant_gpus, [kind for of_device in types for kind in (-1, of_device)]
+        used, types = self.tenant_gpus, cluster.device_type
         for tenant in self.cluster.tenants.lineage(self.jobs.name_of("tenant", grant.job)):
-            for kind in kinds:
+            for kind in [kind for device in grant.devices for kind in (-1, int(types[device]))]:
                 used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
 
     def parts(self, grant: Grant) -> list[tuple[int, float]]:

@@ -141,8 +141,7 @@ class View(State):
     def _count(self, grant: Grant, sign: float) -> None:
         """Tenants have what they hold outside, of the same types, and their quotas know it."""
         if self.cluster.tenants:
-            types = self.whole.cluster.device_type
-            self.occupancy.count_elsewhere(grant, [int(types[device]) for device in grant.devices], sign)
+            self.occupancy.count_for_quotas(grant, self.whole.cluster, sign)
 
     def _close(self, barred: Set[int]) -> None:
         """Nodes and devices that are lost, and those that are `barred`, take no grants."""
