@@ -1,4 +1,4 @@
-"""A cluster of which all nodes were lost at a time serves everybody once they are back, under every policy."""
+"""A cluster of which all nodes were lost at a time serves everybody once they are back."""
 
 from __future__ import annotations
 
