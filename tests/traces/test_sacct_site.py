@@ -432,6 +432,15 @@ def test_a_site_that_does_not_count_gpus_is_told(read_text: Any) -> None:
     assert "AccountingStorageTRES=gres/gpu" in str(trace.facts["GPUs"])
 
 
+@pytest.mark.parametrize("columns", [("JobIDRaw", "User", "Submit", "Start", "End", "AllocTRES"), FIELDS[:9]])
+def test_a_dump_without_states_is_one_of_sacct(read_text: Any, columns: tuple[str, ...]) -> None:
+    """It was taken for a table of one's own, and the columns of such a one were asked for."""
+    at = [FIELDS.index(name) for name in columns]
+    lines = [[line.split("|")[i] for i in at] for line in dump(row("1")).splitlines()]
+    with pytest.raises(InputError, match=r"State"):
+        read_text("\n".join("|".join(cells) for cells in lines))
+
+
 def test_a_long_dump_costs_no_more_by_row(read_text: Any) -> None:
     """The types of jobs were looked for in all others' for each of them: a month of a site took hours."""
 

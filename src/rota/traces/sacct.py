@@ -48,7 +48,7 @@ from rota.traces.sacct_clock import on_one_clock
 from rota.traces.sacct_ends import arrays_of, exits_of, signatures_of
 from rota.traces.sacct_moments import LOCAL, STAMPS, plain_moments, without_idle_starts
 from rota.traces.sacct_priority import levels_of
-from rota.traces.sacct_rows import COMMAND, ID, clusters_of, jobs_of, read_rows
+from rota.traces.sacct_rows import COMMAND, FIELDS, ID, clusters_of, jobs_of, read_rows
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, is_blank
 from rota.traces.tres import (
@@ -86,6 +86,8 @@ STATES: dict[str, int] = {
     ),
 }
 NO_LIMIT = ("unlimited", "partition_limit", "invalid")
+_ENOUGH = 4
+"""So many of its fields, with the number of the job, are those of a dump in which the state is missing."""
 _LIMIT = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?")
 _MINUTES = re.compile(r"\d{1,12}")
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
@@ -96,13 +98,13 @@ def _matches(source: TraceSource) -> bool:
     if not source.opening:
         return False
     cells = [cell.strip() for cell in re.split(r"[|\t;,]| +", source.opening[0]) if cell.strip()]
-    return bool({"JobIDRaw", "JobID"} & set(cells)) and "State" in cells
+    return bool(set(ID) & set(cells)) and ("State" in cells or len(set(FIELDS) & set(cells)) >= _ENOUGH)
 
 
 @trace_format(
     "sacct",
     description="Slurm accounting: sacct --allusers --duplicates --parsable2",
-    recognised="a header joined by | with JobIDRaw or JobID, and State",
+    recognised="a header joined by | with JobIDRaw or JobID, and State or three others of sacct's fields",
     matches=_matches,
     command=COMMAND,
     example="JobIDRaw|User|Account|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|State|NodeList|"
