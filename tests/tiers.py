@@ -39,6 +39,15 @@ def first(number: int, values: Iterable[Any] | Mapping[str, Any], *, deep: Itera
     return _asked_for(shown + [_row(value, None, [pytest.mark.deep]) for value in deep])
 
 
+def in_turns(number: int, ones: Iterable[Any], others: Iterable[Any]) -> list[Any]:
+    """All pairs for `parametrize`; in `make test` each of `ones` meets `number` of `others`, the next the next."""
+    pairs = [(place, one, turn, other) for place, one in enumerate(ones) for turn, other in enumerate(others)]
+    count = len({turn for _, _, turn, _ in pairs})
+    quick = [(one, other) for place, one, turn, other in pairs if (turn - place * number) % count < number]
+    more = [(one, other) for place, one, turn, other in pairs if (turn - place * number) % count >= number]
+    return first(len(quick), [*quick, *more])
+
+
 def seed_ranges(quick: int, soaked: int, deep: int, *, at_once: int | None = None) -> list[Any]:
     """Ranges of seeds for `parametrize`: those below `quick` as they are, up to `soaked` in `make soak` too.
 

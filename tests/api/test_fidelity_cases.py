@@ -32,14 +32,27 @@ LONG = {
     "gavel-cs300-max-min-pairs",
     "tiresias-gandiva-itp06",
     "elasticflow-pollux-gandiva",
-    *(f"elasticflow-{trace}-ef-accessctrl" for trace in ("itp10", "itp195", "pollux")),
-    "tiresias-itp06-dlas-gpu-1",
-    "tiresias-itp06-dlas-gpu-gittins",
     "helios-itp1day-sjf",
     "helios-itp1day-srtf",
     "lucid-itp1day-sjf",
     "lucid-itp1day-srtf",
     "pollux-w6f40-optimus",
+    "pollux-w6f40-tiresias",
+    "lucid-itp1day-fifo",
+    *(path.stem for path in FOLDER.glob("tiresias-itp06-*.yaml")),
+    *(
+        path.stem
+        for trace in ("itp10", "itp195", "pollux")
+        for path in FOLDER.glob(f"elasticflow-{trace}-*.yaml")
+    ),
+    "gavel-phys-las-fifo",
+    "gavel-phys-las-finish-time",
+    "gavel-phys-las-hierarchy",
+    "gavel-phys-las-makespan",
+    "gavel-phys-las-max-min",
+    "gavel-phys-las-pt-fifo",
+    "gavel-phys-las-pt-finish-time-perf",
+    "gavel-phys-las-pt-max-min",
     "gavel-cs300-allox",
     *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }
