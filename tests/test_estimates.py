@@ -49,7 +49,7 @@ def test_wrong_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *words.split()])
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         main()
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"estimates.py: error: {sentence}")
 

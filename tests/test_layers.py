@@ -67,7 +67,7 @@ def layer(name: str) -> str:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """Every file below `src/rota`, read once; the collector of garbage would take three times as long as that."""
+    """Every file below `src/rota`, read once, without the collector of garbage, which would take longer."""
     gc.disable()
     try:
         return {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tiers
-from tiers import each_seed, first, seed_ranges
+from tiers import each_seed, first, in_turns, seed_ranges
 
 HOUR = """
 import conftest, pytest
@@ -76,6 +76,13 @@ def test_rows_of_another_tier_are_not_even_collected(monkeypatch: pytest.MonkeyP
     assert first(2, ["a", "b", "c"], deep=["d"]) == ["a", "b"]
     assert [row.values for row in seed_ranges(5, 10, 20)] == [(range(0, 5),)]
     assert len(seed_ranges(0, 10, 20)) == 2, "all of them are deselected: none at all would be one that skips"
+
+
+def test_in_turns_each_meets_some_and_all_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "LEFT_OUT", {"soak"})
+    assert in_turns(2, "abc", "wxyz") == [*zip("aabbcc", "wxyzwx", strict=True)]
+    monkeypatch.setattr(tiers, "LEFT_OUT", set())
+    assert len(in_turns(2, "abc", "wxyz")) == 12
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def first(number: int, values: Iterable[Any] | Mapping[str, Any], *, deep: Itera
 
 
 def in_turns(number: int, ones: Iterable[Any], others: Iterable[Any]) -> list[Any]:
-    """All pairs for `parametrize`; in `make test` each of `ones` meets `number` of `others`, the next the next."""
+    """All pairs for `parametrize`; in `make test` each of `ones` meets `number` of `others` by turns."""
     pairs = [(place, one, turn, other) for place, one in enumerate(ones) for turn, other in enumerate(others)]
     count = len({turn for _, _, turn, _ in pairs})
     quick = [(one, other) for place, one, turn, other in pairs if (turn - place * number) % count < number]

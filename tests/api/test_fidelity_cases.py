@@ -31,7 +31,6 @@ LONG = {
     "gavel-cs300-makespan-perf",
     "gavel-cs300-max-min-pairs",
     "tiresias-gandiva-itp06",
-    "elasticflow-pollux-gandiva",
     "helios-itp1day-sjf",
     "helios-itp1day-srtf",
     "lucid-itp1day-sjf",
@@ -40,11 +39,7 @@ LONG = {
     "pollux-w6f40-tiresias",
     "lucid-itp1day-fifo",
     *(path.stem for path in FOLDER.glob("tiresias-itp06-*.yaml")),
-    *(
-        path.stem
-        for trace in ("itp10", "itp195", "pollux")
-        for path in FOLDER.glob(f"elasticflow-{trace}-*.yaml")
-    ),
+    *(path.stem for path in FOLDER.glob("elasticflow-[ip]*.yaml")),
     "gavel-phys-las-fifo",
     "gavel-phys-las-finish-time",
     "gavel-phys-las-hierarchy",
