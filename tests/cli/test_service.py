@@ -27,6 +27,7 @@ from rota.cli import service
 from rota.cli.background import last_error
 from rota.client import Client, Refused
 from rota.server.store.store import Store
+from tiers import in_turns
 
 pytestmark = pytest.mark.slow
 
@@ -408,18 +409,17 @@ def test_devices_that_do_not_exist(shell: Shell) -> None:
     nothing_is_left(shell)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("polcy: fifo\n", "did you mean 'policy'?"),
-        ("min_run: 30\n", "is not a duration"),
-        (": [", "not YAML"),
-    ],
-)
-def test_a_wrong_file(shell: Shell, text: str, said: str) -> None:
+WRONG = {
+    "polcy: fifo\n": "did you mean 'policy'?",
+    "min_run: 30\n": "is not a duration",
+    ": [": "not YAML",
+}
+
+
+@pytest.mark.parametrize(("text", "command"), in_turns(1, WRONG, ["up --devices cpu:1", "config"]))
+def test_a_wrong_file(shell: Shell, text: str, command: str) -> None:
     (shell.home / "config.yaml").write_text(text)
-    for command in (("up", "--devices", "cpu:1"), ("config",)):
-        assert said in shell.refused(*command, code=2)
+    assert WRONG[text] in shell.refused(*command.split(), code=2)
     nothing_is_left(shell)
 
 
