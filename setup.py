@@ -13,7 +13,9 @@ reasons of Philly's waits (`policies/philly/waits.c`).
 
 from __future__ import annotations
 
+import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -118,7 +120,12 @@ HOT = [
 WISH = os.environ.get("ROTA_COMPILE", "")
 
 
-CALLS_AND_FLOATS = ["-fno-semantic-interposition", "-fno-plt", "-ffp-contract=off"]
+CALLS_AND_FLOATS = [
+    "-fno-semantic-interposition",
+    "-fno-plt",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+]
 """Calls within the library and into the interpreter take no detour, and floats are rounded as in Python."""
 
 
@@ -127,7 +134,8 @@ def translated() -> list[Extension]:
     from mypyc.build import mypycify
 
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-    extensions = list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
+    extensions = list(mypycify([*options, *HOT], opt_level="2", debug_level="0", multi_file=True))
+    gc.freeze()  # mypy leaves millions of objects, which an exit would look through for most of a minute
     if os.name == "posix":
         for extension in extensions:
             # A list of its own: mypyc gives all of them the same one.
@@ -214,6 +222,7 @@ class BuildAll(build_ext):
     def build_extension(self, ext: Any) -> None:
         """Static where the C library can be had so: it starts faster, and outlives upgrades."""
         if ext.name != SHIM.name:
+            self._compile_side_by_side(ext)
             super().build_extension(ext)
             return
         target = Path(self.get_ext_fullpath(ext.name))
@@ -226,6 +235,23 @@ class BuildAll(build_ext):
             self.compiler.link_executable(objects, extra_postargs=["-static", "-s"], **linked)
         except LinkError:
             self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
+
+    def _compile_side_by_side(self, ext: Any) -> None:
+        """What is translated is a hundred files, of which each core takes one at a time; linking is left."""
+        if len(ext.sources) == 1:
+            return
+        options = {
+            "output_dir": self.build_temp,
+            "include_dirs": ext.include_dirs,
+            "macros": ext.define_macros,
+            "debug": self.debug,
+            "extra_postargs": ext.extra_compile_args,
+            "depends": ext.depends,
+        }
+        with ThreadPoolExecutor(os.cpu_count()) as cores:
+            objects = cores.map(lambda source: self.compiler.compile([source], **options), ext.sources)
+            ext.extra_objects = [*ext.extra_objects, *[path for some in objects for path in some]]
+        ext.sources, ext.depends = [], [*ext.depends, *ext.sources]
 
 
 def revision() -> str:

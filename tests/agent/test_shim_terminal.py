@@ -95,6 +95,15 @@ def test_keys_are_signals_and_sizes_are_told(terminal: Attempt) -> None:
     assert terminal.record()["ranks"][0]["code"] == 7
 
 
+def test_a_program_that_closes_its_terminal_goes_on(terminal: Attempt) -> None:
+    """As one whose output goes to a file of its own: it was hung up as soon as nobody had its end open."""
+    begin(terminal, *sh("echo one; exec < /dev/null > out 2>&1; sleep 0.3; echo two; exit 4"))
+    viewer = Viewer(terminal.path)
+    assert viewer.rest() == "one\r\n"
+    (end,) = terminal.record()["ranks"]
+    assert (end["code"], end["signal"]) == (4, None)
+
+
 def test_who_comes_back_sees_what_was_printed_since(terminal: Attempt) -> None:
     """From the place where they were; others from the beginning; the newest puts out the one before."""
     begin(terminal, *sh("echo one; read x; echo two; read x; echo three; read x"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import termios
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -13,8 +14,8 @@ from live_play import STATUS, job
 
 from rota.cli.live.shell import silent_node
 from rota.cli.live.terminal import LocalTerminal
-from rota.client import Client
-from rota.wire.terminal import unpacked
+from rota.client import Client, Refused, Unreachable
+from rota.wire.terminal import TerminalTalk, unpacked
 
 PATIENCE_S = 60.0
 
@@ -67,6 +68,64 @@ def test_who_types_into_silence_is_told_once(pair: tuple[int, int]) -> None:
     assert terminal.run()
     assert asked == [b"x"]
     assert shown(mine, b"answer\r\n").endswith(b"\r\nrota: node n1 does not answer\r\n")
+
+
+class RestartedController(MuteJob):
+    """Away when the first key comes; back, it knows no session of before."""
+
+    def __init__(self, was_sent: bool) -> None:
+        super().__init__()
+        self.away = Unreachable("away")
+        self.away.was_sent = was_sent
+        self.session = "before"
+
+    def call(self, method: str, path: str, body: dict[str, Any], **_: object) -> dict[str, Any]:
+        if not body.get("session"):
+            self.session = "after" if self.session == "none" else self.session
+            return {"session": self.session}
+        if body.get("data") and self.session == "before":
+            self.session = "none"
+            raise self.away
+        if body["session"] != self.session:
+            raise Refused(404, "there is no such session")
+        if b"\n" in self.taken:
+            self.is_over.set()
+        return super().call(method, path, body)
+
+
+@pytest.mark.parametrize(
+    ("was_sent", "taken", "told"),
+    [(False, b"make\n", b""), (True, b"\n", b"when the connection broke may not have arrived")],
+    ids=["nobody was there", "it may have arrived"],
+)
+def test_what_is_typed_while_no_controller_is_there_is_kept(
+    pair: tuple[int, int], monkeypatch: pytest.MonkeyPatch, was_sent: bool, taken: bytes, told: bytes
+) -> None:
+    """Nothing is typed twice; but what nobody can have heard was dropped as well, and nobody was told."""
+    monkeypatch.setattr("rota.cli.live.terminal.PAUSE_S", 0.01)
+    mine, theirs = pair
+    job = RestartedController(was_sent)
+    terminal = LocalTerminal(cast("Client", job), "17", theirs, theirs, lambda: "")
+    assert terminal.wait(0.0)
+    os.write(mine, b"make")
+    typing = threading.Timer(0.3, os.write, (mine, b"\n"))
+    typing.start()
+    assert terminal.run()
+    typing.join()
+    assert job.taken == taken
+    os.write(theirs, b"end")
+    text = shown(mine, b"end")
+    assert told in text
+    assert bool(told) is (b"rota: " in text)
+
+
+@pytest.mark.parametrize(("side", "told"), [(80, 80), (65_535, 10_000)])
+def test_a_terminal_of_any_size_will_do(pair: tuple[int, int], side: int, told: int) -> None:
+    """One of 65,535 columns, as some say that have none, was refused, and the session with it."""
+    termios.tcsetwinsize(pair[1], (side, side))
+    terminal = LocalTerminal(cast("Client", MuteJob()), "17", pair[1], pair[1], lambda: "")
+    said = TerminalTalk.model_validate(terminal._size())
+    assert (said.rows, said.columns) == (told, told)
 
 
 @pytest.mark.parametrize(

@@ -236,3 +236,13 @@ def test_unfair_by_the_jobs_present() -> None:
     assert values["unfair_static"] == 0.0
     assert values["max_rho_present"] == pytest.approx(100 / (50 * 1.5))  # the other: 110 / (60 x 160 / 110)
     assert values["unfair_present"] == 1.0
+
+
+def test_who_gave_up_waiting_counts_in_no_mean() -> None:
+    """In a replay it has no work: served first by who knows that, it made the mean wait of `srtf` shorter."""
+    ran = {"submit_s": 0.0, "start_s": 10.0, "finish_s": 100.0, "run_s": 90.0, "waiting_s": 10.0}
+    gave_up = {"submit_s": 0.0, "start_s": 0.0, "finish_s": 0.0, "run_s": 0.0, "state": "CANCELLED"}
+    stopped = ran | {"state": "CANCELLED", "waiting_s": 20.0}
+    values = summarise(record([ran, gave_up, stopped])).values
+    assert (values["jobs"], values["finished"], values["cancelled"]) == (3, 2, 2)
+    assert values["mean_waiting_s"] == 15.0

@@ -184,6 +184,15 @@ def test_the_verdict_of_a_calibration(ours_s: float, seen_s: float, says: str) -
     assert re.search(says, calibration([happened, site], "fifo").text)
 
 
+@pytest.mark.parametrize("policy", ["fifo", "fifo:skip=yes"])
+@pytest.mark.parametrize("ours_s", [100.0, 9000.0])
+def test_what_was_replayed_is_not_advised(policy: str, ours_s: float) -> None:
+    row = {"submit_s": 0.0, "start_s": 10.0, "finish_s": 100.0, "gpus": 8}
+    site = record([row | {"waiting_s": ours_s}], [], policy=policy)
+    happened = record([row | {"waiting_s": 1000.0}], [], policy="observed", observed=True)
+    assert f"--site-policy {policy}." not in calibration([happened, site], policy).text
+
+
 def test_a_calibration_compares_the_jobs_that_really_ran() -> None:
     """Who gave up waiting at the site has no wait to compare that of the replay with."""
     ran = {"submit_s": 0.0, "start_s": 10.0, "finish_s": 100.0, "gpus": 8, "waiting_s": 100.0}

@@ -181,8 +181,9 @@ def test_join(stage: Stage) -> None:
         (PROTOCOL - 1, "the agent is older; install version 0.1.0 of Rota on its machine"),
         (PROTOCOL + 1, "the controller is older, and runs version 0.1.0; upgrade Rota on its machine"),
         ("two", "the agent is older; install version 0.1.0 of Rota on its machine"),
+        ("\ud800", "the agent is older; install version 0.1.0 of Rota on its machine"),
     ],
-    ids=["older", "newer", "none"],
+    ids=["older", "newer", "none", "no text"],
 )
 def test_an_agent_of_another_protocol_is_told_which_side_to_upgrade(
     stage: Stage, protocol: object, which: str
@@ -194,9 +195,8 @@ def test_an_agent_of_another_protocol_is_told_which_side_to_upgrade(
         (made["token"], "/v1/agents/join", {**NODE, "name": "n8"}),
         (stage.tokens["agent"], "/v1/agents/n1/sync", SYNC),
     ):
-        with pytest.raises(
-            Refused, match=f"speaks protocol {protocol}, and the controller protocol"
-        ) as caught:
+        shown = "[?]" if protocol == "\ud800" else protocol
+        with pytest.raises(Refused, match=f"speaks protocol {shown}, and the controller protocol") as caught:
             Client(stage.serving.url, token).call("POST", path, {**body, **says})
         assert caught.value.status == 409
         assert str(caught.value).endswith(which.replace("0.1.0", __version__))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import resource
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +18,8 @@ import pytest
 from serving_toys import Stage, eventually, served
 
 from rota.client import Client
-from rota.server import serving
+from rota.server import connections, serving
+from rota.server.auth import Peer
 from rota.server.connections import Connections
 from rota.server.logging import JsonLines, Quiet
 
@@ -72,7 +76,7 @@ def impatient(
 ) -> Iterator[Stage]:
     """An API that waits for a fifth of a second."""
     monkeypatch.setattr(serving, "PeerProtocol", partial(serving.PeerProtocol, header_s=0.2, body_s=0.2))
-    monkeypatch.setattr(serving, "most_connections", lambda: most)
+    monkeypatch.setattr(serving, "most_connections", lambda: (most, most))
     monkeypatch.setattr(serving, "Connections", partial(Connections, most_of_one=most_of_one))
     with served(folder) as stage:
         yield stage
@@ -124,6 +128,47 @@ def test_a_thousand_half_requests_keep_nobody_out(tmp_path: Path, monkeypatch: p
         finally:
             for line in lines:
                 line.close()
+
+
+@pytest.mark.parametrize("descriptors", [1024, 1400, 4096, 65_536])
+def test_port_and_socket_together_leave_descriptors(
+    monkeypatch: pytest.MonkeyPatch, descriptors: int
+) -> None:
+    """Of 1024 they took 704 and 768: whoever filled both kept the store from its files, and everybody out."""
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda kind: (descriptors, descriptors))
+    port, at_socket = connections.most_connections()
+    assert port + at_socket + connections.RESERVED <= descriptors
+    assert port > at_socket >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["port", "socket"])
+def test_a_burst_of_connections_takes_no_more_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    """All that had come were taken in before the first was counted, and none was left to accept with."""
+    somebody = Peer(pid=1, uid=12_345, gid=1)  # whose connections are counted
+    monkeypatch.setattr(serving, "peer_of", lambda sock: somebody if sock.family == socket.AF_UNIX else None)
+    with impatient(tmp_path, monkeypatch) as stage:
+        loop = stage.serving._server.servers[0].get_loop()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lines: list[socket.socket] = []
+        try:
+            here = len(os.listdir("/proc/self/fd"))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (here + 400 + 8 + 6 * connections.AT_ONCE, hard))
+            loop.call_soon_threadsafe(time.sleep, 0.5)
+            for _ in range(400):
+                family = socket.AF_INET if where == "port" else socket.AF_UNIX
+                lines.append(socket.socket(family))
+                lines[-1].settimeout(30)
+                address = ("127.0.0.1", stage.serving.port) if where == "port" else str(stage.socket)
+                lines[-1].connect(address)
+            assert Client(stage.serving.url, stage.tokens["alice"]).call("GET", "/health")["ok"]
+        finally:
+            for line in lines:
+                line.close()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not [record.message for record in caplog.records if "out of system resource" in record.message]
 
 
 @pytest.mark.slow

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from live_cluster import LiveCluster
 
 from rota.errors import InputError
 from rota.server.hooks import notifying
-from rota.server.hooks.delivering import post
+from rota.server.hooks.delivering import NotTaken, post, run_command
 from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, RISK, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
@@ -122,6 +124,36 @@ def test_a_webhook_elsewhere_is_sought_through_the_proxy(hook: Hook, monkeypatch
     monkeypatch.setenv("http_proxy", hook.url)
     post("http://hooks.example.invalid/x", b'{"events": []}', PATIENCE_S)
     assert hook.got == [{"events": []}]
+
+
+def test_an_answer_without_an_end_keeps_nobody() -> None:
+    """One byte now and then was read on for ever, and its target was told nothing any more."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        is_over = threading.Event()
+
+        def drip() -> None:
+            line, _ = server.accept()
+            with line, suppress(OSError):
+                line.recv(4096)
+                line.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                while not is_over.wait(0.02):
+                    line.sendall(b".")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        told = threading.Thread(
+            target=post, args=(f"http://127.0.0.1:{server.getsockname()[1]}/", b"{}", 1.0), daemon=True
+        )
+        told.start()
+        told.join(5.0)
+        is_over.set()
+        assert not told.is_alive()
+        thread.join(PATIENCE_S)
+
+
+def test_of_a_command_that_says_much_the_end_is_told() -> None:
+    with pytest.raises(NotTaken, match="^it ended with 3: no space$"):
+        run_command(["sh", "-c", "seq 50000 >&2; echo no space >&2; exit 3"], b"{}", PATIENCE_S)
 
 
 def test_it_is_tried_again_and_given_up(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:

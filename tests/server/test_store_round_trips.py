@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from postgres import postgres  # noqa: F401
 from store_place import Place, jobs_of, place  # noqa: F401
 
-from rota.server.store.forms import RowForm, clean
+from rota.server.store.forms import RowForm
 from rota.server.store.rows import (
     AttemptRow,
     CostRow,
@@ -26,6 +26,7 @@ from rota.server.store.rows import (
 )
 from rota.server.store.store import Store
 from rota.table.state import Phase
+from rota.wire.text import clean
 from rota.worlds.live.curves import Point
 from tiers import examples
 

@@ -39,6 +39,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"a": {"quota": True}}, "a: quota: True is wrong"),
     ({"a": {"quota": -1}}, "a: quota: -1 is wrong"),
     ({"a": {"quota": math.nan}}, "a: quota: nan is wrong"),
+    ({"a": {"quota": 10**400}}, "a: quota: 1000.* is wrong; expected a number, 0 or more"),
+    ({"a": {"weight": 10**400}}, "a: weight: 1000.* is wrong"),
     ({"a": {"weight": 0}}, "a: weight: 0 is wrong; expected a number above 0"),
     ({"a": {"weight": math.inf}}, "a: weight: inf is wrong"),
     ({"a": {"hard": "perhaps"}}, "a: hard: 'perhaps' is wrong; expected yes or no"),
@@ -49,6 +51,8 @@ WRONG: list[tuple[Any, str]] = [
         "a: cells: .* is no cell; .* or one of the setting",
     ),
     ({"a": {"cells": [{"level": "node", "count": 0}]}}, "a: cells: .* is no cell"),
+    ({"a": {"cells": [{"level": "node", "count": 10**400}]}}, "a: cells: .* is no cell"),
+    ({"a": {"cells": [{"level": "node", "gpus": 10**400}]}}, "a: cells: .* is no cell"),
     (
         {"a": {"cells": [{"level": "node", "coutn": 1}]}},
         "a: cells: 'coutn' is no setting; did you mean count?",

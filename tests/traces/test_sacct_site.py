@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -323,6 +324,25 @@ def test_the_sites_own_policy_serves_the_higher_qos_first() -> None:
     assert "waits about as long as your jobs did" in results.calibration.text
 
 
+def test_each_partition_has_a_queue_of_its_own() -> None:
+    """A site that serves each partition first in, first out: who waits in one holds nobody up in another."""
+
+    def on(id: str, partition: str, start: str, end: str) -> str:
+        return row(id, Partition=partition, Start=start, End=end, NodeList=f"{partition}1",
+                   Submit=f"08:0{id}:00", ReqTRES=gpus(4), AllocTRES=gpus(4, "a100"))  # fmt: skip
+
+    trace = _read(
+        dump(
+            on("1", "old", "08:01:00", "12:00:00"),
+            on("2", "old", "12:00:00", "13:00:00"),
+            on("3", "new", "08:03:00", "09:00:00"),
+            on("4", "new", "09:00:00", "10:00:00"),
+        )
+    )
+    results = rota.simulate(trace, policies=["srtf"], site_policy="fifo")
+    assert results["fifo"].jobs["start_s"].to_list() == results["observed"].jobs["start_s"].to_list()
+
+
 # --- steps, arrays, heterogeneous jobs
 
 USED = "cpu=00:00:10,energy=0,fs/disk=53689,gres/gpumem=20480M,gres/gpuutil=93,mem=2097152K,pages=0"
@@ -410,3 +430,25 @@ def test_a_bar_in_a_name(read_text: Any) -> None:
 def test_a_site_that_does_not_count_gpus_is_told(read_text: Any) -> None:
     trace = read_text(dump(row("1", ReqTRES="cpu=4", AllocTRES="cpu=4")))
     assert "AccountingStorageTRES=gres/gpu" in str(trace.facts["GPUs"])
+
+
+@pytest.mark.parametrize("columns", [("JobIDRaw", "User", "Submit", "Start", "End", "AllocTRES"), FIELDS[:9]])
+def test_a_dump_without_states_is_one_of_sacct(read_text: Any, columns: tuple[str, ...]) -> None:
+    """It was taken for a table of one's own, and the columns of such a one were asked for."""
+    at = [FIELDS.index(name) for name in columns]
+    lines = [[line.split("|")[i] for i in at] for line in dump(row("1")).splitlines()]
+    with pytest.raises(InputError, match=r"State"):
+        read_text("\n".join("|".join(cells) for cells in lines))
+
+
+def test_a_long_dump_costs_no_more_by_row(read_text: Any) -> None:
+    """The types of jobs were looked for in all others' for each of them: a month of a site took hours."""
+
+    def cpu_s(rows: int) -> float:
+        text = dump(*(row(str(number)) for number in range(rows)))
+        began = process_time()
+        read_text(text)
+        return process_time() - began
+
+    cpu_s(100)  # what is imported on the way
+    assert cpu_s(20_000) < 20 * cpu_s(2_000)

@@ -556,8 +556,9 @@ static void check(Rank *rank) {
         if (!fault) fault = sentence;
         infrastructure |= is_ours;
     }
-    if (rank->ends[0] == rank->log) close(rank->log);
-    else close(rank->ends[0]), close(rank->ends[1]); /* its own are open in it */
+    if (rank->ends[0] == rank->log) return (void)close(rank->log);
+    close(rank->ends[1]); /* its own are open in it */
+    if (!wants_terminal) close(rank->ends[0]); /* else a program that closes its own would be hung up */
 }
 
 /* This machine is to blame: nothing of the attempt may go on. */

@@ -218,8 +218,8 @@ class AttemptKeeper:
             pid = os.fork()
             if not pid:
                 become(self.launch, rank, (out, err), theirs, self.group, shim)
-            for end in {theirs, out, err} - {log}:
-                os.close(end)
+            for end in {theirs, *({out, err} if self.terminal is None else ())} - {log}:
+                os.close(end)  # a terminal stays open: a program that closes its own would be hung up
             self.group = self.group or pid
             if self.terminal is None:
                 quietly(os.setpgid, pid, self.group)  # it does so as well: whoever comes first is right

@@ -37,11 +37,15 @@ CERTIFICATE_ADVICE = {
 """What to do, by OpenSSL's number of what is wrong."""
 NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"})
 """How OpenSSL calls an answer that is no TLS, or none at all."""
+NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 Query = Mapping[str, object]
 
 
 class Unreachable(RotaError):  # noqa: N818
-    """Nobody answered, or whoever did is no controller; whether the call had an effect is unknown."""
+    """Nobody answered, or whoever did is no controller; whether the call had an effect is unknown if it
+    `was_sent`."""
+
+    was_sent = True
 
 
 class Refused(RotaError):  # noqa: N818
@@ -157,7 +161,9 @@ class Client:
                 f"the controller at {self.address} did not answer within {limit_s:g} s"
             ) from None
         except (OSError, HTTPException) as error:
-            raise Unreachable(self._unreached(error)) from None
+            unreachable = Unreachable(self._unreached(error))
+            unreachable.was_sent = not isinstance(error, NOBODY_LISTENS)
+            raise unreachable from None
         self._put_back(connection, response)
         cluster_clock.hear(response.getheader(cluster_clock.HEADER))
         if not 200 <= response.status < 300:
@@ -221,7 +227,7 @@ class Client:
     def _unreached(self, error: OSError | HTTPException) -> str:
         if isinstance(error, HTTPException):
             return f"{self.address} does not speak HTTP: {type(error).__name__} {error}".rstrip()
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        if isinstance(error, NOBODY_LISTENS):
             return f"no controller listens at {self.address}; {self._remedy()}"
         if isinstance(error, socket.gaierror):
             return f"cannot reach the controller at {self.address}: no machine {self._host!r} is known here"

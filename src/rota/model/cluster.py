@@ -164,6 +164,16 @@ class Cluster:
             gone=tuple(place for place, node in enumerate(nodes) if node in self.gone),
         )
 
+    def coded_as(self, type_names: tuple[str, ...]) -> Cluster:
+        """The same cluster with the type codes of another one, whose names are all of its own and more."""
+        codes = np.array([type_names.index(name) for name in self.type_names], dtype=np.int64)
+        return replace(
+            self,
+            type_names=type_names,
+            node_type=read_only(codes[self.node_type]),
+            device_type=read_only(codes[self.device_type]),
+        )
+
     def gpu_price(self, type_code: int) -> float:
         """Price of a GPU-hour on one type, the mean over its GPUs; NaN if the cluster states none.
 

@@ -242,13 +242,19 @@ def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:
         return (
             f"{replay} waits {less} than your jobs did, so what is gained over observed is overstated: the "
             "site had fewer GPUs at hand, or held jobs back by rules that are not replayed. Try --cluster "
-            "with the site's real nodes and partitions, or --site-policy fifo."
+            f"with the site's real nodes and partitions{_or_another(policy, 'fifo')}."
         )
     more = f"{factor_words(ours_s / truth_s)} than your jobs did" if truth_s else "where your jobs did not"
     return (
         f"{replay} waits {more}, so what is lost to observed is overstated: this cluster is smaller than the "
-        "site's, or its policy lets more jobs pass. Try a larger --cluster, or --site-policy fifo:skip=yes."
+        "site's, or its policy lets more jobs pass. Try a larger --cluster"
+        f"{_or_another(policy, 'fifo:skip=yes')}."
     )
+
+
+def _or_another(policy: str, other: str) -> str:
+    """The advice to replay `other`, for whom that is not what was replayed."""
+    return f", or --site-policy {other}" if policy != other else ""
 
 
 def _agree(ours_s: float | None, truth_s: float | None) -> bool:

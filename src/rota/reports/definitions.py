@@ -21,6 +21,7 @@ What every number of a report means, and which way is better.
 This page is printed from the docstrings in `src/rota/reports/metrics.py`; change it there.
 
 - Means and percentiles are over *all* jobs that finished: completed, failed, or cancelled while running.
+  Who was cancelled before it ever ran is in none of them: no policy has work to do for it.
   The numbers unfinished, failed and rejected stand beside them.
 - Percentiles interpolate linearly.
 - A metric that does not apply is empty (`null` in `summary.json`), never 0.

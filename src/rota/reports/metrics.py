@@ -35,7 +35,7 @@ def jobs(sample: Sample) -> Value:
 
 @metric("finished", "count", "higher")
 def finished(sample: Sample) -> Value:
-    """Jobs that ran and ended, in whatever way; every mean and percentile below is over these."""
+    """Jobs that had work, ran and ended, in whatever way; every mean and percentile below is over these."""
     return int(sample.finished.sum())
 
 

@@ -103,9 +103,14 @@ class Sample:
 
     @cached_property
     def finished(self) -> Bools:
-        """Ran, and ended in whatever way."""
+        """Ran, and ended in whatever way.
+
+        Who was cancelled while it waited has no work in a replay: who is told durations would serve it first,
+        and have a shorter mean wait by that.
+        """
         ended: Bools = ~np.isnan(self.column("start_s")) & ~np.isnan(self.column("finish_s"))
-        return ended
+        gave_up = (self.state == "CANCELLED") & (self.column("run_s") == 0)
+        return ended & ~gave_up
 
     @cached_property
     def jct_s(self) -> Floats:

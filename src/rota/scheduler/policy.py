@@ -19,7 +19,7 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.meant_policy import no_such_policy
 from rota.scheduler.own_modules import import_policies
 from rota.scheduler.parameters import parse_parameters
-from rota.scheduler.registering import check_entry, kinds_of
+from rota.scheduler.registering import begins_anew, check_entry, kinds_of
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -190,6 +190,8 @@ def register(
     def enter(cls: _T) -> _T:
         if not cls.__module__.startswith("rota."):
             check_entry(name, cls, parameters, _modules())
+        else:
+            begins_anew(cls)
         if name in _SYSTEMS and _SYSTEMS[name].make is not cls:
             raise InputError(f"two policies are named {name!r}; names must be unique")
         _SYSTEMS[name] = System(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
@@ -50,3 +51,16 @@ def kinds_of(given: Any, kind: type[_Kind], whose: str) -> frozenset[_Kind]:
             f"{kind.__name__}, such as {{{kind.__name__}.{first.name}}}, frozenset() for nothing"
         )
     return frozenset(given)
+
+
+def begins_anew(cls: Any) -> None:
+    """Let a copy of a policy of ours be one that is made of the same parameters.
+
+    All that an instance keeps beside them it derives from what it is shown; and where its parts are compiled
+    it could not be copied as it is.
+    """
+    copyreg.pickle(cls, _made_of)
+
+
+def _made_of(policy: Any) -> tuple[Any, ...]:
+    return type(policy), ((policy.parameters,) if hasattr(policy, "parameters") else ())

@@ -19,9 +19,11 @@ HEADER_S = 10.0
 BODY_S = 60.0
 """From there to the end of its body."""
 RESERVED = 320
-"""Descriptors that connections to the port leave: the store, the policy, files, the UNIX socket."""
+"""Descriptors that connections leave: the store, the policy, files, and those that are just being closed."""
+AT_ONCE = 32
+"""Connections that are taken in before it is looked whether there are too many: for these there is room."""
 MOST_DESCRIPTORS = 65_536
-MOST, LEAST = 8192, 16
+MOST, MOST_AT_SOCKET, LEAST = 8192, 1024, 16
 MOST_OF_ONE = 1024
 """Connections of one address, or one account at the UNIX socket; never more than three quarters of all."""
 _FULL = b'{"error": "too many connections are open from here; try again in a second"}'
@@ -103,10 +105,14 @@ def raise_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def most_connections() -> int:
-    """To the port, so that descriptors are left for all else."""
+def most_connections() -> tuple[int, int]:
+    """To the port, and of other accounts to the UNIX socket: together they leave descriptors for all else."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else max(LEAST, min(MOST, soft - RESERVED))
+    if soft == resource.RLIM_INFINITY:
+        return MOST, MOST_AT_SOCKET
+    left = soft - RESERVED
+    at_socket = max(LEAST, min(MOST_AT_SOCKET, left // 4))
+    return max(LEAST, min(MOST, left - at_socket)), at_socket
 
 
 class JoinedWrites:

@@ -31,15 +31,13 @@ from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
 from rota.server.api.plain_protocol import PlainProtocol
 from rota.server.auth import ROOT, Peer
-from rota.server.connections import Connections, JoinedWrites, most_connections
+from rota.server.connections import AT_ONCE, Connections, JoinedWrites, most_connections
 
 LOOPBACK = "127.0.0.1"
 PORT_FILE = "controller.port"
 KEEP_ALIVE_S = 75
 SHUTDOWN_S = 5
 BACKLOG = 2048
-MOST_AT_SOCKET = 1024
-"""Connections of all accounts but the controller's own."""
 SOCKET_MODE = 0o666
 """Anybody may connect, because the gate asks the kernel who it is; the folder may say otherwise."""
 _UCRED = struct.Struct("iII")
@@ -148,6 +146,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(BACKLOG)  # asyncio has made that as small as what it takes in at once
         self._ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -156,7 +156,7 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: FastAPI) -> uvicorn.Config:
-    port, accounts = Connections(most_connections()), Connections(MOST_AT_SOCKET)
+    port, accounts = map(Connections, most_connections())
     return uvicorn.Config(
         app,
         http=partial(PeerProtocol, port, accounts, app.state.desk),  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
+        backlog=AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )

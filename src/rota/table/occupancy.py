@@ -312,7 +312,7 @@ class Occupancy:
     def _hosts(self, grant: Grant, sign: float) -> None:
         """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
         if self.cluster.tenants.by_path:
-            self._count_tenants(grant, sign)
+            self.count_for_quotas(grant, self.cluster, sign)
         kept, turn = memory_of(self.jobs, grant)
         if kept or turn:
             self._touch(grant.devices)
@@ -322,14 +322,14 @@ class Occupancy:
             self.cpus_used[node] += sign * cpus
             self.memory_used[node] += sign * memory_gib
 
-    def _count_tenants(self, grant: Grant, sign: float) -> None:
+    def count_for_quotas(self, grant: Grant, cluster: Cluster, sign: float) -> None:
+        """`grant`, on devices of `cluster`, comes or goes: it counts against quotas wherever it is."""
         if grant.role is Role.OPPORTUNISTIC:
             return
-        used = self.tenant_gpus
+        used, types = self.tenant_gpus, cluster.device_type
         for tenant in self.cluster.tenants.lineage(self.jobs.name_of("tenant", grant.job)):
-            for device in grant.devices:
-                for kind in (-1, int(self.cluster.device_type[device])):
-                    used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
+            for kind in [kind for device in grant.devices for kind in (-1, int(types[device]))]:
+                used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
 
     def parts(self, grant: Grant) -> list[tuple[int, float]]:
         """Nodes of a grant and the part of the request that each bears: CPU and memory follow the GPUs.

@@ -26,8 +26,8 @@ class View(State):
     def __init__(self, whole: State, cluster: Cluster, nodes: Sequence[int], *, idle: bool = False) -> None:
         self.whole = whole
         self.idle = idle
-        self._outside: set[int] = set()
-        """Jobs of the view that run on nodes it does not show, or not all of them."""
+        self._outside: dict[int, Grant] = {}
+        """What jobs of the view hold that run on nodes it does not show, or not all of them."""
         super().__init__(whole.jobs, cluster, whole.progress, whole)
         self._number(nodes)
 
@@ -116,7 +116,8 @@ class View(State):
             self.running.remove(row)
             self.occupancy.release(self.grants.pop(row))
         else:
-            self._outside.discard(row)
+            if row in self._outside:
+                self._count(self._outside.pop(row), -1.0)
             return
         self.special -= not self._plain[row]
 
@@ -132,15 +133,21 @@ class View(State):
             self.grants[row] = self.inward(held)
             self.occupancy.hold(self.grants[row])
         else:
-            self._outside.add(row)
+            self._outside[row] = held
+            self._count(held, 1.0)
             return
         self.special += not self._plain[row]
+
+    def _count(self, grant: Grant, sign: float) -> None:
+        """Tenants have what they hold outside, of the same types, and their quotas know it."""
+        if self.cluster.tenants:
+            self.occupancy.count_for_quotas(grant, self.whole.cluster, sign)
 
     def _close(self, barred: Set[int]) -> None:
         """Nodes and devices that are lost, and those that are `barred`, take no grants."""
         occupancy, lost = self.occupancy, self.whole.occupancy
         occupancy.down_nodes = {i for i, node in enumerate(self.outer_node) if node in lost.down_nodes}
-        barred = barred | {d for row in self._outside for d in self.whole.grants[row].devices}
+        barred = barred | {d for held in self._outside.values() for d in held.devices}
         if not lost.down and not barred and not occupancy.down:
             return
         closed = {self.inner[device] for device in lost.down | barred if device in self.inner}

@@ -7,7 +7,7 @@ Columns   JobIDRaw | JobID, Submit, Start, End, State, ReqTRES | AllocTRES; opti
           TRESUsageInAve
 Form      a header, fields joined by | (or by tabs or semicolons), with or without one at the end of a line
 Times     local stamps without zone, stamps with an offset, or seconds since 1970; shifted: the first
-          submission is at 0
+          submission is at 0.  That a local clock was put on or back is told by run times (`sacct_clock`)
 GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is a
           constraint of the job; the type it ran on is the one in AllocTRES, else that of its nodes, else that
           of its partition, as other jobs tell them
@@ -44,10 +44,11 @@ from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
 from rota.traces.sacct_attempts import SacctAttempts
+from rota.traces.sacct_clock import on_one_clock
 from rota.traces.sacct_ends import arrays_of, exits_of, signatures_of
-from rota.traces.sacct_moments import STAMPS, plain_moments, without_idle_starts
+from rota.traces.sacct_moments import LOCAL, STAMPS, plain_moments, without_idle_starts
 from rota.traces.sacct_priority import levels_of
-from rota.traces.sacct_rows import COMMAND, ID, clusters_of, jobs_of, read_rows
+from rota.traces.sacct_rows import COMMAND, FIELDS, ID, clusters_of, jobs_of, read_rows
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, is_blank
 from rota.traces.tres import (
@@ -85,6 +86,8 @@ STATES: dict[str, int] = {
     ),
 }
 NO_LIMIT = ("unlimited", "partition_limit", "invalid")
+_ENOUGH = 4
+"""So many of its fields, with the number of the job, are those of a dump in which the state is missing."""
 _LIMIT = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?")
 _MINUTES = re.compile(r"\d{1,12}")
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
@@ -95,13 +98,13 @@ def _matches(source: TraceSource) -> bool:
     if not source.opening:
         return False
     cells = [cell.strip() for cell in re.split(r"[|\t;,]| +", source.opening[0]) if cell.strip()]
-    return bool({"JobIDRaw", "JobID"} & set(cells)) and "State" in cells
+    return bool(set(ID) & set(cells)) and ("State" in cells or len(set(FIELDS) & set(cells)) >= _ENOUGH)
 
 
 @trace_format(
     "sacct",
     description="Slurm accounting: sacct --allusers --duplicates --parsable2",
-    recognised="a header joined by | with JobIDRaw or JobID, and State",
+    recognised="a header joined by | with JobIDRaw or JobID, and State or three others of sacct's fields",
     matches=_matches,
     command=COMMAND,
     example="JobIDRaw|User|Account|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|State|NodeList|"
@@ -116,7 +119,7 @@ def read(source: TraceSource) -> Trace:
         table.require("AllocTRES")
     _check_amounts(table)
     table, zone = plain_moments(table)
-    table = _of_sense(without_idle_starts(table), noted)
+    table = _of_sense(_even(without_idle_starts(table), zone, noted), noted)
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
@@ -159,6 +162,14 @@ def _check_amounts(table: TextTable) -> None:
             if entry := unread_in(cell):
                 problem = f"{brief(entry)} is no amount".replace("{", "{{").replace("}", "}}")
                 table.reject((cells == cell).to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
+
+
+def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
+    """`table` on one clock, also where that of the site was put on or back; counted."""
+    if zone != LOCAL:
+        return table
+    _, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
+    return on_one_clock(table, _elapsed(table, start_s, end_s), noted)
 
 
 def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
@@ -324,8 +335,8 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
     """
     nodes, given = _nodes(ran), _tres(ran)[1]
     types = {row: names[0] for row, text in enumerate(given) if len(names := gpu_types_in(text)) == 1}
-    several = {row for row, text in enumerate(given) if len(gpu_types_in(text)) > 1}
-    untyped = [row for row, text in enumerate(given) if gpus_in(text) and row not in types.keys() | several]
+    named = {row for row, text in enumerate(given) if gpu_types_in(text)}
+    untyped = [row for row, text in enumerate(given) if gpus_in(text) and row not in named]
     of_node = _only({(node, types[row]) for row in types for node in nodes.get(row, ())})
     partitions = ran.text("Partition").to_list() if ran.has("Partition") else []
     of_partition = _only({(partitions[row], name) for row, name in types.items()} if partitions else set())

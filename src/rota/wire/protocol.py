@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from rota.wire.text import clean
+
 PROTOCOL, FIRST_PROTOCOL = 1, 1
 """Ours, and that of agents which do not say theirs."""
 
@@ -24,7 +26,7 @@ def check_protocol(theirs: Any) -> Any:
         if isinstance(theirs, int) and theirs > PROTOCOL:
             older, way = "the controller", f", and runs version {__version__}; upgrade Rota on its machine"
         raise OtherProtocol(
-            f"this agent speaks protocol {str(theirs)[:20]}, and the controller protocol {PROTOCOL}: "
+            f"this agent speaks protocol {clean(str(theirs))[:20]}, and the controller protocol {PROTOCOL}: "
             f"{older} is older{way}"
         )
     return theirs

@@ -20,6 +20,7 @@ from rota.errors import InputError
 from rota.wire import numbers as n
 from rota.wire.protocol import FIRST_PROTOCOL, PROTOCOL, Ours
 from rota.wire.terminal import TerminalCall
+from rota.wire.text import Told
 
 SAME_S = 0.001
 """Moments of submission that differ by less are one: they have been through a database."""
@@ -172,10 +173,10 @@ class Exit(BaseModel):
     signal: n.Code | None = None
     rank: n.Count = 0
     """The rank that `code` and `signal` belong to."""
-    error: str = ""
+    error: Told = ""
     """Why the command could not be started; the infrastructure's fault only if `infrastructure`."""
     infrastructure: bool = False
-    tail: str = ""
+    tail: Told = ""
     """Last lines of that rank's log, for the classifier: at most 4,000 characters."""
     oom: bool = False
     """The kernel killed it for memory, as far as can be told."""
@@ -211,7 +212,7 @@ class ProgressReport(BaseModel):
 class Capability(BaseModel):
     """What a job's program can do, as far as known."""
 
-    training: str = ""
+    training: Told = ""
     """Version of the `rota.training` protocol it speaks; empty if it does not."""
     suspend: Mechanism | None = None
     checkpoint: bool = False
@@ -226,7 +227,7 @@ class Capability(BaseModel):
 class Cost(BaseModel):
     """A measured duration of something done to a job."""
 
-    kind: str
+    kind: Told
     """`start` (from the agent's beginning to start it until its ranks run), `ready` (from there to the end of
     the first step, as the program measured it), `step` (one of its steps, as it last said), `suspend`,
     `resume`, `checkpoint`, `leave`, `restore`, `stop`."""
@@ -264,7 +265,7 @@ class Report(BaseModel):
     port: n.Port | None = None
     pids: list[n.Count] = []
     end: Exit | None = None
-    why: str = ""
+    why: Told = ""
     suspended_gib: n.Gib = 0.0
     """Host memory a suspended part holds."""
     progress: ProgressReport | None = None
@@ -312,8 +313,7 @@ class NodeInfo(BaseModel):
         Field(max_length=100, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": 256}}),
     ] = {}
     """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 570`."""
-    trouble: Remark = ""
-    """Why nothing new can begin on the machine, with devices or without; empty if it can."""
+    trouble: Remark = ""  # why nothing new can begin on the machine, with devices or without
 
     @model_validator(mode="after")
     def _check(self) -> NodeInfo:
@@ -350,10 +350,10 @@ class Fetch(BaseModel):
 class Piece(BaseModel):
     id: str
     offset: n.Count
-    text: str
+    text: Told
     size: n.Count
     """Bytes of the whole file now."""
-    error: str = ""
+    error: Told = ""
 
 
 class SyncRequest(BaseModel):

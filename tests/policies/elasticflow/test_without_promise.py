@@ -47,6 +47,20 @@ def test_who_failed_admission_is_promised_its_deadline_once_it_can_be() -> None:
     assert _promised(record) == {"A": 350.0, "B": 210.0, "C": None}
 
 
+@pytest.mark.parametrize("due_s", [[NONE, NONE], [50.0, 50.0]], ids=["no deadline", "too late"])
+def test_without_a_surplus_who_has_no_promise_runs_on_the_least(due_s: list[float]) -> None:
+    """They waited for ever beside idle GPUs.  P has no more than its promise needs, and leaves them one."""
+    trace = trace_of(
+        "A 2x100 P 2x100 B 2x100@1",
+        gpus_min=[1, 2, 1],
+        gpus_max=[4, 4, 4],
+        deadline_s=[due_s[0], 100.0, due_s[1]],
+    )
+    record = play(f"{POLICY},surplus=no,refuse=no", trace, "1x3")
+    assert finishes(record) == {"P": 100.0, "A": 200.0, "B": 299.0 + 1.0}
+    assert record.intervals["gpus"].max() == 2
+
+
 def test_who_comes_back_breaks_no_promise_that_was_made_meanwhile() -> None:
     """A, due first, fails at 60 s and pauses for a minute, in which B is promised 400 s until 480 s."""
     trace = trace_of("A 1x300 B 1x400@70", deadline_s=[470.0, 480.0])

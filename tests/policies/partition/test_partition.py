@@ -14,7 +14,7 @@ from rota.errors import InputError
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
-from rota.scheduler.policy import parse_policy, split_policies
+from rota.scheduler.policy import parse_policy, split_policies, systems
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, prepare, run
@@ -164,6 +164,20 @@ def test_a_quota_over_several_parts_holds(
     trace = trace_of(numbered, tenant=owners, tenant_names=units)
     record = play(f"partition:policy={policy}", trace, cluster)
     assert record.jobs["start_s"].to_list() == expected, why
+
+
+@pytest.mark.parametrize("policy", systems())
+def test_who_was_held_back_for_such_a_quota_starts_once_it_has_room(policy: str) -> None:
+    """B's part meant to start it at 0, and some policies never did again: they took it for running."""
+    try:
+        parse_policy(f"partition:policy={policy}").make()
+    except InputError:
+        pytest.skip("it cannot be the policy of a part")
+    tenants = Tenants.of(Tenant("o", 5, hard=True))
+    cluster = Cluster.build([NodeShape(1, 4, levels={"vc": unit}) for unit in ("o/a", "o/b")], tenants)
+    trace = trace_of("A 4x10 B 4x10 C 1x10@1 D 2x10@2", tenant=[0, 1, 1, 0], tenant_names=("o/a", "o/b"))
+    begun = starts(play(f"partition:policy={policy}", trace, cluster))
+    assert max(begun.values()) <= (600.0 if policy == "chronus" else 60.0)
 
 
 def test_it_takes_over_a_cluster_that_knew_no_parts() -> None:

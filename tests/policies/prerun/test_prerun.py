@@ -108,6 +108,16 @@ def test_a_tenant_with_a_hard_quota_is_not_tried() -> None:
     assert finishes(record) == {"A": 50, "B": 100}
 
 
+@pytest.mark.parametrize("inner", ["fifo", "philly", "drf", "gavel"])
+def test_who_runs_in_a_pool_that_is_set_apart_again_counts_against_its_quota(inner: str) -> None:
+    """A runs on the last node while the other is lost; when that is back, B could not be seen beside it."""
+    cluster = Cluster.build([NodeShape(2, 4)], Tenants.of(Tenant("capped", quota_gpus=2, hard=True)))
+    trace = trace_of("A 2x100 B 2x10@1", tenant=[0, 0], tenant_names=("capped",))
+    record = play(f"prerun:policy={inner}", trace, cluster, Setting(faults=[Fault(0, 0.0, 50.0)]))
+    assert starts(record)["A"] == 0.0
+    assert starts(record)["B"] >= 100.0
+
+
 def test_a_retry_after_the_trial_needs_no_other() -> None:
     """The MPI error comes after 300 s: in the gang, which is tried again 60 s later, and not in the pool."""
     trace = failing("A 4x1000", {0: (300.0,)}, {0: ("MPI runtime failure",)})

@@ -67,8 +67,10 @@ class LocalTerminal:
         if reply.session:
             with self._changed:
                 self._session, self._sent, self._resized = reply.session, 0, True
-                del self._typed[: self._doubtful]
-                self._doubtful = 0
+                dropped, self._doubtful = self._doubtful, 0
+                del self._typed[:dropped]
+            if dropped:
+                self._say("what was typed when the connection broke may not have arrived")
             return True
         return None if reply.over else False
 
@@ -163,7 +165,7 @@ class LocalTerminal:
                 self.why = reply.why
                 break
             if not reply.data and self._sent != answered and (said := self._unanswered()):
-                os.write(self._screen, f"\r\nrota: {said}\r\n".encode())  # a raw terminal needs both
+                self._say(said)
             answered = self._sent
         self._finish()
 
@@ -200,7 +202,8 @@ class LocalTerminal:
             except (Unreachable, Refused) as error:
                 if isinstance(error, Refused) and error.status not in NOT_NOW:
                     raise
-                self._doubtful = max(self._doubtful, len(said.get("data", b"")))
+                if isinstance(error, Unreachable) and error.was_sent:
+                    self._doubtful = max(self._doubtful, len(said.get("data", b"")))
                 if self._is_over or time.monotonic() > until_s:
                     raise
             time.sleep(PAUSE_S)
@@ -235,9 +238,15 @@ class LocalTerminal:
         with self._changed:
             self._changed.notify_all()
 
+    def _say(self, sentence: str) -> None:
+        os.write(self._screen, f"\r\nrota: {sentence}\r\n".encode())  # a raw terminal needs both
+
     def _size(self) -> dict[str, int]:
+        """Of this terminal, or the largest that a controller takes: some have no real one, and say so."""
+        from rota.wire.terminal import MOST_SIDE
+
         columns, rows = os.get_terminal_size(self._screen)
-        return {"rows": rows, "columns": columns}
+        return {"rows": min(rows, MOST_SIDE), "columns": min(columns, MOST_SIDE)}
 
 
 def _ended(number: int, _: object) -> None:

@@ -32,7 +32,8 @@ class ElasticFlowParameters:
     offer_s: float = 600.0
     """Seconds for which a job that is refused may take a later deadline instead; with 0 none is offered."""
     surplus: bool = True
-    """Give GPUs that no promise needs to whoever makes the most of them; `no` leaves them idle."""
+    """Give GPUs that no promise needs to whoever makes the most of them; with `no` nobody has more than the
+    promise needs, and who has none the least that it can run on."""
 
     mode: ElasticFlowMode = ElasticFlowMode.PAPER
     """`artifact`: plans, surplus and places as the authors' simulator; only `slot_s` and `refuse` count."""

@@ -60,6 +60,11 @@ class Surplus:
             while self._next(place) <= most and self._step(place):
                 pass
 
+    def begin(self) -> None:
+        """The first step for those without a promise, and no other for anybody."""
+        free = [place for place, ask in enumerate(self._asks) if self._is_free(ask)]
+        self._begin([place for place in free if not self._level[place] and self._next(place) < math.inf])
+
     def hand_out(self) -> None:
         """One step after the other until no step fits."""
         rising = [place for place in range(len(self._asks)) if self._next(place) < math.inf]

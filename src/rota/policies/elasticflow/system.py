@@ -226,6 +226,8 @@ class ElasticFlow:
             young = [ask for ask in fresh if snapshot.now < since_s[ask.row] + self.parameters.slot_s]
             surplus.keep({ask.row: ask.held for ask in young})
             surplus.hand_out()
+        else:
+            surplus.begin()
         return surplus.shares()
 
     def _wake(self, origin_s: float, promised: Promised, again_s: float) -> Wake:

@@ -5,8 +5,9 @@ Decides   order; with backfill, reservations
 Needs     nothing; `backfill=easy` needs durations: the user's, predicted or true ones
 Idea      1. Jobs start in the order in which they were submitted, those of a higher priority before all
              others, and run to their end.
-          2. What happens when the first one does not fit is the variant: all wait (strict), it is passed by
-             (skip), or it gets a reservation and is passed by those that do not delay it (backfill=easy).
+          2. What happens when the first one does not fit is the variant: all wait that would do with the
+             same nodes (strict), it is passed by (skip), or it gets a reservation and is passed by those that
+             do not delay it (backfill=easy).
 Departs   An estimate that a job has outrun counts as "ends at any moment"; sites with hard limits kill it.
 Checked   worked examples of systems/tiresias.md (FIFO rows); authors' `fifo` and `fjf`; backfill: cases
           computed by hand, and with exact durations no first job starts later than it was promised
@@ -21,6 +22,7 @@ from typing import Any
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.policies.fifo.backfill import EasyBackfill
+from rota.policies.fifo.queues import InQueues
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -69,11 +71,13 @@ class Fifo:
         if p.skip and p.backfill is not Backfill.NONE:
             raise InputError("policy 'fifo': skip=yes lets all pass already; expected no backfill with it")
         easy = p.backfill is Backfill.EASY
-        self.inner: EasyBackfill | ByPriority = (
-            EasyBackfill(p.placement)
-            if easy
-            else ByPriority(by_submission, strict=not p.skip, placement=p.placement)
-        )
+        self.inner: EasyBackfill | ByPriority
+        if easy:
+            self.inner = EasyBackfill(p.placement)
+        elif p.skip:
+            self.inner = ByPriority(by_submission, placement=p.placement)
+        else:
+            self.inner = InQueues(by_submission, strict=True, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

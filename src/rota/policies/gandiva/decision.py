@@ -178,6 +178,7 @@ class GandivaDecision:
             self._meet(row, phase_of[row])
         if self.snapshot.cause & _SHAKEN:
             self.due.update(home_of.values())
+        self.due.update(home_of[row] for row in self.snapshot.refused if row in home_of)
 
     def _make_room(self, nodes: list[int]) -> None:
         """Somebody who belonged to no home has left `nodes`."""

@@ -24,9 +24,9 @@ def adopt(
     guarantee.  `level` is that of the cells it had, where it is known; 0 if any will do.
     """
     virtual: list[Virtual] | None = []
-    if gang.priority >= 0 and remembered != [] and len({leaf.kind.name for leaf in gpus}) == 1:
+    if gang.priority >= 0 and remembered != []:
         virtual = None if remembered is None else _recalled(clusters, gang, gpus, remembered)
-        if virtual is None:
+        if virtual is None and len({leaf.kind.name for leaf in gpus}) == 1:
             _recover(clusters, gang, gpus, level)
             return
     clusters.start(GangPlan(gang, [list(gpus)], [virtual] if virtual else [], [], []))
@@ -39,8 +39,8 @@ def _recalled(
     vc = clusters.vcs.get(gang.vc)
     if vc is None or len(numbers) != len(gpus):
         return None
-    known = vc.numbered(gpus[0].kind.name)
-    virtual = [known[number] for number in numbers if number in known]
+    had = [vc.numbered(leaf.kind.name).get(n) for n, leaf in zip(numbers, gpus, strict=True)]
+    virtual = [own for own in had if own is not None]
     if len(virtual) < len(gpus):
         return None
     matches: dict[int, Physical] = {}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rota.errors import InputError
 from rota.model.cells import CellKind
-from rota.policies.hived.binding import Binder, bind, unbind
+from rota.policies.hived.binding import Binder, Bound, bind, unbind
 from rota.policies.hived.cells import (
     FREE,
     OPPORTUNISTIC,
@@ -188,12 +188,12 @@ class VirtualClusters:
         if gang.priority == OPPORTUNISTIC:
             return self._plan_low(gang, suggested)
         why = ""
-        for name, packing in self._packings(gang):
+        for _, packing in self._packings(gang):
             virtual = packing.pack(gang, suggested)
             if isinstance(virtual, str):
                 why = why or virtual
                 continue
-            plan = self._bound(gang, name, virtual, suggested)
+            plan = self.bound(gang, virtual, suggested)
             if plan is not None:
                 return plan
             why = NOT_BOUND
@@ -245,20 +245,17 @@ class VirtualClusters:
     def bound(
         self, gang: Gang, virtual: list[list[Virtual]], suggested: GangNodes | None = None
     ) -> GangPlan | None:
-        """The plan that puts `gang` on GPUs of its virtual cluster which somebody else has chosen."""
-        return self._bound(gang, virtual[0][0].kind.name, virtual, suggested)
+        """The plan that puts `gang` on these GPUs of its virtual cluster; None if nothing that will do can.
 
-    def _bound(
-        self, gang: Gang, kind: str, virtual: list[list[Virtual]], suggested: GangNodes | None
-    ) -> GangPlan | None:
-        """The plan that serves `virtual`; None if nothing that will do can."""
+        Its own plans keep to one kind; who chose them otherwise may have taken nodes of several sizes.
+        """
         wanted = [leaf for pod in sorted(virtual, key=len) for leaf in pod]
         others = dict.fromkeys(leaf.gang for leaf in wanted if leaf.gang is not None)
         demoted = [other for other in others if other.lazy]
         kept = [(other, other.virtual) for other in demoted]
         for other in demoted:
             self._demote(other)
-        binding = Binder(self.pools[kind], suggested).bind(wanted)
+        binding = self._binding(wanted, suggested)
         plan = None
         if binding is not None:
             physical = [[binding[id(leaf)] for leaf in pod] for pod in virtual]
@@ -267,6 +264,17 @@ class VirtualClusters:
         for other, before in kept:
             self._promote(other, before)
         return plan
+
+    def _binding(self, wanted: Sequence[Virtual], suggested: GangNodes | None) -> Bound | None:
+        """A physical GPU for each of `wanted`, kind by kind; None if there are none that will do."""
+        binding: Bound = {}
+        for name in dict.fromkeys(leaf.kind.name for leaf in wanted):
+            own = [leaf for leaf in wanted if leaf.kind.name == name]
+            of_kind = Binder(self.pools[name], suggested).bind(own)
+            if of_kind is None:
+                return None
+            binding |= of_kind
+        return binding
 
     # -- doing -------------------------------------------------------------------------------------
 

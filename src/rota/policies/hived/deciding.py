@@ -249,8 +249,8 @@ class Deciding:
     def never(self, row: int) -> str:
         """Why `row` can never run."""
         vc, gpus = self.requests.vc_of(row), self.requests.jobs.gpus.item(row)
-        whose = "no kind of node" if vc == "*" else f"tenant {vc}"
-        why = f"asks for {gpus} GPUs; {whose} has no cells that could ever hold them together"
+        nobody = "no kind of node has" if vc == "*" else f"tenant {vc} has no"
+        why = f"asks for {gpus} GPUs; {nobody} cells that could ever hold them together"
         if not self.requests.is_guaranteed(row) or gpus > self.snapshot.cluster.gpus:
             return why
         fixed = [cell.at for cell in self.requests.layout.owned if cell.tenant == vc and cell.at]

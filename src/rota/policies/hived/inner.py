@@ -107,14 +107,14 @@ class Inner:
 
 
 def _private(snapshot: Snapshot, vc: VirtualCluster) -> Cluster:
-    """The cells of `vc` as a cluster of its own."""
+    """The cells of `vc` as a cluster of its own, with the type codes by which knowledge is told."""
     shapes = [
         NodeShape(count=1, gpus=node.size, gpu_type=node.kind.gpu_type)
         for packing in vc.packings.values()
         for node in packing.nodes
     ]
     below = (t for t in snapshot.cluster.tenants.by_path.values() if f"{t.path}/".startswith(f"{vc.name}/"))
-    return Cluster.build(shapes, Tenants.of(*below))
+    return Cluster.build(shapes, Tenants.of(*below)).coded_as(snapshot.cluster.type_names)
 
 
 def _pods(grant: Grant, cells: Sequence[Virtual]) -> list[list[Virtual]]:

@@ -7,7 +7,7 @@ numbered anew.  What the parts decide is put together again.  Memory nests: one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
 from rota.policies.partition.shared_quotas import SharedQuotas
 from rota.scheduler.asking import asked
-from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.joining import LastSaid, together
 from rota.scheduler.nested import entry_of, is_due, joined, wake_of
 from rota.scheduler.policy import Policy
@@ -69,18 +69,21 @@ class Partition:
         """The decisions of all parts that are due, as one."""
         self._follow(snapshot)
         entries: dict[str, Memory] = memory.setdefault("parts", {})
+        held_back = self._say_what_was_held_back(memory.pop("held_back", ()))
         decisions: list[tuple[View, Decision]] = []
         for name, part in self._parts.items():
             entry = entries.get(name)
             view = snapshot.seen_as(part)
-            if entry is None or is_due(wake_of(entry), view):
+            if entry is None or name in held_back or is_due(wake_of(entry), view):
                 decision = asked(self._policies[name], view, entry["memory"] if entry else {})
                 entries[name] = entry_of(decision)
                 decisions.append((part, decision))
                 self._said.note(name, part, decision)
         wake = joined(wake_of(entry) for entry in entries.values())
         decision = together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
-        self._shared.hold_back(snapshot, decision)
+        if rows := self._shared.hold_back(snapshot, decision):
+            memory["held_back"] = rows
+            decision.wake = Wake(wake.at_s, Event.ANY)
         decision.otherwise = Constraint(
             Code.POLICY, detail=f"waits for GPUs of its own {self.by}; free ones of another are not lent"
         )
@@ -90,6 +93,19 @@ class Partition:
     def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""
         return self._parts[name]
+
+    def _say_what_was_held_back(self, rows: Sequence[int]) -> set[str]:
+        """Let the parts of `rows` see that their last decision about these was not carried out; which parts.
+
+        They are asked again whatever happens, since it may happen in another part.
+        """
+        names, parts = list(self._parts), set[str]()
+        for row in rows:
+            if (place := self._part_of[row]) >= 0:
+                part = self._parts[names[place]]
+                part.refused = {**part.refused, row: "a quota over several parts did not allow it"}
+                parts.add(names[place])
+        return parts
 
     def _rejects(self, snapshot: Snapshot) -> dict[int, str]:
         if not self._refused:

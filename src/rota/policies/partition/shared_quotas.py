@@ -24,14 +24,15 @@ class SharedQuotas:
         self.cluster, self.part_of = cluster, part_of
         self.tenants = tenants
 
-    def hold_back(self, snapshot: Snapshot, decision: Decision) -> None:
-        """Take out of `decision`, joined of those of all parts, what these quotas do not allow.
+    def hold_back(self, snapshot: Snapshot, decision: Decision) -> list[int]:
+        """Take out of `decision`, joined of those of all parts, what these quotas do not allow; whose it was.
 
         A part whose decision is too much as a whole stops and moves nobody; what it starts beside those who
         run is looked at job by job.
         """
         if not self.tenants or not decision.grants:
-            return
+            return []
+        wanted = {*decision.preempt, *(grant.job for grant in decision.grants)}
         held, grants, preempt = dict(snapshot.grants), list[Grant](), list[int]()
         for part in self._in_turn(snapshot, decision):
             come = [grant for grant in decision.grants if self.part_of[grant.job] == part]
@@ -43,6 +44,7 @@ class SharedQuotas:
                 after = held | {grant.job: grant for grant in come}
             held, grants, preempt = after, [*grants, *come], [*preempt, *gone]
         decision.grants, decision.preempt = grants, preempt
+        return sorted(wanted.difference(preempt, (grant.job for grant in grants)))
 
     def _in_turn(self, snapshot: Snapshot, decision: Decision) -> list[int]:
         """Parts of which something is decided; those that start nobody come first."""

@@ -5,6 +5,8 @@ All of it is tried on the scratch of one decision.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Role
 from rota.model.whole import whole_grant
@@ -70,12 +72,17 @@ class Attempting:
         if self.sleeps or not fit.asks_of_hosts(row):
             within = fit.nodes_for(self.scratch, row)
             return min(domains.first_level(self.scratch.free, gpus, nodes) for nodes in within)
-        empty = Occupancy(self.snapshot.cluster, self.snapshot.jobs.table)
+        empty = self._empty
         level = min(domains.first_level(empty.free, gpus, nodes) for nodes in fit.nodes_for(empty, row))
         if level is not Locality.ANYWHERE:
             return level
         in_part = fit.nodes_in_part(empty, row)
         return min(domains.level_in_part(fit.fed(empty, row, nodes), gpus, nodes) for nodes in in_part)
+
+    @cached_property
+    def _empty(self) -> Occupancy:
+        """The cluster as if nobody were there: no quota is used, nor a core."""
+        return Occupancy(self.snapshot.cluster, self.snapshot.jobs.table)
 
     def _latest(self, row: int) -> LatestAttempt:
         """The latest attempt of `row`."""
@@ -124,21 +131,31 @@ class Attempting:
         return nodes
 
     def _candidates(self, row: int) -> int:
-        """Nodes of one type for the attempt: where the gang fits now, if anywhere."""
-        level = self._latest(row).level
-        return self._candidates_among(self.scratch.free, row, level)
+        """Nodes of one type for the attempt: where the gang fits now, if anywhere.
 
-    def _candidates_among(self, free: Free, row: int, level: Locality) -> int:
+        Where others have used up its hard quota, or the cores and memory of too many nodes, those on which
+        it would look if they had not: they may be gone while the attempt is open.
+        """
+        free, level = self.scratch.free, self._latest(row).level
+        nodes = self._candidates_among(free, row, level)
+        return nodes if nodes or self.sleeps else self._candidates_among(free, row, level, self._empty)
+
+    def _candidates_among(self, free: Free, row: int, level: Locality, used: Occupancy | None = None) -> int:
+        """As `_candidates`, where quotas, cores and memory are used as in `used`; as now if not given."""
         gpus, best, open_to = self.gpus_of[row], 0, self._open_to(row)
-        for within in self.fit.nodes_for(self.scratch, row):
+        used = self.scratch if used is None else used
+        for within in self.fit.nodes_for(used, row):
             nodes = self.domains.candidates(free, gpus, level, within & open_to)
             if nodes and room_on(free, nodes) >= gpus:
                 return nodes
             best = best or nodes or self.domains.candidates(free, gpus, level, within)
         if best or level is Locality.FEWEST_NODES or not self._is_fed_in_part(row):
             return best
-        for within in self.fit.nodes_in_part(self.scratch, row):
-            best = best or self.domains.candidates(free, gpus, level, within & open_to)
+        for within in self.fit.nodes_in_part(used, row):
+            nodes = self.domains.candidates(free, gpus, level, within & open_to)
+            fed = self.fit.fed(used, row, nodes).items()
+            if sum(min(most, free.size[node]) for node, most in fed) >= gpus:
+                best = best or nodes
         return best
 
     def _is_fed_in_part(self, row: int) -> bool:
@@ -177,11 +194,22 @@ class Attempting:
             most = self.fit.fed(self.scratch, row, nodes)
             for device in held:
                 most[free.node_of[device]] = most.get(free.node_of[device], 0) - 1
-        devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row), most)))
+        nodes &= self._open_to(row) & self._left_to(row)
+        devices = tuple(sorted(held + gather(free, gpus - len(held), nodes, most)))
         free.put_all(devices)
         share: float = self.snapshot.jobs.table.gpu_share.item(row)
         grant = whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
         return (grant if len(devices) == gpus and self.fit.admits(self.scratch, grant) else None), devices
+
+    def _left_to(self, row: int) -> int:
+        """Nodes that hard quotas, cores and memory leave to `row` now: it takes nothing on others."""
+        if self.sleeps:
+            return -1
+        within = self.fit.nodes_in_part if self._is_fed_in_part(row) else self.fit.nodes_for
+        nodes = 0
+        for of_type in within(self.scratch, row):
+            nodes |= of_type
+        return nodes
 
     def _start(self, row: int, grant: Grant | None) -> bool:
         if grant is None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rota.server.tenants.settings import MOST_UNITS
 from rota.wire.job import Due, Gpus, JobSpec, Name, Seconds
 from rota.wire.numbers import Batch, Unix
 from rota.wire.views import JobView, UserView
@@ -153,9 +154,9 @@ _CELL = {
     "required": ["level"],
     "properties": {
         "level": {"type": "string", "minLength": 1, "maxLength": 128},
-        "count": {"type": "integer", "minimum": 1, "maximum": 10_000},
+        "count": {"type": "integer", "minimum": 1, "maximum": MOST_UNITS},
         "type": {"type": "string", "maxLength": 128},
-        "gpus": {"type": "integer", "minimum": 0, "maximum": 10_000},
+        "gpus": {"type": "integer", "minimum": 0, "maximum": MOST_UNITS},
         "at": {"type": "string", "maxLength": 128},
     },
     "additionalProperties": False,

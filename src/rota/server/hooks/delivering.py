@@ -21,6 +21,9 @@ from rota.model.units import format_duration
 MOST_SAID = 200
 """Characters of what a command said last that are told on."""
 
+MOST_READ = 1 << 16
+"""Bytes of what a command or an address answers.  Who says more is not read on."""
+
 
 class NotTaken(Exception):  # noqa: N818
     """The message was not taken."""
@@ -61,7 +64,7 @@ def run_command(
             process.wait()
             raise NotTaken(f"it has not ended within {format_duration(patience_s)}") from None
         if code:
-            said.seek(0)
+            said.seek(max(0, said.seek(0, os.SEEK_END) - MOST_READ))
             lines = said.read().decode(errors="replace").strip().splitlines()
             raise NotTaken(f"it ended with {code}{': ' + lines[-1][:MOST_SAID] if lines else ''}")
 
@@ -92,7 +95,7 @@ def post(url: str, data: bytes, patience_s: float) -> None:
     proxies = [urllib.request.ProxyHandler({})] if _is_here(url) else []
     try:
         with urllib.request.build_opener(_NoRedirect, *proxies).open(request, timeout=patience_s) as answer:
-            answer.read(1 << 16)
+            answer.read1(MOST_READ)  # what is there; one that never ends keeps nobody
     except urllib.error.HTTPError as error:
         again = error.code in (408, 429) or error.code >= 500
         raise NotTaken(f"it answers {error.code}", again=again) from None

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
 from rota.server.store import tables as t
-from rota.server.store.forms import bounded, clean
+from rota.server.store.forms import bounded
 from rota.server.store.reading import within
 from rota.server.store.scanning import PIECE
+from rota.wire.text import clean
 
 
 class EndedRow(NamedTuple):

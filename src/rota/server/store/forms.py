@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from rota.model.job_columns import Deadline
 from rota.server.store.mending import UNREADABLE, info_of, told
 from rota.wire.sync import NodeInfo
+from rota.wire.text import clean
 
 R = TypeVar("R")
 Params = dict[str, Any]
@@ -40,13 +41,6 @@ def _plain(value: Any) -> Any:
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)
 """Made once: `json.dumps` makes one for each value."""
-
-
-def clean(text: str) -> str:
-    """`text` without NUL and without half of a surrogate pair: neither database stores those."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def bounded(number: int) -> int:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from rota.model.columns import Floats
 from rota.server.store import tables as t
-from rota.server.store.forms import RowForm, bounded, clean
+from rota.server.store.forms import RowForm, bounded
 from rota.server.store.loading import parsed
 from rota.server.store.rows import (
     CAME_TO_NOTHING,
@@ -43,6 +43,7 @@ from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, sele
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.numbers import MOST_S
+from rota.wire.text import clean
 
 R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)

@@ -31,7 +31,7 @@ from rota.server.store import tables as t
 from rota.server.store.database import Database, Faults
 from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.failures import StoreError
-from rota.server.store.forms import bounded, clean, to_text
+from rota.server.store.forms import bounded, to_text
 from rota.server.store.lines import JobLine, lines
 from rota.server.store.migrations import bring
 from rota.server.store.rows import (
@@ -76,6 +76,7 @@ from rota.server.store.stored import (
 )
 from rota.wire.job import JobSpec
 from rota.wire.sync import NodeInfo
+from rota.wire.text import clean
 from rota.worlds.live.curves import Point
 
 

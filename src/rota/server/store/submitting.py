@@ -12,10 +12,10 @@ from rota.errors import InputError
 from rota.server.store import tables as t
 from rota.server.store.asked import asked
 from rota.server.store.database import Writing
-from rota.server.store.forms import clean
 from rota.server.store.rows import JobRow, JobState, NewJob
 from rota.server.store.stored import INSERT, JOB_NAMES, columns, job_params, job_row
 from rota.wire.job import array_indexes
+from rota.wire.text import clean
 
 _LAST = select(
     func.coalesce(select(func.max(t.jobs.c.row)).scalar_subquery(), -1).label("job"),

@@ -18,6 +18,8 @@ from rota.wire.job import check_tenant
 SETTINGS = ("quota", "hard", "weight", "quota_by_type", "cells")
 OLD_NAMES = {"by_type": "quota_by_type"}
 """What a setting was called before, and is still read."""
+MOST_UNITS = 10_000
+"""Of a tenant's cell, and devices of each."""
 CELL = ("level", "count", "type", "gpus", "at")
 _WORDS = {
     "yes": True,
@@ -96,7 +98,7 @@ def _cell(said: Any, where: str) -> CellQuota:
     for name in fields:
         _known(str(name), CELL, where)
     level, count, gpus = fields.get("level"), _whole(fields.get("count", 1)), _whole(fields.get("gpus", 0))
-    whole = type(count) is int and count >= 1 and type(gpus) is int and gpus >= 0
+    whole = type(count) is int and 1 <= count <= MOST_UNITS and type(gpus) is int and 0 <= gpus <= MOST_UNITS
     if not isinstance(level, str) or not level or not whole:
         raise InputError(
             f"{where}: {said!r} is no cell; expected {{level: node, count: 2}}, level node, device or one "
@@ -125,7 +127,7 @@ def _amount(said: Any, where: str) -> float:
     """GPUs: a number that may be infinite."""
     try:
         amount = math.nan if isinstance(said, bool) else float(said)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         amount = math.nan
     if math.isnan(amount) or amount < 0:
         raise InputError(f"{where}: {said!r} is wrong; expected a number, 0 or more")

@@ -1,0 +1,62 @@
+"""Strict order where jobs ask for some nodes only: a queue for each partition, as sites have them.
+
+Source: Slurm's main scheduler, `src/slurmctld/job_scheduler.c`: when a job has to wait for nodes, "do not
+schedule more jobs in this partition or on nodes in this partition".
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from rota.model.columns import Bools
+from rota.model.grants import Grant
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import Place
+from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.trial import admit_in_order, admit_placed
+from rota.table.occupancy import Occupancy
+
+
+class QueueFitter(Fitter):
+    """Gives nothing to those who would do with nodes for which somebody before them waits."""
+
+    def __init__(self, snapshot: Snapshot, place: Place) -> None:
+        super().__init__(snapshot, place)
+        self.plain = Fitter(snapshot, place)
+        self.awaited = np.zeros(snapshot.cluster.nodes, dtype=np.bool_)
+        """Nodes that would do for a job that waits."""
+        self._asked: dict[int, Bools] = {}
+
+    def _fit(self, scratch: Occupancy, row: int) -> Grant | None:
+        return None if (self.asked(row) & self.awaited).any() else super()._fit(scratch, row)
+
+    def asked(self, row: int) -> Bools:
+        """The nodes that would do for `row`; all if it names none."""
+        code = self.jobs.node_set.item(row)
+        if code not in self._asked:
+            self._asked[code] = self.cluster.admitted(self.jobs.name_of("node_set", row))
+        return self._asked[code]
+
+
+class InQueues(ByPriority):
+    """Who waits keeps those behind it waiting that would do with the same nodes, and nobody else."""
+
+    def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
+        if not snapshot.jobs.table.node_set_names:
+            return super()._by_place(snapshot)
+        fit = QueueFitter(snapshot, self.place)
+        blocks = partial(self._ends, fit)
+        if snapshot.reservations:
+            return admit_placed(self.in_turn(snapshot), fit.scratch(snapshot), fit, blocks), []
+        self.order_by_kind.sync(snapshot)
+        return admit_in_order(self.order_by_kind, snapshot, fit, blocks), []
+
+    def _ends(self, fit: QueueFitter, row: int) -> bool:
+        """Whether nobody behind `row` can start any more, now that it waits."""
+        asked = fit.asked(row)
+        if (asked & fit.awaited).any() or self._blocks(fit.plain, row):
+            fit.awaited |= asked
+        return bool(fit.awaited.all())

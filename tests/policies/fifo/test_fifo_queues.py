@@ -1,0 +1,47 @@
+"""Strict FIFO where jobs ask for partitions: a queue for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from play import play, starts, trace_of
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.trace import Trace
+
+TWO = Cluster.build(
+    [
+        NodeShape(count=1, gpus=4, labels=("left",), names=("a",)),
+        NodeShape(count=1, gpus=4, labels=("right", "debug"), names=("b",)),
+    ]
+)
+
+
+def asking(jobs: str, *node_sets: str) -> Trace:
+    """The jobs, each with the node set that it asks for."""
+    trace = trace_of(jobs)
+    names = tuple(dict.fromkeys(name for name in node_sets if name))
+    codes = np.array([names.index(name) if name else -1 for name in node_sets], dtype=np.int32)
+    return replace(trace, jobs=replace(trace.jobs, node_set=codes, node_set_names=names))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "node_sets", "expected", "why"),
+    [
+        ("A 4x10 B 4x10@1 C 1x10@2", ("left", "left", "right"), "A 0 B 10 C 2", "C is of another partition"),
+        ("A 4x10 B 4x10@1 C 1x10@2", ("right", "right", "debug"), "A 0 B 10 C 20", "on the same node"),
+        ("A 4x10 B 4x10@1 C 1x10@2 D 1x1@3", ("left", "left", "", "right"), "A 0 B 10 C 10 D 10",
+         "C could go anywhere: it waits behind B, and D behind it"),
+        ("A 4x10 B 8x10@1 C 1x10@2", ("left", "", "right"), "A 0 B 10 C 20", "B waits for all nodes"),
+        ("A 4x10 B 5x10@1 C 1x10@2 D 4x10@3", ("left", "right", "right", "left"), "A 0 C 2 D 10",
+         "B can never run: it blocks nobody"),
+    ],
+)  # fmt: skip
+def test_who_waits_behind_whom(jobs: str, node_sets: tuple[str, ...], expected: str, why: str) -> None:
+    """As Slurm does it: nobody starts on nodes of a partition in which somebody before it waits."""
+    words = expected.split()
+    begun = starts(play("fifo", asking(jobs, *node_sets), TWO))
+    known = {name: at for name, at in begun.items() if at is not None}
+    assert known == dict(zip(words[::2], map(float, words[1::2]), strict=True)), why
