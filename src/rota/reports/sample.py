@@ -109,7 +109,7 @@ class Sample:
         and have a shorter mean wait by that.
         """
         ended: Bools = ~np.isnan(self.column("start_s")) & ~np.isnan(self.column("finish_s"))
-        gave_up = (self.state == "CANCELLED") & (self.column("run_s") == 0)
+        gave_up: Bools = (self.state == "CANCELLED") & (self.column("run_s") == 0)
         return ended & ~gave_up
 
     @cached_property
