@@ -193,7 +193,9 @@ class SetApart:
                 passed.pop(row, None)
             if self.runs.lifts or cut.rest.feasible[row]:
                 within.append(row)
-        cut.rest.follow(within)
+        # Where a wrapper around this policy has put them they are in the way of the others.
+        inside = [device for row in self._inside for device in snapshot.grants[row].devices]
+        cut.rest.follow(within, {device for device in inside if device in cut.rest.inner})
         return came
 
     def _impatient(self, snapshot: Snapshot) -> list[int]:

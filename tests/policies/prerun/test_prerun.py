@@ -108,6 +108,14 @@ def test_a_tenant_with_a_hard_quota_is_not_tried() -> None:
     assert finishes(record) == {"A": 50, "B": 100}
 
 
+def test_a_trial_that_a_wrapper_seats_elsewhere_is_in_the_way_of_others() -> None:
+    """Synergy chooses the GPUs of all: A's first run is on n0, which the policy inside took for free."""
+    cluster = Cluster.build([NodeShape(1, 1), NodeShape(1, 8), NodeShape(1, 2)])
+    jobs = "A 1x1680@23 B 4x7760@26 C 6x5980@27 D 1x13320@38"
+    record = play("synergy:policy=prerun", jobs, cluster, Setting(faults=[Fault(2, 59.0, 115.0)]))
+    assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
+
+
 @pytest.mark.parametrize("inner", ["fifo", "philly", "drf", "gavel"])
 def test_who_runs_in_a_pool_that_is_set_apart_again_counts_against_its_quota(inner: str) -> None:
     """A runs on the last node while the other is lost; when that is back, B could not be seen beside it."""
