@@ -21,7 +21,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.whole import whole_grant
-from rota.policies.fifo.queues import queues_of
+from rota.policies.fifo.parted import queues_of
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter

@@ -1,4 +1,4 @@
-"""Order where jobs ask for some nodes only: a queue for each partition, as sites have them.
+"""Strict order where jobs ask for some nodes only: a queue for each partition, as sites have them.
 
 Source: Slurm's main scheduler, `src/slurmctld/job_scheduler.c`: when a job has to wait for nodes, "do not
 schedule more jobs in this partition or on nodes in this partition".
@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from rota.model.columns import Bools, Ints
+from rota.model.columns import Bools
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -18,27 +18,6 @@ from rota.scheduler.stages.place import Place
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.stages.trial import admit_in_order, admit_placed
 from rota.table.occupancy import Occupancy
-
-
-def queues_of(snapshot: Snapshot, order: Ints) -> list[Ints]:
-    """Rows in `order` by queue, the queue of the first row first: no node would do for jobs of two queues.
-
-    One queue where tenants have limits: a job may wait for what another holds on nodes that it does not want.
-    """
-    jobs, cluster = snapshot.jobs.table, snapshot.cluster
-    if not jobs.node_set_names or cluster.tenants:
-        return [order]
-    codes = jobs.node_set[order]
-    queues: list[tuple[Bools, list[int]]] = []
-    for at in sorted(np.unique(codes, return_index=True)[1].tolist()):
-        code, nodes = codes.item(at), cluster.admitted(jobs.name_of("node_set", order.item(at)))
-        shared = [queue for queue in queues if (queue[0] & nodes).any()]
-        queues = [queue for queue in queues if not (queue[0] & nodes).any()]
-        merged = np.logical_or.reduce([nodes, *(queue[0] for queue in shared)])
-        queues.append((merged, [code, *(one for queue in shared for one in queue[1])]))
-    rows = [order[np.isin(codes, of)] for _, of in queues]
-    place = {row: at for at, row in enumerate(order.tolist())}
-    return sorted(rows, key=lambda queue: place[queue.item(0)])
 
 
 class QueueFitter(Fitter):
