@@ -119,3 +119,5 @@ def test_pairs_nobody_puts_together(tmp_path: Path) -> None:
     given = {"pairs": str(tmp_path / "pairs.csv")}
     assert remarks(tmp_path, "fifo", **given) == ["--pairs has no effect: fifo puts no two jobs on one GPU."]
     assert remarks(tmp_path, "gandiva", **given) == []
+    said = "--pairs has no effect on gavel:pairs=yes: it pairs jobs by the pairs of a --throughput file."
+    assert remarks(tmp_path, "gandiva,gavel:pairs=yes", **given) == [said]

@@ -152,7 +152,7 @@ def test_an_answer_without_an_end_keeps_nobody() -> None:
 
 
 def test_of_a_command_that_says_much_the_end_is_told() -> None:
-    with pytest.raises(NotTaken, match="^it ended with 3: no space$"):
+    with pytest.raises(NotTaken, match=r"^it ended with 3: no space$"):
         run_command(["sh", "-c", "seq 50000 >&2; echo no space >&2; exit 3"], b"{}", PATIENCE_S)
 
 

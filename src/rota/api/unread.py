@@ -46,6 +46,11 @@ def unread_remarks(
     packs = Lever.SHARE in levers or {Knowledge.PAIRS, Knowledge.UTILISATION} & needs
     if given.get("pairs") and not packs:
         yield f"--pairs has no effect: {who} {_verb(named, 'puts')} no two jobs on one GPU."
+    # Rates relative to a job alone slow the jobs down that share; whom to pair is told in iterations.
+    deaf = [] if given.get("throughput") else [one for one in named if Knowledge.PAIRS in one[1].needs]
+    if given.get("pairs") and deaf:
+        names = ", ".join(name for name, _ in deaf)
+        yield f"--pairs has no effect on {names}: it pairs jobs by the pairs of a --throughput file."
     if given.get("can") and not given.get("faults") and not STOPS & levers:
         yield f"--can has no effect: {who} {_verb(named, 'stops')} nobody who runs."
     if given.get("observation_noise") and not (needs - TOLD or levers - {Lever.PREEMPT, Lever.RESERVE}):

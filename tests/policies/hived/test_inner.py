@@ -32,7 +32,7 @@ def remembering_nothing_else(policy: str) -> Watched:
 @pytest.mark.parametrize("policy", ["fifo", "las", "srtf", "tiresias", "drf"])
 def test_a_gang_on_nodes_of_unlike_sizes(policy: str, seen: Callable[[str], str | Watched]) -> None:
     """A needs both nodes; it waited for ever, and all others behind it."""
-    jobs = "A 3x10 B 1x10@1 C 2x10@2 D 3x10@3"
+    jobs = "A 3x10 B 1x10@1 C 2x10@2 D 3x10@3 E 3x2@4"
     alone = finishes(play(policy, jobs, of_sizes(1, 2)))
     assert finishes(play(seen(f"hived:policy={policy}"), jobs, of_sizes(1, 2))) == alone
 

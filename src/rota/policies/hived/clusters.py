@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from rota.errors import InputError
@@ -67,6 +68,15 @@ class VirtualCluster:
     pins: dict[str, Virtual] = field(default_factory=dict)
     pin_packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
     _numbered: dict[str, dict[int, Virtual]] = field(default_factory=dict)
+
+    @cached_property
+    def gpus_by_type(self) -> dict[str, int]:
+        """GPUs of its cells, fixed ones aside, of whatever kinds; for when all cells are there."""
+        gpus: dict[str, int] = {}
+        for packing in self.packings.values():
+            for node in packing.nodes:
+                gpus[node.kind.gpu_type] = gpus.get(node.kind.gpu_type, 0) + node.size
+        return gpus
 
     def numbered(self, kind: str) -> dict[int, Virtual]:
         """Its virtual GPUs of a kind by number, fixed cells included; for when all cells are there."""

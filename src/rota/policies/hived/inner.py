@@ -38,6 +38,14 @@ class Inner:
         jobs = deciding.requests.jobs
         return jobs.gpu_share.item(row) == 1.0 and jobs.node_set.item(row) < 0
 
+    def could_hold(self, deciding: Deciding, row: int) -> bool:
+        """Whether the cells of its tenant, of whatever kinds, could hold `row` if nobody else were there."""
+        jobs = deciding.requests.jobs
+        wanted, asked = jobs.gpu_types.item(row), jobs.gpus.item(row)
+        types = jobs.types_in(wanted) if wanted else ()
+        room = deciding.clusters.vcs[deciding.requests.vc_of(row)].gpus_by_type
+        return any(gpus >= asked for name, gpus in room.items() if not types or name in types)
+
     def decide(self, deciding: Deciding, rows: Sequence[int], memory: Memory) -> Wake:
         """Carry out what all inner policies that are due want for waiting `rows` and those who run."""
         entries: dict[str, Memory] = memory.setdefault("inner", {})

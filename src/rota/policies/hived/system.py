@@ -90,7 +90,7 @@ class Hived:
         self._asked = requests.asked
         deciding = self._deciding(snapshot, layout, requests, memory)
         lines = self._lines_of(snapshot, requests)
-        requests.homeless.update(row for row in lines.again if not deciding.could_hold(row))
+        requests.homeless.update(row for row in lines.again if not self._could_hold(deciding, row))
         wake = Wake()
         if self._inner is None:
             deciding.guaranteed(lines.copied(without=requests.homeless))
@@ -108,6 +108,12 @@ class Hived:
         if self._inner is not None:
             self._inner.tell(decision)
         return decision
+
+    def _could_hold(self, deciding: Deciding, row: int) -> bool:
+        """Whether the cells of its tenant could hold `row` if nobody else were there."""
+        inner = self._inner
+        served = inner is not None and inner.serves(deciding, row) and deciding.requests.is_guaranteed(row)
+        return inner.could_hold(deciding, row) if inner and served else deciding.could_hold(row)
 
     def _lines_of(self, snapshot: Snapshot, requests: Requests) -> WaitingLines:
         if self._lines is None or self._lines.asked is not requests.asked:

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
+from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats
 from rota.model.grants import Code, Constraint
 from rota.policies.optimus.placing import place_anew
@@ -33,8 +34,9 @@ class BySteps:
     """Marginal savings of steps still to do."""
 
     def __init__(self) -> None:
-        self._last: tuple[bytes, ...] = ()
-        """Who was there, with how many steps left, when all was last decided anew."""
+        self._last: tuple[object, ...] = ()
+        """Who was there, with how many steps left, and what was down, when all was last decided anew."""
+        self._cluster: Cluster | None = None
         self._rates: Array | None = None
         self._curves: list[list[float]] = []
         """Seconds of a step, from `_rates`."""
@@ -45,7 +47,10 @@ class BySteps:
         if not len(waiting) and not len(running):
             return Decision(memory)
         wake = Wake((math.floor(snapshot.now / TICK_S) + 1) * TICK_S, Event.NONE)
-        seen = tuple(part.tobytes() for part in (waiting, running, steps[waiting], steps[running]))
+        if snapshot.cluster is not self._cluster:
+            self._cluster, self._last = snapshot.cluster, ()
+        jobs = [part.tobytes() for part in (waiting, running, steps[waiting], steps[running])]
+        seen = (*jobs, frozenset(snapshot.occupancy.down))
         if seen == self._last:
             return Decision(memory, wake=wake, otherwise=_LATE)
         sizing = Sizing(snapshot)
