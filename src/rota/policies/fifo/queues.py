@@ -1,7 +1,7 @@
 """Strict order where jobs ask for some nodes only: a queue for each partition, as sites have them.
 
-Source: Slurm's main scheduler, `src/slurmctld/job_scheduler.c`: when a job has to wait for nodes, "do not
-schedule more jobs in this partition or on nodes in this partition".
+Source: Slurm's main scheduler (`src/slurmctld/job_scheduler.c`): once a job waits for nodes, it passes over
+the rest of its partition, and whoever asks for nodes of that one elsewhere.
 """
 
 from __future__ import annotations
