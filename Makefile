@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# More than there are cores: tests about processes wait two thirds of their time.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 4)')
+# More than there are cores: tests about processes wait two thirds of their time.  Not many more: each collects all tests.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 
 # make demo TRACE=jobs.csv CLUSTER=80x8:V100 POLICY=fifo,srtf
 TRACE   ?=

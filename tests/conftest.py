@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import tiers
 from browser import chromium
 
 __all__ = ["chromium"]
@@ -56,6 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         config.option.markexpr = "not slow and not soak"
         sys.addaudithook(refuse_processes)
+    if "deep" not in config.option.markexpr:
+        tiers.LEFT_OUT.add("deep")
+    if "not soak" in config.option.markexpr:
+        tiers.LEFT_OUT.add("soak")
 
 
 def pytest_collection() -> None:

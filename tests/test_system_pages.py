@@ -55,7 +55,7 @@ def commands(text: str) -> list[str]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("jobs", first(1, [6, None]), ids=["few jobs", "as it stands"])
+@pytest.mark.parametrize("jobs", first(1, {"few jobs": 6, "as it stands": None}))
 @pytest.mark.parametrize("name", sorted(IMPLEMENTED))
 def test_commands(name: str, jobs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of each page runs as it is printed, from the root of the sources, on files of its own."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tiers import each_seed
+import tiers
+from tiers import each_seed, first, in_turns, seed_ranges
 
 HOUR = """
 import conftest, pytest
@@ -51,7 +52,9 @@ def test_each_seed_has_its_own_folder_and_patches(tmp_path: Path, monkeypatch: p
     assert "ROTA_OF_A_SEED" not in os.environ
 
 
-def test_seeds_are_told_apart_by_where_they_are_looked_at() -> None:
+def test_seeds_are_told_apart_by_where_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "LEFT_OUT", set())
+
     @each_seed(30, 60, 90)
     def test(seed: int) -> None:
         """Nothing: it is only collected."""
@@ -66,6 +69,20 @@ def test_seeds_are_told_apart_by_where_they_are_looked_at() -> None:
         "range(60, 80)": ["deep"],
         "range(80, 90)": ["deep"],
     }
+
+
+def test_rows_of_another_tier_are_not_even_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "LEFT_OUT", {"soak", "deep"})
+    assert first(2, ["a", "b", "c"], deep=["d"]) == ["a", "b"]
+    assert [row.values for row in seed_ranges(5, 10, 20)] == [(range(0, 5),)]
+    assert len(seed_ranges(0, 10, 20)) == 2, "all of them are deselected: none at all would be one that skips"
+
+
+def test_in_turns_each_meets_some_and_all_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "LEFT_OUT", {"soak"})
+    assert in_turns(2, "abc", "wxyz") == [*zip("aabbcc", "wxyzwx", strict=True)]
+    monkeypatch.setattr(tiers, "LEFT_OUT", set())
+    assert len(in_turns(2, "abc", "wxyz")) == 12
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,10 @@ from hypothesis import settings
 WHOLE = 100
 """Examples of a property that states no number, in `make deep`."""
 LEAST = 10
+LEFT_OUT = set[str]()
+"""Tiers of which this run has nothing (`conftest.py` says which): their rows are not even collected, for each
+worker collects all there is, and two thirds of it are for another tier."""
+Row = type(pytest.param())
 
 
 def examples(number: int) -> settings:
@@ -22,15 +26,26 @@ def examples(number: int) -> settings:
     return settings(max_examples=min(number, max(LEAST, round(number * share))))
 
 
-def first(number: int, values: Iterable[Any], *, deep: Iterable[Any] = ()) -> list[Any]:
+def first(number: int, values: Iterable[Any] | Mapping[str, Any], *, deep: Iterable[Any] = ()) -> list[Any]:
     """Values for `parametrize`: the first so many as they are, those behind them in `make soak` only.
 
-    Those of `deep` are for `make deep` alone.  A row of several values is a tuple.
+    Those of `deep` are for `make deep` alone.  A row of several values is a tuple; a mapping names its rows.
     """
+    named = values.items() if isinstance(values, Mapping) else ((None, value) for value in values)
     shown = [
-        value if place < number else _marked(value, pytest.mark.soak) for place, value in enumerate(values)
+        value if name is None and place < number else _row(value, name, [pytest.mark.soak][place < number :])
+        for place, (name, value) in enumerate(named)
     ]
-    return shown + [_marked(value, pytest.mark.deep) for value in deep]
+    return _asked_for(shown + [_row(value, None, [pytest.mark.deep]) for value in deep])
+
+
+def in_turns(number: int, ones: Iterable[Any], others: Iterable[Any]) -> list[Any]:
+    """All pairs for `parametrize`; in `make test` each of `ones` meets `number` of `others` by turns."""
+    pairs = [(place, one, turn, other) for place, one in enumerate(ones) for turn, other in enumerate(others)]
+    count = len({turn for _, _, turn, _ in pairs})
+    quick = [(one, other) for place, one, turn, other in pairs if (turn - place * number) % count < number]
+    more = [(one, other) for place, one, turn, other in pairs if (turn - place * number) % count >= number]
+    return first(len(quick), [*quick, *more])
 
 
 def seed_ranges(quick: int, soaked: int, deep: int, *, at_once: int | None = None) -> list[Any]:
@@ -39,11 +54,12 @@ def seed_ranges(quick: int, soaked: int, deep: int, *, at_once: int | None = Non
     The rest, below `deep`, is for `make deep` alone.  A range has `at_once` seeds at most.
     """
     parts = [(0, quick, ()), (quick, soaked, pytest.mark.soak), (soaked, deep, pytest.mark.deep)]
-    return [
+    rows = [
         pytest.param(range(low, min(low + (at_once or deep), end)), marks=marks)
         for begin, end, marks in parts
         for low in range(begin, end, at_once or deep)
     ]
+    return _asked_for(rows)
 
 
 def each_seed(
@@ -88,5 +104,13 @@ def _with_own(test: Callable[..., None], fixtures: dict[str, Any], seed: int) ->
         test(**own, seed=seed)
 
 
-def _marked(value: Any, mark: pytest.MarkDecorator) -> Any:
-    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)
+def _row(value: Any, name: str | None, marks: list[pytest.MarkDecorator]) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), id=name, marks=marks)
+
+
+def _asked_for(rows: list[Any]) -> list[Any]:
+    """Rows of tiers that this run has; all of them if there are no others, which are deselected as one."""
+    asked = [
+        row for row in rows if not isinstance(row, Row) or LEFT_OUT.isdisjoint(m.name for m in row.marks)
+    ]
+    return asked or rows

@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
+from shell_play import rota, rota_process
 
 from mounts import small_disk
 from new_store import put_new_store
@@ -27,8 +29,13 @@ from rota.cli import service
 from rota.cli.background import last_error
 from rota.client import Client, Refused
 from rota.server.store.store import Store
+from tiers import in_turns
 
 pytestmark = pytest.mark.slow
+
+
+ASK = ("config", "status", "submit")
+"""They start nothing and end nothing: those run here, the others in processes of their own, as they would."""
 
 
 class Shell:
@@ -42,17 +49,11 @@ class Shell:
 
     def rota(self, *words: str, code: int | None = 0, **environment: str) -> str:
         """What it says; `code` is the exit code it must have."""
-        done = subprocess.run(
-            [sys.executable, "-m", "rota.cli.main", *words],
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        said = done.stdout + done.stderr
+        with patch.dict(os.environ, {**self.environment, **environment}, clear=True):
+            done = (rota if words[0] in ASK else rota_process)(*words)
+        said = done.out + done.err
         assert "Traceback" not in said, said
-        assert code is None or done.returncode == code, said
+        assert code is None or done.status == code, said
         return said
 
     def up(self, *words: str, code: int = 0) -> str:
@@ -408,18 +409,17 @@ def test_devices_that_do_not_exist(shell: Shell) -> None:
     nothing_is_left(shell)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("polcy: fifo\n", "did you mean 'policy'?"),
-        ("min_run: 30\n", "is not a duration"),
-        (": [", "not YAML"),
-    ],
-)
-def test_a_wrong_file(shell: Shell, text: str, said: str) -> None:
+WRONG = {
+    "polcy: fifo\n": "did you mean 'policy'?",
+    "min_run: 30\n": "is not a duration",
+    ": [": "not YAML",
+}
+
+
+@pytest.mark.parametrize(("text", "command"), in_turns(1, WRONG, ["up --devices cpu:1", "config"]))
+def test_a_wrong_file(shell: Shell, text: str, command: str) -> None:
     (shell.home / "config.yaml").write_text(text)
-    for command in (("up", "--devices", "cpu:1"), ("config",)):
-        assert said in shell.refused(*command, code=2)
+    assert WRONG[text] in shell.refused(*command.split(), code=2)
     nothing_is_left(shell)
 
 

@@ -14,6 +14,7 @@ from rota.scheduler.policy import systems
 from rota.testing import check_policy, variants
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
+from tiers import in_turns
 
 DEFAULTS = list(systems())
 VARIED = 25
@@ -87,8 +88,7 @@ BARRED_FROM_A = {
 }
 
 
-@pytest.mark.parametrize("policy", DEFAULTS)
-@pytest.mark.parametrize("barred", BARRED_FROM_A)
+@pytest.mark.parametrize(("policy", "barred"), in_turns(2, DEFAULTS, [*BARRED_FROM_A]))
 def test_who_can_run_on_one_type_only_does(policy: str, barred: str) -> None:
     """None of four jobs of two GPUs may ever have those of A; B has room for two at a time."""
     columns: dict[str, Any] = dict(BARRED_FROM_A[barred])

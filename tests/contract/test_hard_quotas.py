@@ -21,7 +21,7 @@ from rota.scheduler.policy import Policy, parse_policy, systems
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.subject import Watched
 from rota.worlds.simulated.run import Setting, prepare
-from tiers import each_seed, first
+from tiers import each_seed, in_turns
 
 STRICT = {
     "fifo": "fifo:skip=yes",
@@ -121,8 +121,14 @@ SMALLEST = {
 }
 
 
-@pytest.mark.parametrize("policy", first(len(POLICIES), [*POLICIES, *MORE]))
-def test_smallest_scenes(policy: str) -> None:
+@pytest.mark.parametrize(("policy", "what"), in_turns(3, POLICIES, SMALLEST))
+def test_smallest_scenes(policy: str, what: str) -> None:
+    assert not passed_over(policy, *SMALLEST[what])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", MORE)
+def test_smallest_scenes_of_variants(policy: str) -> None:
     for what, (trace, cluster) in SMALLEST.items():
         assert not passed_over(policy, trace, cluster), what
 

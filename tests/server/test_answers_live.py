@@ -158,6 +158,7 @@ def test_durations_nobody_knows_are_shown_as_a_range(live: LiveCluster) -> None:
     assert found["basis"].get("history", 0) >= 1
 
 
+@pytest.mark.soak  # as test_policy_process.py has it, by way of the API
 def test_the_shadow_says_what_it_would_do(live: LiveCluster) -> None:
     """Shortest remaining time first would stop the long job for the short one; fifo does not."""
     call(live, "PUT", "/v1/policy/shadow", {"policy": "srtf"})

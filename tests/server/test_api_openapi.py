@@ -88,7 +88,7 @@ OF_HTTP = {"connection", "content-length", "expect", "host", "te", "trailer", "t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("examples", first(1, [5, 30]))
+@pytest.mark.parametrize("examples", first(1, [3, 30]))
 @pytest.mark.parametrize("mode", first(1, ["positive", "negative"]))
 @pytest.mark.parametrize(("method", "path"), [one for one in routes() if one[1] != "/health"])
 def test_no_bug(stage: Stage, method: str, path: str, mode: str, examples: int) -> None:

@@ -29,7 +29,7 @@ def lost(one: Site) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("policy", TURNS)
-@pytest.mark.parametrize("kills", first(1, [False, True]), ids=["", "under kills"])
+@pytest.mark.parametrize("kills", first(1, {"": False, "under kills": True}))
 def test_two_that_cannot_stay_in_memory_both_come_to_their_end(
     tmp_path: Path, policy: str, kills: bool
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forking import Forks, forks  # noqa: F401
 from postgres import Postgres, postgres  # noqa: F401
 from sqlalchemy.exc import DBAPIError
 from store_place import Place, contents, jobs_of, lite, node_info, place  # noqa: F401
@@ -604,15 +604,11 @@ for i in range(3):
         ("nowhere",          3, 6),
     ],
 )  # fmt: skip
-def test_killed(place: Place, point: str, answered: int, stored: int) -> None:  # noqa: F811
+def test_killed(place: Place, point: str, answered: int, stored: int, forks: Forks) -> None:  # noqa: F811
     place.open().close()
-    arguments = [sys.executable, "-c", _CHILD, place.url or "", str(place.home)]
-    environment = os.environ | {"ROTA_CRASH_AT": point}
-    child = subprocess.run(
-        arguments, env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert child.returncode == (0 if point == "nowhere" else -signal.SIGKILL), child.stderr
-    assert len(child.stdout.split()) == answered
+    code, out = forks.run(_CHILD, place.url or "", str(place.home), ROTA_CRASH_AT=point)
+    assert code == (0 if point == "nowhere" else -signal.SIGKILL)
+    assert len(out.split()) == answered
     store = place.open()
     assert len(store.jobs()) == stored
     rows = store.add_jobs("ann", "vision", [NewJob(JobSpec(command=["x"]))] * 2, 1.0, key="k0")

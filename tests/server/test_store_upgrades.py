@@ -22,6 +22,7 @@ from rota.server.store.rows import EventRow, JobState, Step
 from rota.server.store.store import Store
 from rota.server.store.tables import metadata
 from rota.wire.views import UserView
+from tiers import first
 
 VERSIONS = [f"{number:04}" for number in range(1, int(migrations.HEAD))]
 Rows = dict[str, list[dict[str, Any]]]
@@ -96,7 +97,8 @@ def version_of(place: Place) -> str | None:
         opened.close()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+# One upgrade passes all that are behind it: the first does everything, the last are what people have.
+@pytest.mark.parametrize("version", first(5, [VERSIONS[0], *VERSIONS[:0:-1]]))
 def test_from_every_version(bare: Place, version: str, rows: Rows) -> None:  # noqa: F811
     then = make_old(bare, version, rows)
     store = bare.open()

@@ -67,7 +67,7 @@ def carry_out(
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *VARIANTS])
-@pytest.mark.parametrize("seed", first(2, range(3)))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_a_policy_with_caches_decides_as_one_without(name: str, seed: int) -> None:
     rng, table = Random(seed), GrowingTable(80)
     state = traced_state(table, CLUSTER)

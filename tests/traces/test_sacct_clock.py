@@ -71,3 +71,20 @@ def test_no_change_without_jobs_that_ran_through_it(read_text: Any) -> None:
     plain = [row(str(n), **times, ElapsedRaw="18000") for n in (1, 2)]
     trace = read_text(dump(*plain, row("3", **times, ElapsedRaw="14400")))
     assert trace.odd == ()
+
+
+def test_a_suspended_job_puts_no_clock_on(read_text: Any) -> None:
+    """It stood still for an hour of a Sunday; others began and ended in each hour that a clock leaves out."""
+    day = "2025-03-30T0"
+    stood = row("1", Submit=day + "0:00:00", Start=day + "0:05:00", End=day + "4:05:00", ElapsedRaw="10800")
+    hours = (
+        row(
+            str(10 + n),
+            Submit=day + "0:00:00",
+            Start=f"{day}{n}:10:00",
+            End=f"{day}{n}:20:00",
+            ElapsedRaw="600",
+        )
+        for n in (1, 2, 3)
+    )
+    assert read_text(dump(stood, *hours)).odd == ()

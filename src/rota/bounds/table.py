@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.grants import LIMITS
 from rota.model.jobs import JobTable, Outcome
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s, known
 from rota.model.trace import Trace
 
 
@@ -73,7 +74,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
     run_s = np.where(started, outcomes.until_s - outcomes.start_s, 0.0)
     gone_s = np.where(ended, outcomes.finish_s, np.maximum(_last_s(trace, outcomes), jobs.submit_s))
     unknown = np.full(n, np.nan)
-    columns: dict[str, object] = {
+    columns: dict[str, Any] = {
         "job": np.arange(n),
         "job_id": list(jobs.ids),
         **{name: _names(jobs, name) for name in ("tenant", "group", "workload")},
@@ -104,7 +105,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "wait_provided": unknown,
         "why": [""] * n,
     }
-    return pl.DataFrame(columns, schema=JOBS_SCHEMA).with_columns(pl.selectors.float().fill_nan(None))
+    return _table(columns, JOBS_SCHEMA)
 
 
 def _last_s(trace: Trace, outcomes: JobOutcomes) -> float:
@@ -136,8 +137,8 @@ def _names(jobs: JobTable, column: str) -> pl.Series:
     codes: Array = getattr(jobs, column)
     names: tuple[str, ...] = getattr(jobs, f"{column}_names")
     table = pl.Series([*names, ""], dtype=pl.String)
-    known = (codes >= 0) & (codes < len(names))
-    return table.gather(np.where(known, codes, len(names)).astype(np.uint32))
+    is_named = (codes >= 0) & (codes < len(names))
+    return table[np.where(is_named, codes, len(names)).astype(np.uint32)]
 
 
 _END = {"COMPLETED": "finished", "FAILED": "failed", "CANCELLED": "cancelled", "RUNNING": "running"}
@@ -145,14 +146,14 @@ _END = {"COMPLETED": "finished", "FAILED": "failed", "CANCELLED": "cancelled", "
 
 def _intervals_table(trace: Trace, cluster: Cluster, outcomes: JobOutcomes) -> pl.DataFrame:
     """One interval per job that ran; the share spreads its GPU-seconds evenly over it."""
-    jobs, known = trace.jobs, outcomes.devices or {}
+    jobs, placed = trace.jobs, outcomes.devices or {}
     rows = np.flatnonzero(outcomes.start_s < outcomes.until_s)
     start_s, end_s, gpus = outcomes.start_s[rows], outcomes.until_s[rows], jobs.gpus[rows]
     gpu_s = gpus * (end_s - start_s)
     share = np.divide(outcomes.service_gpu_s[rows], gpu_s, out=np.ones(len(rows)), where=gpu_s > 0)
-    devices = [known.get(row, ()) for row in rows.tolist()]
+    devices = [placed.get(row, ()) for row in rows.tolist()]
     states = np.asarray(_states(trace, outcomes))[rows].tolist()
-    columns: dict[str, object] = {
+    columns: dict[str, Any] = {
         "job": rows,
         "job_id": [jobs.ids[row] for row in rows.tolist()],
         "start_s": start_s,
@@ -167,5 +168,10 @@ def _intervals_table(trace: Trace, cluster: Cluster, outcomes: JobOutcomes) -> p
         "batch_size": jobs.batch_size[rows],
         "work": np.full(len(rows), np.nan),
     }
-    nullable = [*LIMITS, "work"]
-    return pl.DataFrame(columns, schema=INTERVALS_SCHEMA).with_columns(pl.col(nullable).fill_nan(None))
+    return _table(columns, INTERVALS_SCHEMA)
+
+
+def _table(columns: Mapping[str, Any], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """The columns, with null where a number is NaN."""
+    numbers = {name: known(column) for name, column in columns.items() if schema[name] == pl.Float64}
+    return pl.DataFrame({**columns, **numbers}, schema=schema)

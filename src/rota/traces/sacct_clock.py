@@ -71,11 +71,16 @@ def _sundays(start_s: Floats, end_s: Floats) -> Ints:
 
 
 def _borne_out(change: ClockChange, start_s: Floats, end_s: Floats, off: Bools, plain: Bools) -> int:
-    """Jobs that ran through the change and show it, less those that did and do not."""
-    later_s = max(-change.by_s, 0.0)
-    through = (start_s < change.at_s) & (end_s >= change.at_s - max(change.by_s, 0.0) + later_s)
-    surely = (start_s < change.at_s - max(change.by_s, 0.0)) & (end_s >= change.at_s + later_s)
-    return int((through & off).sum()) - int((surely & plain).sum())
+    """Jobs that ran through the change and show it, less what speaks against it.
+
+    That are jobs that did and do not show it, and moments that the clock would have left out.
+    """
+    again_s, left_out_s = max(change.by_s, 0.0), max(-change.by_s, 0.0)
+    behind_s = change.at_s + left_out_s
+    through = (start_s < change.at_s) & (end_s >= behind_s - again_s)
+    surely = (start_s < change.at_s - again_s) & (end_s >= behind_s)
+    left_out = [(moments >= change.at_s) & (moments < behind_s) for moments in (start_s, end_s)]
+    return int((through & off).sum()) - int((surely & plain).sum()) - int(np.sum(left_out))
 
 
 def on_one_clock(table: TextTable, elapsed_s: Floats, noted: list[OddRows]) -> TextTable:

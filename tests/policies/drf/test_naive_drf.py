@@ -173,7 +173,7 @@ def drf_site(seed: int, kind: str) -> Site:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", ["dominant", "assets", "gpus", "slots"])
 @pytest.mark.parametrize("weighted", ["yes", "no"])
-@pytest.mark.parametrize("seeds", seed_ranges(2, 50, 200), ids=str)
+@pytest.mark.parametrize("seeds", seed_ranges(1, 50, 200), ids=str)
 def test_every_stay(weighted: str, share: str, kind: str, seeds: range) -> None:
     for seed in seeds:
         site = drf_site(seed, kind)

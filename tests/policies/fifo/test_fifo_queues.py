@@ -20,8 +20,9 @@ TWO = Cluster.build(
 
 
 def asking(jobs: str, *node_sets: str) -> Trace:
-    """The jobs, each with the node set that it asks for."""
+    """The jobs, each with the node set that it asks for: A with the first, B with the second, and so on."""
     trace = trace_of(jobs)
+    node_sets = tuple(node_sets[ord(id) - ord("A")] for id in trace.jobs.ids)
     names = tuple(dict.fromkeys(name for name in node_sets if name))
     codes = np.array([names.index(name) if name else -1 for name in node_sets], dtype=np.int32)
     return replace(trace, jobs=replace(trace.jobs, node_set=codes, node_set_names=names))
@@ -45,3 +46,23 @@ def test_who_waits_behind_whom(jobs: str, node_sets: tuple[str, ...], expected: 
     begun = starts(play("fifo", asking(jobs, *node_sets), TWO))
     known = {name: at for name, at in begun.items() if at is not None}
     assert known == dict(zip(words[::2], map(float, words[1::2]), strict=True)), why
+
+
+@pytest.mark.parametrize(
+    ("jobs", "node_sets", "expected", "why"),
+    [
+        ("A 4x10 B 4x10@1 C 2x10 D 4x5@2 E 2x20@3", ("left", "left", "right", "right", "right"),
+         "A 0 B 10 C 0 D 10 E 15", "D is the first of its partition: E would delay it"),
+        ("A 4x10 B 4x10@1 C 2x10 D 4x5@2 E 2x5@3", ("left", "left", "right", "right", "debug"),
+         "A 0 B 10 C 0 D 10 E 3", "E ends before D can start, on a node of two partitions"),
+        ("A 4x10 B 8x10@1 C 2x10 D 4x5@2 E 2x5@3", ("left", "", "right", "right", "right"),
+         "A 0 B 10 C 0 D 20 E 3", "B could go anywhere: there is one queue"),
+    ],
+)  # fmt: skip
+def test_each_queue_has_a_first_job_that_nobody_delays(
+    jobs: str, node_sets: tuple[str, ...], expected: str, why: str
+) -> None:
+    """EASY promised a start to one job of the whole site: in all other partitions it was as `skip=yes`."""
+    words = expected.split()
+    begun = starts(play("fifo:backfill=easy", asking(jobs, *node_sets), TWO))
+    assert begun == dict(zip(words[::2], map(float, words[1::2]), strict=True)), why

@@ -338,7 +338,7 @@ def stays_of(scene: Scene, trace: Trace, cluster: Cluster, speed: FixedDuration)
 
 
 @pytest.mark.parametrize("kind", ["packing", "growing", "both"])
-@each_seed(30, 130, 1000, at_once=10)
+@each_seed(20, 130, 1000, at_once=10)
 def test_every_stay_of_every_job(seed: int, kind: str) -> None:
     """Starts, ends, GPUs and company of every job."""
     scene, programs = scene_of(seed, kind)

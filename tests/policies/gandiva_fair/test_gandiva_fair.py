@@ -267,15 +267,15 @@ def test_fast_gpus_that_nobody_is_due_are_used() -> None:
     ("sizes", "jobs", "within"),
     first(
         2,
-        [
-            ((1,), 20, 0.05),
-            ((1, 1, 2, 4), 12, 0.05),
-            ((1, 1, 1, 2), 40, 0.05),
-            ((4,), 12, 0.051),  # in steps of a turn of a server, 0.8 % of what a tenant is due in an hour
-            ((1, 2, 4, 8), 12, 0.05),
-        ],
+        {
+            "one GPU": ((1,), 20, 0.05),
+            "mixed": ((1, 1, 2, 4), 12, 0.05),
+            "small": ((1, 1, 1, 2), 40, 0.05),
+            # in steps of a turn of a server, 0.8 % of what a tenant is due in an hour
+            "whole servers": ((4,), 12, 0.051),
+            "two servers": ((1, 2, 4, 8), 12, 0.05),
+        },
     ),
-    ids=["one GPU", "mixed", "small", "whole servers", "two servers"],
 )
 @pytest.mark.parametrize("seed", first(1, range(8)))
 def test_every_tenant_has_its_share_over_an_hour(

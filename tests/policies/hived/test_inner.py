@@ -37,6 +37,14 @@ def test_a_gang_on_nodes_of_unlike_sizes(policy: str, seen: Callable[[str], str 
     assert finishes(play(seen(f"hived:policy={policy}"), jobs, of_sizes(1, 2))) == alone
 
 
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "gandiva_fair", "hived"])
+def test_a_gang_goes_where_cores_feed_it(policy: str) -> None:
+    """A needs three cores, which one node has not; each feeds one of its GPUs.  B comes behind it."""
+    cluster = Cluster.build([NodeShape(1, 2, cpus=2), NodeShape(1, 2, cpus=2)])
+    trace = trace_of("A 2x10 B 1x10@1 C 1x10@2", cpus=[3.0, 1.0, 2.0])
+    assert max(finishes(play(f"hived:policy={policy}", trace, cluster)).values()) <= 130.0
+
+
 def test_types_are_called_as_by_whoever_tells_of_them() -> None:
     """`gavel` was told of all types by their codes, and counted those of its tenant's cells from 0."""
     cells = {name: (CellQuota("node", 1, gpu_type=kind),) for name, kind in (("a", "V100"), ("b", "T4"))}

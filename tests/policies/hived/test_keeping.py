@@ -17,7 +17,7 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, run
-from tiers import first
+from tiers import first, in_turns
 
 TENANTS = (
     Tenant("A", cells=(CellQuota("node", 2),)),
@@ -55,13 +55,10 @@ def many(seed: int) -> Trace:
     return replace(trace, jobs=replace(trace.jobs, priority=draw.integers(0, 3, count), kind=kinds))
 
 
-@pytest.mark.parametrize("faults", [(), FAULTS], ids=["well", "faults"])
-@pytest.mark.parametrize("policy", SETTINGS)
+@pytest.mark.parametrize(("policy", "state"), in_turns(1, SETTINGS, ["well", "faults"]))
 @pytest.mark.parametrize("seed", first(1, range(4)))
-def test_keeping_the_cells_changes_nothing(
-    seed: int, policy: str, faults: tuple[Fault, ...], forgetful: list[bool]
-) -> None:
-    records = []
+def test_keeping_the_cells_changes_nothing(seed: int, policy: str, state: str, forgetful: list[bool]) -> None:
+    records, faults = [], FAULTS if state == "faults" else ()
     for forgets in (False, True):
         forgetful[0] = forgets
         records.append(run(policy, many(seed), CLUSTER, Setting(faults=faults)))

@@ -108,6 +108,14 @@ def test_a_tenant_with_a_hard_quota_is_not_tried() -> None:
     assert finishes(record) == {"A": 50, "B": 100}
 
 
+def test_who_runs_in_a_pool_that_is_set_apart_again_is_not_seen_beside_it() -> None:
+    """Gandiva took A over as one of its own, and it ran on nodes that it was not shown."""
+    cluster = Cluster.build([NodeShape(1, 8), NodeShape(1, 2), NodeShape(1, 2)])
+    lost = Setting(faults=[Fault(0, 31.0, 90.0), Fault(1, 72.0, 83.0)])
+    record = play("prerun:policy=gandiva", "A 1x7580@29", cluster, lost)
+    assert record.jobs["state"].to_list() == ["COMPLETED"]
+
+
 def test_a_trial_that_a_wrapper_seats_elsewhere_is_in_the_way_of_others() -> None:
     """Synergy chooses the GPUs of all: A's first run is on n0, which the policy inside took for free."""
     cluster = Cluster.build([NodeShape(1, 1), NodeShape(1, 8), NodeShape(1, 2)])
@@ -116,7 +124,7 @@ def test_a_trial_that_a_wrapper_seats_elsewhere_is_in_the_way_of_others() -> Non
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
 
 
-@pytest.mark.parametrize("inner", ["fifo", "philly", "drf", "gavel"])
+@pytest.mark.parametrize("inner", ["fifo", "philly", "drf", "gavel", "gandiva"])
 def test_who_runs_in_a_pool_that_is_set_apart_again_counts_against_its_quota(inner: str) -> None:
     """A runs on the last node while the other is lost; when that is back, B could not be seen beside it."""
     cluster = Cluster.build([NodeShape(2, 4)], Tenants.of(Tenant("capped", quota_gpus=2, hard=True)))

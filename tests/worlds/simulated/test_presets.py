@@ -8,13 +8,15 @@ from rota.model.cluster import parse_cluster
 from rota.traces.generate import generate
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import PRESETS, semantics
+from tiers import in_turns
 
 CLUSTER = parse_cluster("4x8")
 TRACE = generate(60, seed=1, load=0.9, cluster=CLUSTER)
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias", "gandiva"])
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+@pytest.mark.parametrize(
+    ("preset", "policy"), in_turns(2, sorted(PRESETS), ["fifo", "srtf", "tiresias", "gandiva"])
+)
 def test_every_preset_runs(preset: str, policy: str) -> None:
     """No job is left behind, and none has run for less than no time."""
     record = run(policy, TRACE, CLUSTER, Setting(semantics=semantics(preset)))

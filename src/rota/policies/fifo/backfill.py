@@ -21,6 +21,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.whole import whole_grant
+from rota.policies.fifo.parted import queues_of
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -105,18 +106,18 @@ class EasyBackfill:
         self._kinds_of: JobTable | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """Whom to start, and which free devices to keep for the first job that does not fit."""
+        """Whom to start, and which free devices to keep for the first job of a queue that does not fit."""
         counts = snapshot.uniform and self.placement in COUNT_ONLY
         grants: list[Grant] = []
-        kept: Reservation | None = None
+        kept: list[Reservation] = []
         if snapshot.waiting_count and (snapshot.occupancy.free.total or not counts):
             grants, kept = (self._by_count if counts else self._by_place)(snapshot)
-        reservations = (kept,) if kept else () if snapshot.reservations else None
+        reservations = tuple(kept) if kept else () if snapshot.reservations else None
         return Decision(memory, grants, reservations=reservations, wake=Wake(if_waiting=True))
 
     # -- where counting GPUs is enough ----------------------------------------------------------
 
-    def _by_count(self, snapshot: Snapshot) -> tuple[list[Grant], Reservation | None]:
+    def _by_count(self, snapshot: Snapshot) -> tuple[list[Grant], list[Reservation]]:
         rows = self.order(snapshot)
         sizes = snapshot.jobs.gpus[rows]
         free = snapshot.occupancy.free.copy()
@@ -124,7 +125,7 @@ class EasyBackfill:
         started = rows[:first]
         grants = self._placed(snapshot, free, started)
         if first == len(rows) or not free.total:
-            return grants, None
+            return grants, []
         ends_s = np.concatenate(
             (_expected_ends(snapshot, started), _expected_ends(snapshot, snapshot.running))
         )
@@ -149,20 +150,31 @@ class EasyBackfill:
 
     # -- where it matters which GPUs ------------------------------------------------------------
 
-    def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], Reservation | None]:
+    def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[Reservation]]:
         fit = Fitter(snapshot, self.place)
         fit.reserved = {}  # those in force are this policy's own, and made anew below
-        scratch = snapshot.scratch()
-        order = self.order(snapshot)
+        scratch, held = snapshot.scratch(), dict(snapshot.grants)
+        grants: list[Grant] = []
+        kept: list[Reservation] = []
+        for order in queues_of(snapshot, self.order(snapshot)):
+            begun, promised = self._serve(snapshot, order, held, scratch, fit)
+            held.update((grant.job, grant) for grant in begun)
+            grants += begun
+            kept += promised
+        return grants, kept
+
+    def _serve(
+        self, snapshot: Snapshot, order: Ints, held: dict[int, Grant], scratch: Occupancy, fit: Fitter
+    ) -> tuple[list[Grant], list[Reservation]]:
+        """Grants for one queue, and what is kept for its first job that does not fit."""
         grants = admit_placed(order.tolist(), scratch, fit, fit.ever)
         left = order[~np.isin(order, [grant.job for grant in grants])]
         while len(left) and not fit.ever(left.item(0)):
             left = left[1:]  # passed by: no place could be promised to it
         if not len(left):
-            return grants, None
+            return grants, []
         head, behind = left.item(0), left[1:]
-        held = {**snapshot.grants, **{grant.job: grant for grant in grants}}
-        promise = _Promise(snapshot, head, held, scratch, fit)
+        promise = _Promise(snapshot, head, {**held, **{grant.job: grant for grant in grants}}, scratch, fit)
         grants += self._pass_by(snapshot, behind, promise, scratch)
         return grants, _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
 
@@ -256,8 +268,8 @@ def _expected_ends(snapshot: Snapshot, rows: Ints) -> Floats:
     return ends_s
 
 
-def _reservation(snapshot: Snapshot, head: int, devices: Sequence[int], at_s: float) -> Reservation | None:
+def _reservation(snapshot: Snapshot, head: int, devices: Sequence[int], at_s: float) -> list[Reservation]:
     """Free devices kept for the first job until it can start; nobody knows when once an estimate failed."""
     if not devices:
-        return None
-    return Reservation(head, tuple(devices), at_s if at_s > snapshot.now else math.inf)
+        return []
+    return [Reservation(head, tuple(devices), at_s if at_s > snapshot.now else math.inf)]

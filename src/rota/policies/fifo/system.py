@@ -7,7 +7,7 @@ Idea      1. Jobs start in the order in which they were submitted, those of a hi
              others, and run to their end.
           2. What happens when the first one does not fit is the variant: all wait that would do with the
              same nodes (strict), it is passed by (skip), or it gets a reservation and is passed by those that
-             do not delay it (backfill=easy).
+             do not delay it (backfill=easy: the first one of each partition).
 Departs   An estimate that a job has outrun counts as "ends at any moment"; sites with hard limits kill it.
 Checked   worked examples of systems/tiresias.md (FIFO rows); authors' `fifo` and `fjf`; backfill: cases
           computed by hand, and with exact durations no first job starts later than it was promised

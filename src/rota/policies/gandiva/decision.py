@@ -199,7 +199,7 @@ class GandivaDecision:
             self.homeless.add(row, self.grounds.kind[row])
         else:
             self.homeless.discard(row)
-            if phase == _RUNNING:
+            if row in self.snapshot.grants:  # else it runs on nodes that are not shown
                 self._take_over(row)
 
     def _forget(self, row: int) -> None:

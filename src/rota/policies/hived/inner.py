@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
 from rota.model.tenants import Tenants
 from rota.policies.hived.cells import Gang, Virtual
 from rota.policies.hived.clusters import VirtualCluster
 from rota.policies.hived.deciding import Deciding
+from rota.policies.hived.layout import Layout
 from rota.scheduler.asking import asked
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.joining import LastSaid
@@ -23,9 +26,9 @@ from rota.table.view import View
 class Inner:
     """One policy for each virtual cluster; `make` builds them.
 
-    A private cluster has the nodes of the cells, or small nodes for cells below the node; nothing is said of
-    levels, nor of cores and memory, which decide when virtual GPUs are bound.  Jobs that name nodes or ask
-    for parts of GPUs are none of its business.
+    A private cluster has the nodes of the cells, or small nodes for cells below the node, each with its part
+    of the cores and the memory that all nodes of its kind have at least; nothing is said of levels.  Jobs
+    that name nodes or ask for parts of GPUs are none of its business.
     """
 
     def __init__(self, make: Callable[[], Policy]) -> None:
@@ -87,7 +90,7 @@ class Inner:
             if row in deciding.gang_of:
                 deciding.stop(row)
         for grant in decision.grants:
-            deciding.put(grant.job, _gang(deciding, grant), _pods(grant, cells))
+            deciding.put(grant.job, _gang(deciding, grant, view), _pods(grant, cells))
 
     def tell(self, decision: Decision) -> None:
         """Let `decision` answer what the policies inside can."""
@@ -97,7 +100,7 @@ class Inner:
         self, deciding: Deciding, vc: VirtualCluster, cells: Sequence[Virtual], waiting: list[int]
     ) -> View:
         """What the policy of `vc` sees: its jobs, and its cells as devices; those that are bad are closed."""
-        view = deciding.snapshot.view(_private(deciding.snapshot, vc), [])
+        view = deciding.snapshot.view(_private(deciding.snapshot, deciding.requests.layout, vc), [])
         served_by = {id(cell): cell.physical.device for cell in cells if cell.physical is not None}
         for roots in vc.roots.values():
             for root in roots:  # a doomed cell is bound as a whole, and nothing in it
@@ -114,15 +117,23 @@ class Inner:
         return view
 
 
-def _private(snapshot: Snapshot, vc: VirtualCluster) -> Cluster:
+def _private(snapshot: Snapshot, layout: Layout, vc: VirtualCluster) -> Cluster:
     """The cells of `vc` as a cluster of its own, with the type codes by which knowledge is told."""
-    shapes = [
-        NodeShape(count=1, gpus=node.size, gpu_type=node.kind.gpu_type)
-        for packing in vc.packings.values()
-        for node in packing.nodes
-    ]
+    cells = [node for packing in vc.packings.values() for node in packing.nodes]
+    alike = {(node.kind.name, node.size): node for node in cells}  # few shapes, many nodes
+    shape_of = {key: _shape(snapshot.cluster, layout, node) for key, node in alike.items()}
+    shapes = [shape_of[node.kind.name, node.size] for node in cells]
     below = (t for t in snapshot.cluster.tenants.by_path.values() if f"{t.path}/".startswith(f"{vc.name}/"))
     return Cluster.build(shapes, Tenants.of(*below)).coded_as(snapshot.cluster.type_names)
+
+
+def _shape(cluster: Cluster, layout: Layout, node: Virtual) -> NodeShape:
+    """`node` as one, with the cores and the memory that go with its GPUs wherever it is bound."""
+    kind = node.kind
+    nodes = [one for top in layout.kinds[kind] for one in top]
+    part = node.size / kind.gpus(kind.node_level)
+    cpus, gib = (part * float(has[nodes].min()) for has in (cluster.node_cpus, cluster.node_memory_gib))
+    return NodeShape(1, node.size, kind.gpu_type, cpus=cpus, memory_gib=gib)
 
 
 def _pods(grant: Grant, cells: Sequence[Virtual]) -> list[list[Virtual]]:
@@ -130,7 +141,9 @@ def _pods(grant: Grant, cells: Sequence[Virtual]) -> list[list[Virtual]]:
     return [[cells[device] for device in grant.devices]]
 
 
-def _gang(deciding: Deciding, grant: Grant) -> Gang:
+def _gang(deciding: Deciding, grant: Grant, view: View) -> Gang:
     gang = deciding.requests.running(grant.job)
     gang.pods = (len(grant.devices),)
+    of_node = view.cluster.device_node[list(grant.devices)]
+    gang.most_per_node = int(np.bincount(of_node).max(initial=0))
     return gang

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.feasible import refusals
 from rota.model.grants import Role
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s, known
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.world import How, World
@@ -86,7 +86,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
     codes, requested, provided = [""] * n, np.full(n, np.nan), np.full(n, np.nan)
     for row, reason in reasons.items():
         codes[row], requested[row], provided[row] = str(reason.code), reason.requested, reason.provided
-    columns: dict[str, object] = {
+    columns: dict[str, Any] = {
         "job": np.arange(n),
         "job_id": list(jobs.ids),
         "tenant": _names(jobs.tenant, jobs.tenant_names),
@@ -119,8 +119,8 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "wait_provided": provided,
         "why": _whys(loop, recorder, n),
     }
-    frame = pl.DataFrame(columns, schema=JOBS_SCHEMA)
-    return frame.with_columns(pl.col(_NULLABLE).fill_nan(None))
+    columns |= {name: known(columns[name]) for name in _NULLABLE}
+    return pl.DataFrame(columns, schema=JOBS_SCHEMA)
 
 
 def _whys(loop: Loop, recorder: RunRecorder, n: int) -> list[str]:
@@ -173,7 +173,7 @@ def _names(codes: Array, names: Sequence[str]) -> pl.Series:
     """Names behind codes; empty for -1."""
     table = pl.Series([*names, ""], dtype=pl.String)
     places = np.where((codes >= 0) & (codes < len(names)), codes, len(names)).astype(np.uint32)
-    return table.gather(places)
+    return table[places]
 
 
 def _work(recorder: RunRecorder, loop: Loop, trace: Trace) -> Floats:
@@ -206,30 +206,37 @@ def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster, work
 def _table_of(
     part: IntervalColumns, ids: pl.Series, trace: Trace, cluster: Cluster, work: Floats
 ) -> pl.DataFrame:
-    rows, devices = part.jobs, part.devices.astype(np.int64)
-    owner = np.repeat(np.arange(part.count), part.gpus)
-    held = pl.DataFrame({"i": owner, "devices": devices, "nodes": cluster.device_node[devices]})
-    lists = held.group_by("i", maintain_order=True).agg("nodes", "devices")
-    limits = dict(part.limits)  # how the devices were held; null where the grant leaves it to the job
+    rows, limits = part.jobs, dict(part.limits)  # how devices were held; null where the job decides
     limits["batch_size"] = np.where(
         np.isnan(limits["batch_size"]), trace.jobs.batch_size[rows], limits["batch_size"]
     )
-    frame = pl.DataFrame(
-        {
-            "i": np.arange(part.count),
-            "job": rows,
-            "job_id": ids.gather(rows.astype(np.uint32)),
-            "start_s": part.start_s,
-            "end_s": part.end_s,
-            "gpus": part.gpus,
-            "share": part.share,
-            "role": _ROLES.gather(part.roles.astype(np.uint32)),
-            "end": _HOWS.gather(part.hows.astype(np.uint32)),
-            **{name: pl.Series(values).fill_nan(None) for name, values in limits.items()},
-            "work": pl.Series(work).fill_nan(None),
-        },
-    )
-    joined = frame.join(lists, on="i", how="left", maintain_order="left")
-    empty = pl.lit([], dtype=pl.List(pl.Int64))
-    joined = joined.with_columns(pl.col("nodes").fill_null(empty), pl.col("devices").fill_null(empty))
-    return joined.select(*INTERVALS_SCHEMA).cast(INTERVALS_SCHEMA)  # type: ignore[arg-type]
+    nodes, devices = _lists(part, cluster)
+    columns: dict[str, object] = {
+        "job": rows,
+        "job_id": ids[rows.astype(np.uint32)],
+        "start_s": part.start_s,
+        "end_s": part.end_s,
+        "gpus": part.gpus,
+        "share": part.share,
+        "role": _ROLES[part.roles.astype(np.uint32)],
+        "nodes": nodes,
+        "devices": devices,
+        "end": _HOWS[part.hows.astype(np.uint32)],
+        **{name: known(values) for name, values in limits.items()},
+        "work": known(work),
+    }
+    return pl.DataFrame(columns, schema=INTERVALS_SCHEMA)
+
+
+_NO_LIST = pl.Series([[]], dtype=pl.List(pl.Int64))
+
+
+def _lists(part: IntervalColumns, cluster: Cluster) -> Iterator[pl.Series]:
+    """The nodes of each interval's devices, and the devices; nothing in a list where it holds none."""
+    devices = part.devices.astype(np.int64)
+    owner, held_on = np.repeat(np.arange(part.count), part.gpus), cluster.device_node[devices]
+    held = pl.DataFrame({"i": owner, "nodes": held_on.astype(np.int64), "devices": devices})
+    lists = held.group_by("i", maintain_order=True).agg("nodes", "devices")
+    places = np.where(part.gpus > 0, np.cumsum(part.gpus > 0) - 1, len(lists)).astype(np.uint32)
+    for name in ("nodes", "devices"):
+        yield lists[name].append(_NO_LIST)[places]
