@@ -30,3 +30,10 @@ def test_what_an_agent_tells_can_be_told_again(text: str) -> None:
     raw = json.dumps(asked({**REPORT, "end": end, **more}, pieces=[piece]))
     request = SyncRequest.model_validate(json.loads(raw))
     assert SyncRequest.model_validate_json(request.model_dump_json()) == request
+
+
+def test_what_a_job_printed_is_shown_as_it_was() -> None:
+    """`env --null`: each NUL had become another character on its way to `rota logs`."""
+    piece = {"id": "x", "offset": 0, "size": 9, "text": HALF}
+    request = SyncRequest.model_validate(asked(pieces=[piece]))
+    assert request.pieces[0].text == "a?b\0c"

@@ -20,7 +20,7 @@ from rota.errors import InputError
 from rota.wire import numbers as n
 from rota.wire.protocol import FIRST_PROTOCOL, PROTOCOL, Ours
 from rota.wire.terminal import TerminalCall
-from rota.wire.text import Told
+from rota.wire.text import Printed, Told
 
 SAME_S = 0.001
 """Moments of submission that differ by less are one: they have been through a database."""
@@ -350,7 +350,7 @@ class Fetch(BaseModel):
 class Piece(BaseModel):
     id: str
     offset: n.Count
-    text: Told
+    text: Printed
     size: n.Count
     """Bytes of the whole file now."""
     error: Told = ""

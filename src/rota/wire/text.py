@@ -13,10 +13,16 @@ from pydantic import AfterValidator
 
 def clean(text: str) -> str:
     """`text` without NUL and without half of a surrogate pair: neither database stores those."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return in_pairs(text.replace("\0", "\ufffd"))
+
+
+def in_pairs(text: str) -> str:
+    """`text` without half of a surrogate pair, which no answer in JSON can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 Told = Annotated[str, AfterValidator(clean)]
 """What an agent says in words."""
+
+Printed = Annotated[str, AfterValidator(in_pairs)]
+"""What a job has printed, which is shown and not stored: with every NUL, as it was."""
