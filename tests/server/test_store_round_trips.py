@@ -70,9 +70,12 @@ STEPS = st.builds(
     decision=rows(DecisionRow, seq=0),
     policies=rows(PolicyRow, name="real").map(lambda row: [row]),
     events=rows(EventRow, seq=0).map(lambda row: [row]),
-    points=rows(Point, row=0, curves=st.dictionaries(ANY_TEXT, st.lists(REAL, min_size=4, max_size=4))).map(
-        lambda row: [row]
-    ),
+    points=rows(
+        Point,
+        row=0,
+        until_s=st.floats(allow_nan=False, allow_infinity=False),  # who asks wants what was said after a moment
+        curves=st.dictionaries(ANY_TEXT, st.lists(REAL, min_size=4, max_size=4)),
+    ).map(lambda row: [row]),
     costs=rows(CostRow).map(lambda row: [row]),
     shadow=rows(ShadowRow, seq=0).map(lambda row: [row]),
 )
