@@ -73,7 +73,7 @@ STEPS = st.builds(
     points=rows(
         Point,
         row=0,
-        until_s=st.floats(allow_nan=False, allow_infinity=False),  # who asks wants what was said after a moment
+        until_s=st.floats(allow_nan=False, allow_infinity=False),  # said after some moment
         curves=st.dictionaries(ANY_TEXT, st.lists(REAL, min_size=4, max_size=4)),
     ).map(lambda row: [row]),
     costs=rows(CostRow).map(lambda row: [row]),
