@@ -31,7 +31,7 @@ class NaiveReport:
         submits = [job["submit_s"] for job in self.all]
         self.begin_s, self.end_s = window or self.span(submits)
         self.jobs = [job for job in self.all if self.begin_s <= job["submit_s"] <= self.end_s]
-        self.over = [job for job in self.jobs if job["start_s"] is not None and job["finish_s"] is not None]
+        self.over = [job for job in self.jobs if self.is_over(job)]
 
     def span(self, submits: list[float]) -> tuple[float, float]:
         """To the last submission, or over the whole run if that is sooner than the median job takes."""
@@ -95,6 +95,11 @@ class NaiveReport:
     def waits(job: Row, at_s: float, holders: set[int]) -> bool:
         finish_s = math.inf if job["finish_s"] is None else job["finish_s"]
         return job["state"] != "REJECTED" and job["submit_s"] <= at_s < finish_s and job["job"] not in holders
+
+    def is_over(self, job: Row) -> bool:
+        """It ran and ended; who was cancelled before there was work for it did not."""
+        ended = job["start_s"] is not None and job["finish_s"] is not None
+        return ended and (job["state"] != "CANCELLED" or self.of_stays(job)[0] > 0)
 
     # -- job by job --------------------------------------------------------------------------------
 
