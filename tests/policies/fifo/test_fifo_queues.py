@@ -9,6 +9,7 @@ import pytest
 
 from play import play, starts, trace_of
 from rota.model.cluster import Cluster, NodeShape
+from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 
 TWO = Cluster.build(
@@ -66,3 +67,11 @@ def test_each_queue_has_a_first_job_that_nobody_delays(
     words = expected.split()
     begun = starts(play("fifo:backfill=easy", asking(jobs, *node_sets), TWO))
     assert begun == dict(zip(words[::2], map(float, words[1::2]), strict=True)), why
+
+
+@pytest.mark.parametrize(("hard", "later_s"), [(False, 15.0), (True, 3.0)])
+def test_only_a_hard_quota_makes_one_queue_of_all(hard: bool, later_s: float) -> None:
+    """Who waits for one may wait for GPUs on nodes that it does not want; a soft one keeps nobody waiting."""
+    cluster = replace(TWO, tenants=Tenants.of(Tenant("other", quota_gpus=4.0, hard=hard)))
+    trace = asking("A 4x10 B 4x10@1 C 2x10 D 4x5@2 E 2x20@3", "left", "left", "right", "right", "right")
+    assert starts(play("fifo:backfill=easy", trace, cluster))["E"] == later_s

@@ -11,10 +11,10 @@ from rota.scheduler.snapshot import Snapshot
 def queues_of(snapshot: Snapshot, order: Ints) -> list[Ints]:
     """Rows in `order` by queue, the queue of the first row first: no node would do for jobs of two queues.
 
-    One queue where tenants have limits: a job may wait for what another holds on nodes that it does not want.
+    One queue where a quota is hard: a job may wait for what another holds on nodes that it does not want.
     """
     jobs, cluster = snapshot.jobs.table, snapshot.cluster
-    if not jobs.node_set_names or cluster.tenants:
+    if not jobs.node_set_names or cluster.tenants.has_caps():
         return [order]
     codes = jobs.node_set[order]
     queues: list[tuple[Bools, list[int]]] = []
