@@ -186,7 +186,8 @@ def test_the_kept_scratch_is_lent_to_one_at_a_time() -> None:
 
 
 def test_limits_that_were_tried_are_forgotten_where_nobody_else_has_any() -> None:
-    truth = Occupancy(Cluster.build([NodeShape(count=2, gpus=4)]), trace_of("A 2x9").jobs)
+    shape = NodeShape(count=2, gpus=4, cpus=8.0)
+    truth = Occupancy(Cluster.build([shape]), trace_of("A 2x9").jobs)
     before = exactly(truth)
     scratch = truth.scratch()
     scratch.hold(Grant(0, (0, 4), cpus=4.0, memory_gib=8.0, gpu_memory_gib=5.0))
@@ -194,6 +195,29 @@ def test_limits_that_were_tried_are_forgotten_where_nobody_else_has_any() -> Non
     truth.take_back()
     assert exactly(truth.scratch()) == before
     assert not scratch.counts_hosts
+
+
+@pytest.mark.parametrize(
+    ("shape", "counts"),
+    [
+        (NodeShape(count=1, gpus=4), False),
+        (NodeShape(count=1, gpus=4, cpus=8.0), True),
+        (NodeShape(count=1, gpus=4, memory_gib=64.0), True),
+        (NodeShape(count=1, gpus=4, gpu_memory_gib=16.0), True),
+    ],
+)
+def test_what_cannot_run_out_is_not_counted(shape: NodeShape, counts: bool) -> None:
+    """Traces of sites state CPUs and memory of each job, and clusters taken from them no capacity."""
+    asks = {"cpus": [4.0, 4.0], "memory_gib": [8.0, 8.0], "gpu_memory_gib": [2.0, 2.0]}
+    jobs = trace_of("A 2x9 B 2x9", **asks).jobs
+    occupancy = Occupancy(Cluster.build([shape]), jobs)
+    occupancy.hold(Grant(0, (0, 1)))
+    assert (occupancy.counts_hosts, occupancy.cpus_used == [4.0]) == (counts, counts)
+    empty = Occupancy(Cluster.build([shape]), trace_of("A 2x9 B 2x9").jobs)
+    assert not empty.counts_hosts
+    empty.jobs = jobs
+    empty.enter(1)
+    assert empty.counts_hosts is counts
 
 
 HELD = [

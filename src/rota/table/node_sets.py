@@ -22,6 +22,10 @@ class NodeSets:
         """Nodes of each unit of the lowest level above them; all nodes together where there is no level."""
         first, memory = cluster.first_device.tolist(), cluster.device_memory_gib.tolist()
         self._memory_gib = {node: memory[d] for node, d in enumerate(first[:-1]) if d < first[node + 1]}
+        self.limits_cpus = bool(cluster.node_cpus.any())
+        self.limits_memory = bool(cluster.node_memory_gib.any())
+        self.can_run_out = self.limits_cpus or self.limits_memory or any(self._memory_gib.values())
+        """True if CPU, memory or device memory has a limit on any node: else nobody counts what is taken."""
         self._with_memory: dict[float, int] = {}
         self._cluster = cluster
         self._admitted: dict[str, int] = {}

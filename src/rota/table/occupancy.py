@@ -52,9 +52,9 @@ class Occupancy:
     def __init__(self, cluster: Cluster, jobs: JobTable, origin: Occupancy | None = None) -> None:
         self.cluster = cluster
         self.jobs = jobs
-        self.counts_hosts: bool = origin.counts_hosts if origin else _counts_hosts(cluster, jobs)
-        """True if grants touch more than devices: tenants, CPU, memory or device memory."""
         self.node_sets: NodeSets = origin.node_sets if origin else NodeSets(cluster)
+        self.counts_hosts: bool = origin.counts_hosts if origin else self._is_anything_counted()
+        """True if grants touch more than devices: tenants, CPU, memory or device memory that can run out."""
         self.free: Free = origin.free.copy() if origin else Free.of(cluster)
         self.claimed: list[float] = [0.0] * cluster.gpus
         """Sum of the shares claimed of each device, the opportunistic ones aside."""
@@ -80,6 +80,11 @@ class Occupancy:
         given back as a whole: `free.touched` has their nodes.  None without a scratch."""
         self._scratch: Occupancy | None = None
         self._is_lent = False
+
+    def _is_anything_counted(self) -> bool:
+        """Whether there are tenants, or anybody asks for what can run out besides devices."""
+        asked = (self.jobs.cpus, self.jobs.memory_gib, self.jobs.gpu_memory_gib)
+        return bool(self.cluster.tenants) or (self.node_sets.can_run_out and any(c.any() for c in asked))
 
     def copy(self) -> Occupancy:
         """An independent copy."""
@@ -175,7 +180,7 @@ class Occupancy:
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
-        if not (is_plain or is_unlimited(grant)):
+        if not (is_plain or is_unlimited(grant)) and self.node_sets.can_run_out:
             self.counts_hosts = True
         if self.counts_hosts:
             self._hosts(grant, 1.0)
@@ -243,7 +248,7 @@ class Occupancy:
 
     def adjust(self, old: Grant, new: Grant) -> None:
         """Who holds `old` goes on where he is under `new`, with other limits."""
-        if not is_unlimited(new):
+        if not is_unlimited(new) and self.node_sets.can_run_out:
             self.counts_hosts = True
         if self.counts_hosts:
             self._hosts(old, -1.0)
@@ -394,9 +399,10 @@ class Occupancy:
     def enter(self, row: int) -> None:
         """The request of `row` has been written into the table: from now on hosts may count."""
         jobs = self.jobs
-        self.counts_hosts = self.counts_hosts or bool(
+        if self.node_sets.can_run_out and (
             jobs.cpus[row] or jobs.memory_gib[row] or jobs.gpu_memory_gib[row]
-        )
+        ):
+            self.counts_hosts = True
 
 
 def _copy_member(kept: set[int], truth: set[int], one: int) -> None:
@@ -405,9 +411,3 @@ def _copy_member(kept: set[int], truth: set[int], one: int) -> None:
         kept.add(one)
     else:
         kept.discard(one)
-
-
-def _counts_hosts(cluster: Cluster, jobs: JobTable) -> bool:
-    """True if grants touch more than devices: tenants, CPU, memory or device memory."""
-    stated = (jobs.cpus, jobs.memory_gib, jobs.gpu_memory_gib)
-    return bool(cluster.tenants) or any(bool(column.any()) for column in stated)

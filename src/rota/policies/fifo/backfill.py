@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.whole import whole_grant
-from rota.policies.fifo.parted import queues_of
+from rota.policies.fifo.parted import Queue, Queues
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.fit import Fitter, is_room
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement, by_type
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.requests import request_kinds
@@ -102,8 +104,12 @@ class EasyBackfill:
         self.placement = placement
         self.place = PLACEMENTS[placement]
         self.order = order
-        self._kinds: Ints | None = None  # of one job table
-        self._kinds_of: JobTable | None = None
+        self._queues = Queues()
+        self._kinds = np.zeros(0, dtype=np.int64)
+        """Request kinds of one job table on one cluster."""
+        self._kinds_of: tuple[JobTable, Cluster] | None = None
+        self._ever: dict[int, bool] = {}
+        """By kind of request: whether it has a place while nobody holds anything."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Whom to start, and which free devices to keep for the first job of a queue that does not fit."""
@@ -151,38 +157,49 @@ class EasyBackfill:
     # -- where it matters which GPUs ------------------------------------------------------------
 
     def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[Reservation]]:
+        self._sync_kinds(snapshot)
         fit = Fitter(snapshot, self.place)
         fit.reserved = {}  # those in force are this policy's own, and made anew below
         scratch, held = snapshot.scratch(), dict(snapshot.grants)
         grants: list[Grant] = []
         kept: list[Reservation] = []
-        for order in queues_of(snapshot, self.order(snapshot)):
-            begun, promised = self._serve(snapshot, order, held, scratch, fit)
+        for queue in self._queues.of(snapshot, self.order(snapshot)):
+            if not scratch.free.within(queue.nodes) and _want_whole_gpus(snapshot, queue.rows):
+                continue  # nobody can start, and nothing is free to be kept
+            begun, promised = self._serve(snapshot, queue, held, scratch, fit)
             held.update((grant.job, grant) for grant in begun)
             grants += begun
             kept += promised
         return grants, kept
 
     def _serve(
-        self, snapshot: Snapshot, order: Ints, held: dict[int, Grant], scratch: Occupancy, fit: Fitter
+        self, snapshot: Snapshot, queue: Queue, held: dict[int, Grant], scratch: Occupancy, fit: Fitter
     ) -> tuple[list[Grant], list[Reservation]]:
         """Grants for one queue, and what is kept for its first job that does not fit."""
-        grants = admit_placed(order.tolist(), scratch, fit, fit.ever)
-        left = order[~np.isin(order, [grant.job for grant in grants])]
-        while len(left) and not fit.ever(left.item(0)):
+        ever = partial(self._has_a_place, fit)
+        grants = admit_placed(queue.rows.tolist(), scratch, fit, ever)
+        begun = {grant.job for grant in grants}
+        left = queue.rows[[row not in begun for row in queue.rows.tolist()]] if begun else queue.rows
+        while len(left) and not ever(left.item(0)):
             left = left[1:]  # passed by: no place could be promised to it
         if not len(left):
             return grants, []
         head, behind = left.item(0), left[1:]
-        promise = _Promise(snapshot, head, {**held, **{grant.job: grant for grant in grants}}, scratch, fit)
-        grants += self._pass_by(snapshot, behind, promise, scratch)
+        around = {**held, **{grant.job: grant for grant in grants}}
+        if not snapshot.cluster.tenants:  # else a quota may be waited for that somebody elsewhere fills
+            around = _on_nodes(around, queue.nodes, scratch.free)
+        promise = _Promise(snapshot, head, around, scratch, fit)
+        grants += self._pass_by(snapshot, behind, promise, scratch, queue.nodes)
         return grants, _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
 
     def _pass_by(
-        self, snapshot: Snapshot, behind: Ints, promise: _Promise, scratch: Occupancy
+        self, snapshot: Snapshot, behind: Ints, promise: _Promise, scratch: Occupancy, nodes: int
     ) -> list[Grant]:
         """Grants for jobs behind the first one that keep the promise to it."""
-        codes = self._request_kinds(snapshot)[behind].tolist()
+        table = snapshot.jobs.table
+        shared = table.gpu_share[behind] < 1.0
+        behind = behind[shared | (table.gpus[behind] <= scratch.free.within(nodes))]
+        codes = self._kinds[behind].tolist()
         short = (_expected_ends(snapshot, behind) <= promise.at_s + SAME_S).tolist()
         grants: list[Grant] = []
         skipped: set[tuple[int, bool]] = set()
@@ -197,11 +214,36 @@ class EasyBackfill:
             grants.append(grant)
         return grants
 
-    def _request_kinds(self, snapshot: Snapshot) -> Ints:
-        jobs = snapshot.jobs.table
-        if self._kinds is None or self._kinds_of is not jobs:
-            self._kinds, self._kinds_of = request_kinds(jobs, snapshot.cluster), jobs
-        return self._kinds
+    def _has_a_place(self, fit: Fitter, row: int) -> bool:
+        """`Fitter.ever`, asked once for each kind of request."""
+        kind = self._kinds.item(row)
+        known = self._ever.get(kind)
+        if known is None:
+            known = self._ever[kind] = fit.ever(row)
+        return known
+
+    def _sync_kinds(self, snapshot: Snapshot) -> None:
+        jobs, cluster = snapshot.jobs.table, snapshot.cluster
+        if self._kinds_of is None or self._kinds_of[0] is not jobs or self._kinds_of[1] is not cluster:
+            self._kinds, self._kinds_of, self._ever = request_kinds(jobs, cluster), (jobs, cluster), {}
+
+
+def _want_whole_gpus(snapshot: Snapshot, rows: Ints) -> bool:
+    """Whether every one of `rows` needs a device that is wholly free."""
+    table = snapshot.jobs.table
+    return bool((table.gpus[rows] > 0).all() and (table.gpu_share[rows] == 1.0).all())
+
+
+def _on_nodes(grants: dict[int, Grant], nodes: int, free: Free) -> dict[int, Grant]:
+    """Those that hold something on the nodes of a mask."""
+    if nodes < 0:
+        return grants
+    node_of, on = free.node_of, dict[int, Grant]()
+    for row, grant in grants.items():
+        held = {node_of[device] for device in grant.devices} or {grant.node}
+        if any(node >= 0 and nodes >> node & 1 for node in held):
+            on[row] = grant
+    return on
 
 
 class _Promise:
@@ -219,12 +261,12 @@ class _Promise:
         """Let jobs end in `later`, soonest first, until the first job fits; then all that end with them."""
         rows = np.array(sorted(held), dtype=np.int64)
         ends = sorted(zip(_expected_ends(snapshot, rows).tolist(), rows.tolist(), strict=True))
-        at_s, place = math.inf, None
+        at_s, place, wanted = math.inf, None, self.fit.room_wanted(self.head)
         for end_s, row in ends:
             if end_s > at_s + SAME_S:
                 break
             self.later.release(held[row])
-            if place is None:
+            if place is None and is_room(self.later.free, wanted):
                 place = self.fit(self.later, self.head)
                 at_s = end_s if place else math.inf
         place = self.fit(self.later, self.head) if place else None

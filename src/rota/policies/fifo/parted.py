@@ -2,28 +2,71 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Ints
+from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Snapshot
+from rota.table.node_sets import NodeSets
 
 
-def queues_of(snapshot: Snapshot, order: Ints) -> list[Ints]:
-    """Rows in `order` by queue, the queue of the first row first: no node would do for jobs of two queues.
+class Queue(NamedTuple):
+    """Jobs that wait for the same nodes, or for some that they share."""
+
+    rows: Ints
+    nodes: int
+    """Mask of the nodes that would do for any of them; -1 for all."""
+
+
+class Queues:
+    """Tells the queues apart: no node would do for jobs of two of them.
 
     One queue where a quota is hard: a job may wait for what another holds on nodes that it does not want.
     """
-    jobs, cluster = snapshot.jobs.table, snapshot.cluster
-    if not jobs.node_set_names or cluster.tenants.has_caps():
-        return [order]
-    codes = jobs.node_set[order]
-    queues: list[tuple[Bools, list[int]]] = []
-    for at in sorted(np.unique(codes, return_index=True)[1].tolist()):
-        code, nodes = codes.item(at), cluster.admitted(jobs.name_of("node_set", order.item(at)))
-        shared = [queue for queue in queues if (queue[0] & nodes).any()]
-        queues = [queue for queue in queues if not (queue[0] & nodes).any()]
-        merged = np.logical_or.reduce([nodes, *(queue[0] for queue in shared)])
-        queues.append((merged, [code, *(one for queue in shared for one in queue[1])]))
-    rows = [order[np.isin(codes, of)] for _, of in queues]
-    place = {row: at for at, row in enumerate(order.tolist())}
-    return sorted(rows, key=lambda queue: place[queue.item(0)])
+
+    def __init__(self) -> None:
+        self._jobs: JobTable | None = None
+        self._cluster: Cluster | None = None
+        self._known: dict[bytes, tuple[Ints, list[int]]] = {}
+        """By the sets of nodes that somebody asks for: the queue of each set, and the nodes of each queue."""
+
+    def of(self, snapshot: Snapshot, order: Ints) -> list[Queue]:
+        """Rows in `order` by queue, the queue of the first row first."""
+        jobs, cluster = snapshot.jobs.table, snapshot.cluster
+        if not jobs.node_set_names or cluster.tenants.has_caps():
+            return [Queue(order, -1)]
+        if jobs is not self._jobs or cluster is not self._cluster:
+            self._jobs, self._cluster, self._known = jobs, cluster, {}
+        codes = jobs.node_set[order] + 1  # 0: any node
+        asked = np.bincount(codes, minlength=len(jobs.node_set_names) + 1) > 0
+        known = self._known.get(asked.tobytes())
+        if known is None:
+            known = self._known[asked.tobytes()] = _told_apart(asked, jobs, snapshot.occupancy.node_sets)
+        of_set, nodes = known
+        if len(nodes) == 1:
+            return [Queue(order, nodes[0])]
+        queue_of = of_set[codes]
+        places = [np.flatnonzero(queue_of == queue) for queue in range(len(nodes))]
+        first = sorted(range(len(nodes)), key=lambda queue: int(places[queue][0]))
+        return [Queue(order[places[queue]], nodes[queue]) for queue in first]
+
+
+def _told_apart(asked: Bools, jobs: JobTable, node_sets: NodeSets) -> tuple[Ints, list[int]]:
+    """The queue of each set of nodes that is `asked` for, by code from -1 on, and the nodes of each queue."""
+    queues: list[tuple[int, list[int]]] = []
+    for place in np.flatnonzero(asked).tolist():
+        nodes, places = node_sets.admitted(jobs.node_set_names[place - 1] if place else ""), [place]
+        apart = []
+        for queue in queues:
+            if queue[0] & nodes:
+                nodes, places = nodes | queue[0], places + queue[1]
+            else:
+                apart.append(queue)
+        queues = [*apart, (nodes, places)]
+    of_set = np.full(len(asked), -1, dtype=np.int64)
+    for number, (_, places) in enumerate(queues):
+        of_set[places] = number
+    return of_set, [nodes for nodes, _ in queues]

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
-from rota.model.columns import Bools
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -26,19 +23,15 @@ class QueueFitter(Fitter):
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         super().__init__(snapshot, place)
         self.plain = Fitter(snapshot, place)
-        self.awaited = np.zeros(snapshot.cluster.nodes, dtype=np.bool_)
-        """Nodes that would do for a job that waits."""
-        self._asked: dict[int, Bools] = {}
+        self.awaited = 0
+        """Mask of the nodes that would do for a job that waits; -1 for all."""
 
     def _fit(self, scratch: Occupancy, row: int) -> Grant | None:
-        return None if (self.asked(row) & self.awaited).any() else super()._fit(scratch, row)
+        return None if self.asked(row) & self.awaited else super()._fit(scratch, row)
 
-    def asked(self, row: int) -> Bools:
-        """The nodes that would do for `row`; all if it names none."""
-        code = self.jobs.node_set.item(row)
-        if code not in self._asked:
-            self._asked[code] = self.cluster.admitted(self.jobs.name_of("node_set", row))
-        return self._asked[code]
+    def asked(self, row: int) -> int:
+        """Mask of the nodes that would do for `row`; -1 for all if it names none."""
+        return self._node_sets.admitted(self.jobs.name_of("node_set", row))
 
 
 class InQueues(ByPriority):
@@ -57,6 +50,6 @@ class InQueues(ByPriority):
     def _ends(self, fit: QueueFitter, row: int) -> bool:
         """Whether nobody behind `row` can start any more, now that it waits."""
         asked = fit.asked(row)
-        if (asked & fit.awaited).any() or self._blocks(fit.plain, row):
+        if asked & fit.awaited or self._blocks(fit.plain, row):
             fit.awaited |= asked
-        return bool(fit.awaited.all())
+        return not ~fit.awaited & ((1 << fit.cluster.nodes) - 1)

@@ -275,10 +275,9 @@ class Fitter:
 
     def asks_of_hosts(self, row: int) -> bool:
         """True if CPU or memory may keep the job from a node."""
-        cluster, jobs = self.cluster, self.jobs
+        sets, jobs = self._node_sets, self.jobs
         return bool(
-            (jobs.cpus.item(row) and cluster.node_cpus.any())
-            or (jobs.memory_gib.item(row) and cluster.node_memory_gib.any())
+            (sets.limits_cpus and jobs.cpus.item(row)) or (sets.limits_memory and jobs.memory_gib.item(row))
         )
 
     def _each(self, row: int, gpus: int) -> tuple[float, float]:

@@ -8,8 +8,10 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.jobs import JobTable
 
-REQUEST_COLUMNS = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib", "node_set")
-"""What decides where a job fits, its tenant's quota aside."""
+REQUEST_COLUMNS = ("gpus", "gpu_share", "gpu_types", "node_set")
+"""What decides where a job fits, its tenant's quota and what may be limited aside."""
+LIMITED_BY = {"gpu_memory_gib": "device_memory_gib", "cpus": "node_cpus", "memory_gib": "node_memory_gib"}
+"""What decides it too where the cluster has a limit: then the column of its capacities."""
 
 
 def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
@@ -17,7 +19,8 @@ def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
 
     Reservations aside, and as long as a placement goes by what is asked for alone.
     """
-    columns = [getattr(jobs, name) for name in REQUEST_COLUMNS]
+    limited = [name for name, capacity in LIMITED_BY.items() if getattr(cluster, capacity).any()]
+    columns = [getattr(jobs, name) for name in (*REQUEST_COLUMNS, *limited)]
     if cluster.tenants:
         columns.append(jobs.tenant)  # its quota
     kinds = np.zeros(len(jobs), dtype=np.int64)
