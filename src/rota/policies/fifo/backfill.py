@@ -160,37 +160,40 @@ class EasyBackfill:
         self._sync_kinds(snapshot)
         fit = Fitter(snapshot, self.place)
         fit.reserved = {}  # those in force are this policy's own, and made anew below
-        scratch, held = snapshot.scratch(), dict(snapshot.grants)
+        scratch = snapshot.scratch()
         grants: list[Grant] = []
         kept: list[Reservation] = []
         for queue in self._queues.of(snapshot, self.order(snapshot)):
             if not scratch.free.within(queue.nodes) and _want_whole_gpus(snapshot, queue.rows):
                 continue  # nobody can start, and nothing is free to be kept
-            begun, promised = self._serve(snapshot, queue, held, scratch, fit)
-            held.update((grant.job, grant) for grant in begun)
-            grants += begun
-            kept += promised
+            kept += self._serve(snapshot, queue, grants, scratch, fit)
         return grants, kept
 
     def _serve(
-        self, snapshot: Snapshot, queue: Queue, held: dict[int, Grant], scratch: Occupancy, fit: Fitter
-    ) -> tuple[list[Grant], list[Reservation]]:
-        """Grants for one queue, and what is kept for its first job that does not fit."""
+        self, snapshot: Snapshot, queue: Queue, grants: list[Grant], scratch: Occupancy, fit: Fitter
+    ) -> list[Reservation]:
+        """Add the grants for one queue to `grants`; what is kept for its first job that does not fit."""
         ever = partial(self._has_a_place, fit)
-        grants = admit_placed(queue.rows.tolist(), scratch, fit, ever)
-        begun = {grant.job for grant in grants}
-        left = queue.rows[[row not in begun for row in queue.rows.tolist()]] if begun else queue.rows
+        begun = admit_placed(queue.rows.tolist(), scratch, fit, ever)
+        grants += begun
+        rows = {grant.job for grant in begun}
+        left = queue.rows[[row not in rows for row in queue.rows.tolist()]] if rows else queue.rows
         while len(left) and not ever(left.item(0)):
             left = left[1:]  # passed by: no place could be promised to it
         if not len(left):
-            return grants, []
+            return []
         head, behind = left.item(0), left[1:]
-        around = {**held, **{grant.job: grant for grant in grants}}
-        if not snapshot.cluster.tenants:  # else a quota may be waited for that somebody elsewhere fills
-            around = _on_nodes(around, queue.nodes, scratch.free)
-        promise = _Promise(snapshot, head, around, scratch, fit)
+        promise = _Promise(snapshot, head, self._around(snapshot, queue, grants), scratch, fit)
         grants += self._pass_by(snapshot, behind, promise, scratch, queue.nodes)
-        return grants, _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
+        return _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
+
+    def _around(self, snapshot: Snapshot, queue: Queue, begun: list[Grant]) -> dict[int, Grant]:
+        """Grants in force, and those `begun` now, whose end the first job of a queue may wait for."""
+        held = {**snapshot.grants, **{grant.job: grant for grant in begun}}
+        if queue.nodes < 0 or snapshot.cluster.tenants:  # a quota may be full of what stands elsewhere
+            return held
+        node_of = snapshot.occupancy.free.node_of
+        return {row: grant for row, grant in held.items() if _is_on(grant, queue.nodes, node_of)}
 
     def _pass_by(
         self, snapshot: Snapshot, behind: Ints, promise: _Promise, scratch: Occupancy, nodes: int
@@ -234,16 +237,12 @@ def _want_whole_gpus(snapshot: Snapshot, rows: Ints) -> bool:
     return bool((table.gpus[rows] > 0).all() and (table.gpu_share[rows] == 1.0).all())
 
 
-def _on_nodes(grants: dict[int, Grant], nodes: int, free: Free) -> dict[int, Grant]:
-    """Those that hold something on the nodes of a mask."""
-    if nodes < 0:
-        return grants
-    node_of, on = free.node_of, dict[int, Grant]()
-    for row, grant in grants.items():
-        held = {node_of[device] for device in grant.devices} or {grant.node}
-        if any(node >= 0 and nodes >> node & 1 for node in held):
-            on[row] = grant
-    return on
+def _is_on(grant: Grant, nodes: int, node_of: Sequence[int]) -> bool:
+    """Whether `grant` holds something on the nodes of a mask."""
+    for device in grant.devices:
+        if nodes >> node_of[device] & 1:
+            return True
+    return grant.node >= 0 and bool(nodes >> grant.node & 1)
 
 
 class _Promise:
