@@ -62,7 +62,7 @@ def test_the_tournament_under_limits(is_built: bool, seed: int, monkeypatch: pyt
 
 @pytest.mark.parametrize("is_built", [True, False])
 def test_who_may_have_no_more_puts_nobody_else_out(is_built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B would be preferred to A, and D to B: B may have no further GPU, so that A and D are compared, and A wins.
+    """B would win over A, and D over B; but B may have no further GPU, and A wins over D.
 
     What is given to D keeps to the limit too, and is not what A is owed.
     """
