@@ -136,7 +136,7 @@ def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
     why = "auto has room for all that ran at once in the trace"
     if cluster != "auto":
         why = "this cluster has room for all that ever ran at once, so that policies do not differ"
-    return [f"No job ever waited: {why}; try a smaller cluster."]
+    return [f"No job ever waited for a GPU: {why}; try a smaller cluster."]
 
 
 def _waited_s(record: Record) -> float:
