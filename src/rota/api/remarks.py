@@ -124,7 +124,7 @@ def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
     if spent_s >= LONG_S and not is_compiled():
         yield (
             f"The engine took {spent_s:.0f} s of CPU, interpreted; compiled it takes about half: "
-            "`pip install .` where there is a C compiler (docs/performance.md)."
+            "`pip install .`, or `make setup` in a clone, where there is a C compiler (docs/performance.md)."
         )
 
 
