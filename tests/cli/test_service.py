@@ -266,6 +266,7 @@ def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
         ("postgresql+psycopg://rota@127.0.0.1:9/rota", False),
         ("postgresql+psycopg://rota:geheim@127.0.0.1:9/rota", True),
         ("postgresql+psycopg://rota:ge/he@im@127.0.0.1:9/rota", True),
+        ("postgresql+psycopg:///rota?host=127.0.0.1&password=geheim", True),
     ],
 )
 def test_a_password_is_told_of_where_there_is_one(shell: Shell, url: str, is_told: bool) -> None:
