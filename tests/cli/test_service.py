@@ -239,6 +239,25 @@ def test_up_right_after_a_sigterm(shell: Shell, name: str) -> None:
     assert json.loads(shell.rota("status", "--json"))["troubles"] == []
 
 
+@pytest.mark.soak
+def test_two_at_once_start_one_cluster(shell: Shell) -> None:
+    """Else the second one's processes wait for the locks of the first one's, and `rota down` lets them in."""
+    words = [sys.executable, "-m", "rota.cli.main", "up", "--devices", "cpu:1"]
+    ups = [
+        subprocess.Popen(
+            words, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for _ in range(2)
+    ]
+    said = sorted(up.communicate(timeout=60)[0] for up in ups)
+    assert [up.returncode for up in ups] == [0, 0], said
+    assert "rota is up: 1 node, 1 device" in said[0]
+    assert "rota was up already: 1 node, 1 device" in said[1]
+    assert sorted(shell.processes()) == sorted([shell.pid("controller"), shell.pid("agent")])
+    assert "stopped: agent, controller" in shell.rota("down")
+    nothing_is_left(shell)
+
+
 def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
     """Of `rota up` itself, while it waits for what it has started."""
     blocked = shell.home / "blocked"

@@ -22,6 +22,7 @@ from rota.cli.background import (
     controller_pid,
     left_running,
     make_home,
+    only_one_starts,
     stop,
 )
 from rota.cli.live.connect import connect, home, recorded_url
@@ -130,12 +131,13 @@ def up(
     make_home(where)
     arguments = ["--home", str(where), "--flags", "-"]
     arguments += ["--config", str(config.absolute())] if config else []
-    started = _ensure_controller(where, arguments, json.dumps(given))
-    if not started:
-        _warn_of_ignored(where, given, config)
-    devices = chosen.devices if "devices" in given else _devices_of_before(where, chosen.devices)
-    if devices != "none":
-        _ensure_agent(where, devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
+    with only_one_starts(where):
+        started = _ensure_controller(where, arguments, json.dumps(given))
+        if not started:
+            _warn_of_ignored(where, given, config)
+        devices = chosen.devices if "devices" in given else _devices_of_before(where, chosen.devices)
+        if devices != "none":
+            _ensure_agent(where, devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
     _report(where, started, as_json, policy)
 
 
