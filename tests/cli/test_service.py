@@ -323,6 +323,17 @@ def test_a_port_that_is_taken(shell: Shell) -> None:
     nothing_is_left(shell)
 
 
+def test_the_port_of_last_time_is_taken_and_the_network_sees_all(shell: Shell) -> None:
+    """Both are said at the start, not only by who asks for the status."""
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        (shell.home / "controller.port").write_text(str(port))
+        said = " ".join(shell.rota("up", "--devices", "none", "--host", "0.0.0.0").split())
+    assert f"cannot listen at 0.0.0.0:{port}: Address already in use" in said
+    assert "the API listens at 0.0.0.0 without TLS" in said
+    assert "rota is up: 0 nodes" in said
+
+
 @pytest.mark.soak
 def test_another_database_does_not_know_the_agent(shell: Shell) -> None:
     """Its jobs run on, since they may be another store's; the sentence says how to begin anew."""

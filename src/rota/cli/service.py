@@ -6,6 +6,7 @@ import functools
 import json
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,8 @@ Text = str | None
 CANCELLERS = 8
 END_WITHIN_S = 30.0
 """So long `down --kill-jobs` waits for jobs to be gone."""
+MOST_TROUBLES = 4
+"""So many of a cluster's troubles are told as it starts."""
 SETTINGS = "Settings"
 ANSWERS, UNKNOWN = "the controller takes part", "this node is not known to the controller"
 """What an agent says of its first question."""
@@ -214,6 +217,7 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
         said = client.call("GET", "/v1/status")
         for warning in client.call("GET", "/v1/policy").get("warnings", ()):
             typer.echo(f"rota: {warning}", err=True)
+    _tell_troubles(said["troubles"])
     if policy and _is_other(policy, said["policy"]):
         stays = f"policy {said['policy']} stays, as `rota policy set` or the first start left it"
         typer.echo(f"rota: {stays}; `rota policy set {policy}` changes it", err=True)
@@ -229,6 +233,14 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
     console().print(f"  look   {address}  (dashboard and API; token in {where}/tokens/admin)")
     console().print(f"  state  {said['store']}")
     console().print("  next   rota submit --gpus 1 -- python train.py")
+
+
+def _tell_troubles(troubles: Sequence[str]) -> None:
+    """Such as an address without TLS, or a port that was taken: who starts a cluster need not ask."""
+    for trouble in troubles[:MOST_TROUBLES]:
+        typer.echo(f"rota: {trouble}", err=True)
+    if len(troubles) > MOST_TROUBLES:
+        typer.echo(f"rota: {len(troubles) - MOST_TROUBLES} more; `rota status` tells all", err=True)
 
 
 def _is_other(asked: str, runs: str) -> bool:
