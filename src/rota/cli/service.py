@@ -238,9 +238,9 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
 def _tell_troubles(troubles: Sequence[str]) -> None:
     """Such as an address without TLS, or a port that was taken: who starts a cluster need not ask."""
     for trouble in troubles[:MOST_TROUBLES]:
-        typer.echo(f"rota: {trouble}", err=True)
+        warn(trouble)
     if len(troubles) > MOST_TROUBLES:
-        typer.echo(f"rota: {len(troubles) - MOST_TROUBLES} more; `rota status` tells all", err=True)
+        warn(f"{len(troubles) - MOST_TROUBLES} more; `rota status` tells all")
 
 
 def _is_other(asked: str, runs: str) -> bool:
