@@ -1,9 +1,10 @@
 """Compiles the hot modules with mypyc where there is a C compiler: the same sources, with the same answers.
 
 A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
-editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
-interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
-has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
+editable install is of the sources, so that what is edited is what runs, and `make setup` lays the compiled
+modules beside them (`tools/compiled_engine.py`).  ROTA_COMPILE=0 leaves everything interpreted,
+ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md has the
+figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
 AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
 jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva

@@ -34,6 +34,9 @@ ABOUT_PROCESSES = {"agent", "live", "server", "training"}
 PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 within = {"a quick test": False}
 BEGUN_S = time.monotonic()
+os.environ["ROTA_ENGINE"] = (
+    "interpreted"  # what is tested are the sources; `test_compiled.py` compiles them itself
+)
 
 for name in list(os.environ):
     if name.lower().endswith("_proxy") or name in ("FORCE_COLOR", "CLICOLOR_FORCE"):

@@ -124,7 +124,7 @@ def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
     if spent_s >= LONG_S and not is_compiled():
         yield (
             f"The engine took {spent_s:.0f} s of CPU, interpreted; compiled it takes about half: "
-            "`pip install .` where there is a C compiler (docs/performance.md)."
+            "`pip install .`, or `make setup` in a clone, where there is a C compiler (docs/performance.md)."
         )
 
 
@@ -136,7 +136,7 @@ def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
     why = "auto has room for all that ran at once in the trace"
     if cluster != "auto":
         why = "this cluster has room for all that ever ran at once, so that policies do not differ"
-    return [f"No job ever waited: {why}; try a smaller cluster."]
+    return [f"No job ever waited for a GPU: {why}; try a smaller cluster."]
 
 
 def _waited_s(record: Record) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rota.api.single import SingleRun
 from rota.errors import InputError, shown
 from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
@@ -57,11 +58,11 @@ class Results:
         """How far the site's own policy, simulated, is from what the trace observed."""
         return calibration(self.records, self.site_policy, self.window)
 
-    def __getitem__(self, policy: str) -> Record:
+    def __getitem__(self, policy: str) -> SingleRun:
         """The record of `policy` (of the first seed)."""
         for record in self.records:
             if record.policy == policy:
-                return record
+                return SingleRun.of(record, self.window)
         names = dict.fromkeys(record.policy for record in self.records)
         raise KeyError(f"there is no run of {brief_of(policy)}; there are those of {', '.join(names)}")
 

@@ -177,7 +177,7 @@ def environment() -> Environment:
         "style": style_named("report"),
         "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),
     }
-    environment.filters["told"] = told
+    environment.filters |= {"told": told, "name": breakable, "loose": loose}
     return environment
 
 
@@ -192,6 +192,21 @@ def told(sentence: str) -> Markup:
         return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"
 
     return Markup(_TYPED.sub(code, str(escape(sentence))))
+
+
+_JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
+"""Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
+
+
+def breakable(name: str) -> Markup:
+    """`name` for a page: broken between its parts where it has to be, inside one only if that is too long."""
+    parts = [str(escape(part)) for part in _JOINT.split(name)]
+    return Markup(f'<span class="name">{"<wbr>".join(parts)}</span>')
+
+
+def loose(name: str) -> str:
+    """The same where no element can stand: the label of a cell, which a style sheet shows."""
+    return _JOINT.sub("\u200b", name)
 
 
 def style_named(name: str) -> Markup:

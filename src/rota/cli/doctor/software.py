@@ -88,7 +88,7 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
             "engine",
             FindingState.ADVICE,
             "interpreted: simulations take about twice as long",
-            f"{again}; an editable install (`make setup`) stays interpreted, `make fast` compiles beside it",
+            f"{again}; in a clone `make setup` compiles it, and again when sources have changed since",
             {"compiled": False},
         )
     if program() is not None:
