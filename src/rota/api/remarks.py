@@ -66,9 +66,10 @@ def limit_remarks(records: Sequence[Record], trace: Trace) -> Iterator[str]:
     told = [record.policy for record in records if _takes_limits(record)]
     if silent and told:
         names, states = list(dict.fromkeys(told)), "states" if silent == 1 else "state"
+        are_told = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} told"
         yield (
-            f"{silent:,} of {plural(len(trace), 'job')} {states} no time limit: in its place "
-            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} told a prediction, from jobs alike that ended before."
+            f"{silent:,} of {plural(len(trace), 'job')} {states} no time limit: in its place {are_told} a "
+            "prediction, from jobs alike that ended before."
         )
 
 
