@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rota.reports.html import breakable, loose, told
+from rota.reports.html import told
+from rota.reports.names import breakable, loose
 
 
 @pytest.mark.parametrize(

@@ -257,9 +257,12 @@ def test_the_picture_is_read_by_keys_and_mouse(chromium: Any, live: LiveCluster)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_sticks_out_or_fades(chromium: Any, live: LiveCluster, scheme: str) -> None:
     """No width scrolls sideways, every text stands out from what is behind it (WCAG AA), on every page."""
-    held = live.submit(hold=True, name="a-name-as-long-as-names-of-jobs-are-when-programs-make-them-up" * 2)
+    tenant = "an-account-of-a-department-with-a-long-name/somebody_with_a_long_name_as_well"
+    held = live.submit(
+        hold=True, name="a-name-as-long-as-names-of-jobs-are-when-programs-make-them-up" * 2, tenant=tenant
+    )
     with signed_in(chromium, live, scheme=scheme) as opened:
-        for path in ("/", "/queue?state=all", "/sign-in"):
+        for path in ("/", "/queue?state=all", "/tenants", "/sign-in"):
             page = opened(path)
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})

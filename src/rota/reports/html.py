@@ -40,6 +40,7 @@ from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
+from rota.reports.names import breakable, loose
 from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
@@ -192,21 +193,6 @@ def told(sentence: str) -> Markup:
         return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"
 
     return Markup(_TYPED.sub(code, str(escape(sentence))))
-
-
-_JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
-"""Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
-
-
-def breakable(name: str) -> Markup:
-    """`name` for a page: broken between its parts where it has to be, inside one only if that is too long."""
-    parts = [str(escape(part)) for part in _JOINT.split(name)]
-    return Markup(f'<span class="name">{"<wbr>".join(parts)}</span>')
-
-
-def loose(name: str) -> str:
-    """The same where no element can stand: the label of a cell, which a style sheet shows."""
-    return _JOINT.sub("\u200b", name)
 
 
 def style_named(name: str) -> Markup:
