@@ -109,6 +109,7 @@ def test_two_agents_never_share_a_folder(home: Path, controller: StandInControll
     ("arguments", "token", "sentence"),
     [
         (["--devices", "gpu"], "join", b"'gpu' names no devices"),
+        (["--node=-a"], "join", b"--node: '-a' is no name for a node; expected letters, digits and _"),
         (["--node", "a, b"], "join", b"--node: 'a, b' is no name for a node; expected letters, digits and _"),
         ([], "", b"node 'here' has no token yet; expected a join token of the cluster"),
         ([], "wrong", b"that takes a join token"),

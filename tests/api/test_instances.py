@@ -62,3 +62,22 @@ def test_a_report_goes_into_a_folder(tmp_path: Path) -> None:
     result = rota.simulate(trace_of(JOBS), cluster="1x1", policies="fifo")
     with pytest.raises(InputError, match=r"argument 'folder': .*jobs.csv is a file; expected a folder"):
         result.report(tmp_path / "jobs.csv" / "deeper")
+
+
+def test_what_a_result_is_asked_for(tmp_path: Path) -> None:
+    """One sentence that names the argument; a picture under the name of another kind of file is none."""
+    result = rota.simulate(trace_of(JOBS), cluster="1x1", policies="fifo")
+    for wrong, told in (
+        (lambda: result.table("wide"), r"argument 'width': 'wide' is no whole number"),
+        (lambda: result.figure(3), r"argument 'name': 3 is no text"),
+        (lambda: result.report(None), r"argument 'folder': None is no folder"),
+        (lambda: result.write(tmp_path, csv="no"), r"argument 'csv': 'no' is no yes or no"),
+        (
+            lambda: result.figure().write(tmp_path / "a.pdf"),
+            r"a.pdf: a figure is an SVG file; expected a name",
+        ),
+    ):
+        with pytest.raises(InputError, match=told):
+            wrong()
+    assert not list(tmp_path.iterdir())
+    assert result.figure().write(tmp_path / "a.svg").read_text().startswith("<svg")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 import rota
@@ -91,3 +94,28 @@ def test_stops_that_a_live_cluster_refuses(policy: str, comes_s: float, says: bo
     remarks = rota.simulate(jobs, cluster="1x4", policies=policy).remarks
     early = f"{policy} stopped, moved or resized jobs 1 time in their first 1m, which a live cluster does not"
     assert any(remark.startswith(early) for remark in remarks) is says
+
+
+@pytest.mark.parametrize(
+    ("limits", "knowledge", "told"),
+    [
+        (
+            [20.0, np.nan, np.nan],
+            "duration=user",
+            "2 of 3 jobs state no time limit: in its place srtf is told",
+        ),
+        (
+            [20.0, 20.0, np.nan],
+            "duration=user",
+            "1 of 3 jobs states no time limit: in its place srtf is told",
+        ),
+        ([20.0, 20.0, 20.0], "duration=user", ""),
+        ([20.0, np.nan, np.nan], "duration=oracle", ""),
+    ],
+)
+def test_whose_limit_was_predicted_is_told(limits: list[float], knowledge: str, told: str) -> None:
+    """`fifo` and `observed` read no durations, and are not named."""
+    trace = trace_of("A 4x10 B 4x10 C 4x10", limit_s=limits)
+    results = rota.simulate(trace, cluster="1x4", policies="srtf,fifo", knowledge=knowledge)
+    assert bool(told) == any("time limit" in one for one in results.remarks)
+    assert not told or re.search(told, " ".join(results.remarks))

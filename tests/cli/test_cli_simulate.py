@@ -37,9 +37,12 @@ def test_observed_on_another_cluster(folder: Path) -> None:
 
 def test_auto_says_why_all_policies_look_the_same(folder: Path) -> None:
     """The default cluster holds the peak; where nothing waits there is nothing to compare."""
-    assert "No job ever waited: auto has room" in rota("simulate", "jobs.csv", "--policy", "fifo,srtf").out
+    assert (
+        "No job ever waited for a GPU: auto has room"
+        in rota("simulate", "jobs.csv", "--policy", "fifo,srtf").out
+    )
     on_ours = rota("simulate", "jobs.csv", "--policy", "fifo,srtf", "--cluster", "9x8").out
-    assert "No job ever waited: this cluster has room for all" in on_ours
+    assert "No job ever waited for a GPU: this cluster has room for all" in on_ours
     assert "ever waited" not in rota("simulate", "jobs.csv").out
     assert "ever waited" not in rota("simulate", "jobs.csv", "--policy", "fifo,srtf", "--cluster", "1x8").out
 

@@ -239,6 +239,25 @@ def test_up_right_after_a_sigterm(shell: Shell, name: str) -> None:
     assert json.loads(shell.rota("status", "--json"))["troubles"] == []
 
 
+@pytest.mark.soak
+def test_two_at_once_start_one_cluster(shell: Shell) -> None:
+    """Else the second one's processes wait for the locks of the first one's, and `rota down` lets them in."""
+    words = [sys.executable, "-m", "rota.cli.main", "up", "--devices", "cpu:1"]
+    ups = [
+        subprocess.Popen(
+            words, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for _ in range(2)
+    ]
+    said = sorted(up.communicate(timeout=60)[0] for up in ups)
+    assert [up.returncode for up in ups] == [0, 0], said
+    assert "rota is up: 1 node, 1 device" in said[0]
+    assert "rota was up already: 1 node, 1 device" in said[1]
+    assert sorted(shell.processes()) == sorted([shell.pid("controller"), shell.pid("agent")])
+    assert "stopped: agent, controller" in shell.rota("down")
+    nothing_is_left(shell)
+
+
 def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
     """Of `rota up` itself, while it waits for what it has started."""
     blocked = shell.home / "blocked"
@@ -266,6 +285,7 @@ def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
         ("postgresql+psycopg://rota@127.0.0.1:9/rota", False),
         ("postgresql+psycopg://rota:geheim@127.0.0.1:9/rota", True),
         ("postgresql+psycopg://rota:ge/he@im@127.0.0.1:9/rota", True),
+        ("postgresql+psycopg:///rota?host=127.0.0.1&password=geheim", True),
     ],
 )
 def test_a_password_is_told_of_where_there_is_one(shell: Shell, url: str, is_told: bool) -> None:
@@ -301,6 +321,17 @@ def test_a_port_that_is_taken(shell: Shell) -> None:
         said = shell.refused("up", "--devices", "cpu:1", "--port", str(port), code=1)
     assert f"the controller does not start: cannot listen at 127.0.0.1:{port}" in said
     nothing_is_left(shell)
+
+
+def test_the_port_of_last_time_is_taken_and_the_network_sees_all(shell: Shell) -> None:
+    """Both are said at the start, not only by who asks for the status."""
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        (shell.home / "controller.port").write_text(str(port))
+        said = " ".join(shell.rota("up", "--devices", "none", "--host", "0.0.0.0").split())
+    assert f"cannot listen at 0.0.0.0:{port}: Address already in use" in said
+    assert "the API listens at 0.0.0.0 without TLS" in said
+    assert "rota is up: 0 nodes" in said
 
 
 @pytest.mark.soak

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from live_cluster import LiveCluster
 from shared import log_of
 
@@ -19,8 +20,12 @@ def documented() -> set[str]:
     return {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
 
 
-def test_a_job_finds_what_is_documented_and_nothing_else(tmp_path: Path) -> None:
-    """One of an array, with a range of batches: those are there; what its agent has is there as well."""
+def test_a_job_finds_what_is_documented_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an array, with a range of batches: those are there; what its agent has is there as well, but for
+    the password of the controller's database, which `rota up` was given."""
+    monkeypatch.setenv("PGPASSWORD", "secret")
     with LiveCluster(tmp_path, devices="cpu:1") as live:
         id = live.submit(str(shutil.which("env")), "--null", array="3", batch_min=128, batch_max=4096)
         assert live.wait(id)["state"] == "COMPLETED"
@@ -29,4 +34,4 @@ def test_a_job_finds_what_is_documented_and_nothing_else(tmp_path: Path) -> None
     assert len(names) > 30
     assert names - found == set()
     assert found - names <= set(os.environ)
-    assert not {name for name in found - names if name.startswith(("ROTA_", "TORCHELASTIC_"))}
+    assert not {name for name in found - names if name.startswith(("ROTA_", "TORCHELASTIC_", "PG"))}

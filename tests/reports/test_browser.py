@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 NODES = (4,) * 6
 TYPES = ["V100"] * 4 + ["P100"] * 2
 TENANTS = ("lab/ann", "lab/bob", "ops/cron", "solo")
-LONG_NAME = "a-department-with-a-very-long-name/someone.with.a.long.name"
 WIDTHS = (390, 820, 1440)
 
 
@@ -91,16 +90,6 @@ def test_nothing_sticks_out_or_fades(open_page: Any, width: int, scheme: str) ->
         menu.evaluate("menu => { menu.open = true; }")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert page.evaluate(PALE) == []
-
-
-def test_a_long_name_of_a_tenant_sticks_out_nowhere(open_page: Any, tmp_path: Path) -> None:
-    page = open_page(390)
-    page.goto(written(tmp_path / "report.html", ("lab/ann", LONG_NAME)).as_uri())
-    page.wait_for_selector("#nodes.drawn")
-    for menu in page.locator("details").all():
-        menu.evaluate("menu => { menu.open = true; }")
-    assert LONG_NAME in page.locator("#duel").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_the_name_of_a_node_is_not_cut_off_below(open_page: Any) -> None:

@@ -25,7 +25,7 @@ from rota.reports.png import data_uri
 from rota.reports.window import parse_window
 from tiers import first
 
-VOID = {"meta", "br", "img", "link", "input", "hr"}
+VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 EVIL = "<script>alert('x')</script>"
 
 

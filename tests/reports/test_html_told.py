@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rota.reports.html import told
+from rota.reports.names import breakable, loose
 
 
 @pytest.mark.parametrize(
@@ -20,3 +21,22 @@ from rota.reports.html import told
 )
 def test_what_is_to_be_typed_is_code(sentence: str, page: str) -> None:
     assert str(told(sentence)) == page
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("srtf", "srtf"),
+        ("fifo:skip=yes", "fifo:<wbr>skip=<wbr>yes"),
+        (
+            "tiresias:limits=1000/2000,promote=2.5",
+            "tiresias:<wbr>limits=<wbr>1000/<wbr>2000,<wbr>promote=<wbr>2.5",
+        ),
+        ("lab/<b>_x", "lab/<wbr>&lt;b&gt;_<wbr>x"),
+        ("a::b//", "a::<wbr>b//"),
+    ],
+)
+def test_a_name_is_broken_between_its_parts(name: str, page: str) -> None:
+    assert str(breakable(name)) == f'<span class="name">{page}</span>'
+    assert loose(name).count("\u200b") == page.count("<wbr>")
+    assert loose(name).replace("\u200b", "") == name

@@ -47,3 +47,17 @@ def test_a_result_shows_itself() -> None:
     text = result._repr_html_()
     assert "a job waits" in text
     assert "Uncalibrated" in text
+
+
+def test_one_run_shows_itself_too() -> None:
+    """In a line at a prompt, as a table in a notebook; it counts what the comparison counted."""
+    trace = trace_of("A 4x100 B 8x50@10 C 2x30@20 D 1x1000@1")
+    result = rota.simulate(trace, cluster="1x8", policies="fifo,srtf", measure="0%:5%")
+    run = result["srtf"]
+    assert repr(run) == "<Run of srtf: 4 jobs on 1x8 (8 GPUs in 1 node)>"
+    text = run._repr_html_()
+    Fragment(text)
+    assert "srtf: a job waits" in text
+    assert "fifo" not in text
+    mean_jct = next(line for line in result.comparison.lines if line.policy == "srtf").cells["mean_jct_s"]
+    assert f">{mean_jct.text}" in text

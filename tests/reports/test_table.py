@@ -206,6 +206,16 @@ def test_a_calibration_compares_the_jobs_that_really_ran() -> None:
     assert calibrated.errors["mean_jct_s"] == 0
 
 
+def test_nothing_is_calibrated_by_jobs_that_never_ended() -> None:
+    """The replay is not to blame if the trace has starts alone: it finished its jobs."""
+    row = {"submit_s": 0.0, "start_s": 10.0, "gpus": 8}
+    happened = record([row | {"state": "RUNNING"}], [], policy="observed", observed=True)
+    site = record([row | {"finish_s": 100.0, "waiting_s": 10.0}], [], policy="fifo")
+    calibrated = calibration([happened, site], "fifo")
+    assert calibrated.text.startswith("Uncalibrated: of no job is recorded")
+    assert not calibrated.calibrated
+
+
 @pytest.mark.parametrize(("records", "site", "says"), CALIBRATIONS)
 def test_calibration(records: list[Record], site: str | None, says: str) -> None:
     found = calibration(records, site)

@@ -16,10 +16,12 @@ from site_play import EPOCH_S
 from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Tenant, Tenants
 from rota.server.answering.why import Asking
+from rota.server.answers import MOST_REASONS, Answers
 from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Busy
 from rota.server.store.rows import NewJob
+from rota.server.views import job_view
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, PartStatus, Report, SyncRequest
 from rota.worlds.live.inbox import Arrived, ReportTold
@@ -608,3 +610,14 @@ def test_an_estimate_is_in_unix_time_and_says_its_basis(tmp_path: Path) -> None:
     assert why.start_s == pytest.approx(EPOCH_S + 100.0, abs=6.0)
     assert why.basis == "simulated under fifo:skip=yes with the durations of 2 jobs: 2 from time limits"
     assert why.policy == "fifo:skip=yes"
+
+
+def test_a_long_list_says_it_of_the_first(tmp_path: Path) -> None:
+    """Not of nobody: with 51 waiting jobs the last column of `rota ls` was empty, and nothing said so."""
+    s = site(tmp_path, "fifo:skip=yes")
+    full(s)
+    rows = [s.submit(10.0, gpus=2, time_s=10.0) for _ in range(MOST_REASONS + 1)]
+    s.turn()
+    jobs = [job_view(job, None, EPOCH_S, s.time.now) for row in rows if (job := s.store.job(row)) is not None]
+    reasons = [job.reason for job in Answers(s.scheduler, s.store).with_reasons(jobs)]
+    assert reasons == [*["Resources"] * MOST_REASONS, ""]

@@ -257,15 +257,36 @@ def test_the_picture_is_read_by_keys_and_mouse(chromium: Any, live: LiveCluster)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_sticks_out_or_fades(chromium: Any, live: LiveCluster, scheme: str) -> None:
     """No width scrolls sideways, every text stands out from what is behind it (WCAG AA), on every page."""
-    held = live.submit(hold=True, name="a-name-as-long-as-names-of-jobs-are-when-programs-make-them-up" * 2)
+    tenant = "an-account-of-a-department-with-a-long-name/somebody_with_a_long_name_as_well"
+    held = live.submit(
+        hold=True, name="a-name-as-long-as-names-of-jobs-are-when-programs-make-them-up" * 2, tenant=tenant
+    )
     with signed_in(chromium, live, scheme=scheme) as opened:
-        for path in ("/", "/queue?state=all", "/sign-in"):
+        for path in ("/", "/queue?state=all", "/tenants", "/sign-in"):
             page = opened(path)
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (path, width)
                 assert page.evaluate(PALE) == [], (path, width)
     live.act(held, "cancel")
+
+
+@pytest.mark.soak
+def test_names_of_128_letters_stick_out_nowhere(chromium: Any, live: LiveCluster) -> None:
+    """Of a tenant with a job that runs, and of the nodes that one waits for."""
+    tenant = "t/" + "u" * 126
+    runs = live.submit("sleep", "600", tenant=tenant, name="x" * 128)
+    waits = live.submit("true", tenant=tenant, node_set="|".join(f"m{i}" * 60 for i in range(3)))
+    live.reaches(runs, "RUNNING")
+    with signed_in(chromium, live) as opened:
+        for path in ("/", "/queue", "/tenants", f"/jobs/{runs}", f"/jobs/{waits}"):
+            page = opened(path)
+            page.wait_for_function("(name) => document.body.textContent.includes(name)", arg=tenant)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (path, width)
+    for job in (runs, waits):
+        live.act(job, "cancel", force=True)
 
 
 def test_a_lost_connection_is_said_and_mended(chromium: Any, live: LiveCluster) -> None:

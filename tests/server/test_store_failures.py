@@ -425,6 +425,7 @@ def test_what_sqlite_is_told(lite: Place) -> None:  # noqa: F811
         ("ann:secret@host/db",             "'what is given' cannot be used"),
         ("postgresql://a:secret@h:x/db",   "its port is no number"),
         ("postgresql://a:b@secret@h/db",   "an @ in its password is written %40"),
+        ("postgresql://a:b@secret/x@h/db", "an @ in its password is written %40, a / %2F"),
         ("sqlite://",                      "a database in memory is lost"),
         ("sqlite:///:memory:",             "a database in memory is lost"),
     ],
@@ -518,10 +519,11 @@ def test_there_is_no_next_call_of_a_store_that_was_not_opened(tmp_path: Path) ->
         Store.open("postgresql+psycopg://rota@127.0.0.1:1/rota", tmp_path)
 
 
-def test_no_password_in_any_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", ["//ann:secret@/db?host={}", "///db?user=ann&password=secret&host={}"])
+def test_no_password_in_any_sentence(tmp_path: Path, url: str) -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError) as found:
-        Store.open(f"postgresql+psycopg://ann:secret@/db?host={tmp_path}", tmp_path)
+        Store.open(f"postgresql+psycopg:{url.format(tmp_path)}", tmp_path)
     assert "secret" not in str(found.value)
     assert "out of reach" in str(found.value)
 

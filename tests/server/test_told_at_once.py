@@ -36,6 +36,8 @@ def test_an_address_without_tls_is_told(host: str, is_told: bool) -> None:
     ("value", "kept"),
     [
         ("postgresql+psycopg://ann:se@cret@db/rota", "postgresql+psycopg://…@db/rota"),
+        ("postgresql+psycopg://ann@db/rota?password=secret", "postgresql+psycopg://…@db/rota?password=…"),
+        ("postgresql:///rota?host=/run&sslpassword=se%26cret", "postgresql:///rota?host=/run&sslpassword=…"),
         ("sqlite:////tmp/rota.db", "sqlite:////tmp/rota.db"),
         (3, 3),
     ],

@@ -88,3 +88,24 @@ def test_a_recorded_past_that_cannot_be_is_counted(tmp_path: Path) -> None:
         "recorded start before submission": (1, ("row 2 (job a)",)),
         "recorded end before start": (1, ("row 3 (job b)",)),
     }
+
+
+def test_starts_and_durations_say_when_jobs_ended(read_text: Any) -> None:
+    """A table that has no column of ends is none of jobs that never ended; failed attempts lay anywhere."""
+    trace = read_text("submit_s,gpus,duration_s,start_s,failures_s\n0,1,60,5,\n1,1,9,2,4\n2,1,9,,\n")
+    assert trace.observed is not None
+    assert trace.observed.end_s.tolist() == pytest.approx([65, np.nan, np.nan], nan_ok=True)
+    still_runs = read_text("submit_s,gpus,duration_s,start_s,end_s\n0,1,60,5,\n")
+    assert still_runs.observed is not None
+    assert np.isnan(still_runs.observed.end_s).all()
+
+
+@pytest.mark.parametrize(
+    ("moments", "dated"),
+    [((1.7e9, 1.7e9 + 60), True), ((0, 1.7e9), False), ((0, 60), False), ((1.7e12, 1.7e12 + 60), False)],
+    ids=["Unix time", "from 0 on", "a minute", "milliseconds"],
+)
+def test_unix_time_has_dates(moments: tuple[float, float], dated: bool, read_text: Any) -> None:
+    trace = read_text(f"submit_s,gpus,duration_s\n{moments[0]:.0f},1,9\n{moments[1]:.0f},1,9\n")
+    assert trace.jobs.submit_s.tolist() == list(moments)
+    assert trace.calendar == ({"epoch": "1970-01-01 00:00:00", "time_zone": "UTC"} if dated else {})

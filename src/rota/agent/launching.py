@@ -28,8 +28,11 @@ from rota.training.protocol import VOID
 from rota.wire.sync import Part, Rank
 
 LOG = logging.getLogger("rota.agent")
-PRIVATE = ("ROTA_", "TORCHELASTIC_", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_")
-"""Variables of the agent's own environment that are none of a job's business."""
+PRIVATE = (
+    "ROTA_", "TORCHELASTIC_", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_", "PGPASSWORD"
+)  # fmt: skip
+"""Variables of the agent's own environment that are none of a job's business: `rota up` hands on its own, and
+with it the password of the controller's database."""
 SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
 """Variables of the agent that its shims get: what the interpreter needs, and tests."""
 SHIM_PROGRAM = Path(__file__).with_name("shim.py")

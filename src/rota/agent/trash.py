@@ -11,6 +11,7 @@ import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rota.agent.below import opened
@@ -85,6 +86,15 @@ def _delete(names: list[str], fd: int) -> None:
         raise trouble
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inside:
+    """A folder below the one that is measured.  It knows where it lies by its parent: the whole path of each
+    would take, of a folder 40,000 levels deep with one more in each level, more memory than a machine has."""
+
+    parent: _Inside | None
+    name: str
+
+
 def size_of(root: Path) -> int:
     """Bytes that a folder takes on its disk, 0 if it is not there; what vanishes meanwhile is not counted.
 
@@ -95,45 +105,56 @@ def size_of(root: Path) -> int:
         top = os.open(root, _FOLDER)
     except OSError:
         return total
-    here, path = top, tuple[str, ...]()
-    waiting: list[tuple[str, ...]] = [()]
+    here: int = top
+    at: _Inside | None = None
+    waiting: list[_Inside | None] = [None]
     left = MOST_OPENED
     while waiting and left > 0:
         inner = waiting.pop()
         try:
-            fd, count = _descended(top, here, path, inner)
+            fd, count = _descended(top, here, at, inner)
         except OSError:
             continue
         left -= count
         if here != top:
             os.close(here)
-        here, path = fd, inner
+        here, at = fd, inner
         with os.scandir(here) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((*inner, entry.name))
+                    if entry.is_dir(follow_symlinks=False) and len(waiting) < MOST_OPENED:
+                        waiting.append(_Inside(inner, entry.name))
     for fd in {top, here}:
         os.close(fd)
     return total
 
 
-def _descended(top: int, here: int, path: tuple[str, ...], inner: tuple[str, ...]) -> tuple[int, int]:
-    """Descriptor of `inner` below `top`, and how many were opened: one from `here`, which is at `path`."""
-    if not inner:
+def _descended(top: int, here: int, at: _Inside | None, inner: _Inside | None) -> tuple[int, int]:
+    """Descriptor of `inner` below `top`, and how many were opened: one from `here`, which is at `at`."""
+    if inner is None:
         return top, 1
-    if inner[:-1] == path:
-        return os.open(inner[-1], _FOLDER, dir_fd=here), 1
+    if inner.parent is at:
+        return os.open(inner.name, _FOLDER, dir_fd=here), 1
+    names = _names(inner)
     fd = top
-    for name in inner:
+    for name in names:
         try:
             step = os.open(name, _FOLDER, dir_fd=fd)
         finally:
             if fd != top:
                 os.close(fd)
         fd = step
-    return fd, len(inner)
+    return fd, len(names)
+
+
+def _names(inner: _Inside | None) -> list[str]:
+    """The way to `inner`, from the top."""
+    names = []
+    while inner is not None:
+        names.append(inner.name)
+        inner = inner.parent
+    return names[::-1]
 
 
 @contextmanager

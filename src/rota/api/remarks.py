@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import Cluster
 from rota.model.feasible import feasible_rows, need_of, never_fits
 from rota.model.record import Record
@@ -51,11 +52,30 @@ def due_before_remarks(trace: Trace) -> Iterator[str]:
 
 def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
     """What the runs of `trace` on `cluster` leave to say."""
+    yield from limit_remarks(records, trace)
     yield from policy_refusal_remarks(records, trace, cluster)
     yield from stuck_remarks(records)
     yield from early_stops_remarks(records)
     yield from nodes_remarks(records)
     yield from slow_engine_remarks(records)
+
+
+def limit_remarks(records: Sequence[Record], trace: Trace) -> Iterator[str]:
+    """Which policies take durations from users of whom some stated none."""
+    silent = int(np.isnan(trace.jobs.limit_s).sum())
+    told = [record.policy for record in records if _takes_limits(record)]
+    if silent and told:
+        names, states = list(dict.fromkeys(told)), "states" if silent == 1 else "state"
+        are_told = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} told"
+        yield (
+            f"{silent:,} of {plural(len(trace), 'job')} {states} no time limit: in its place {are_told} a "
+            "prediction, from jobs alike that ended before."
+        )
+
+
+def _takes_limits(record: Record) -> bool:
+    knowledge = record.provenance.get("knowledge")
+    return isinstance(knowledge, Mapping) and knowledge.get(Knowledge.DURATION.value) == Provenance.USER.value
 
 
 def policy_refusal_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
@@ -136,7 +156,7 @@ def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
     why = "auto has room for all that ran at once in the trace"
     if cluster != "auto":
         why = "this cluster has room for all that ever ran at once, so that policies do not differ"
-    return [f"No job ever waited: {why}; try a smaller cluster."]
+    return [f"No job ever waited for a GPU: {why}; try a smaller cluster."]
 
 
 def _waited_s(record: Record) -> float:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
+from rota.api.single import SingleRun
+from rota.arguments import FLAG, TEXT, WHOLE, Argument, is_file, takes
 from rota.errors import InputError, shown
 from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
@@ -23,6 +25,8 @@ from rota.reports.shown import Figure, figure
 from rota.reports.summary import Summary, summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import Window
+
+FOLDER = Argument("folder", is_file, "the name of a folder")
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,11 +61,11 @@ class Results:
         """How far the site's own policy, simulated, is from what the trace observed."""
         return calibration(self.records, self.site_policy, self.window)
 
-    def __getitem__(self, policy: str) -> Record:
+    def __getitem__(self, policy: str) -> SingleRun:
         """The record of `policy` (of the first seed)."""
         for record in self.records:
             if record.policy == policy:
-                return record
+                return SingleRun.of(record, self.window)
         names = dict.fromkeys(record.policy for record in self.records)
         raise KeyError(f"there is no run of {brief_of(policy)}; there are those of {', '.join(names)}")
 
@@ -73,6 +77,7 @@ class Results:
     def __str__(self) -> str:
         return self.table()
 
+    @takes(width=WHOLE)
     def table(self, width: int = 100) -> str:
         """The comparison as text of at most `width` characters a line."""
         return comparison_text(self.comparison, width, self.calibration)
@@ -92,6 +97,7 @@ class Results:
         types |= {key: pl.Int64 if of.unit == "count" else pl.Float64 for key, of in METRICS.items()}
         return pl.DataFrame(rows, schema=types)
 
+    @takes(name=TEXT)
     def figure(self, name: str = "completion") -> Figure:
         """One chart, which a notebook shows: completion, waiting, utilisation, queue, work or nodes."""
         return figure(name, self.records, self.window)
@@ -120,6 +126,7 @@ class Results:
             "remarks": list(self.remarks),
         }
 
+    @takes(folder=FOLDER, csv=FLAG)
     def write(self, folder: str | PathLike[str], *, csv: bool = False) -> list[Path]:
         """Write `FOLDER/POLICY/{jobs,intervals}.parquet` and `summary.json` per run, and `report.html`.
 
@@ -146,6 +153,7 @@ class Results:
             summaries=self.summaries,
         )
 
+    @takes(folder=FOLDER)
     def report(self, folder: str | PathLike[str]) -> Path:
         """Write everything into `folder`; gives the path of the HTML report."""
         self.write(folder)

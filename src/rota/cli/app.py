@@ -15,6 +15,7 @@ import typer
 from rota.cli import advise, analyze, fidelity, moments, promise, simulate, systems, trace
 from rota.cli.commands import DESCRIBING, LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
+from rota.cli.live.tables import one_line
 from rota.cli.streams import discard_output, sentence_of
 from rota.errors import InputError, RotaError
 
@@ -95,7 +96,8 @@ _LONG = re.compile(r"\S{400,}")
 
 def _complain(sentence: str) -> None:
     typer.secho("rota: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(_LONG.sub(lambda word: f"{word[0][:60]}... ({len(word[0]):,} characters)", sentence), err=True)
+    short = _LONG.sub(lambda word: f"{word[0][:60]}... ({len(word[0]):,} characters)", sentence)
+    typer.echo("\n".join(map(one_line, short.split("\n"))), err=True)
 
 
 def _version(asked: bool) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -25,6 +26,7 @@ BLOCK = 4096
 """Bytes that a file takes at least."""
 WAITS = "waits for process"
 """What controller and agent say of a predecessor that still has their lock."""
+UP_LOCK = "up.lock"
 CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES = (
     "controller.json",
     "logs/controller.log",
@@ -45,6 +47,22 @@ def make_home(where: Path) -> None:
     except OSError as error:
         advice = FREE if error.errno in NO_ROOM else "let ROTA_HOME name a folder that you may write"
         raise WorldError(f"cannot write in {where}: {error.strerror}; {advice}") from None
+
+
+@contextmanager
+def only_one_starts(where: Path) -> Iterator[None]:
+    """Nobody else starts processes of this home meanwhile.
+
+    Otherwise two `rota up` at once start two controllers and two agents: the second ones wait for the locks
+    of the first, and take over when `rota down` stops it.
+    """
+    with open(where / UP_LOCK, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("rota: waits for another `rota up` that is under way", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Started:

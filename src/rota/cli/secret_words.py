@@ -6,13 +6,12 @@ this runs, some hundredths of a second after the start, they show: a file or the
 
 from __future__ import annotations
 
-import re
+from rota.server.store.addresses import passwords_in
 
 TYPE_CHECKING = False  # as in `quick`: the start of the command line counts in milliseconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PASSWORD = re.compile(r"(?<=://)[^/@]*?:(.+)(?=@)")
 _SECRET_OPTIONS = ("--token",)
 START, END = 48, 49
 """Fields of /proc/PID/stat, from 1: where the words of the process begin and end."""
@@ -20,7 +19,7 @@ START, END = 48, 49
 
 def secrets_in(words: Sequence[str]) -> list[str]:
     """Passwords in addresses, and what follows an option that takes a secret."""
-    secrets = [match[1] for word in words if (match := _PASSWORD.search(word))]
+    secrets = [secret for word in words if "://" in word for secret in passwords_in(word)]
     for option, value in zip(words, (*words[1:], ""), strict=True):
         name, equals, rest = option.partition("=")
         if name in _SECRET_OPTIONS:

@@ -6,6 +6,7 @@ import functools
 import json
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from rota.cli.background import (
     controller_pid,
     left_running,
     make_home,
+    only_one_starts,
     stop,
 )
 from rota.cli.live.connect import connect, home, recorded_url
@@ -40,6 +42,8 @@ Text = str | None
 CANCELLERS = 8
 END_WITHIN_S = 30.0
 """So long `down --kill-jobs` waits for jobs to be gone."""
+MOST_TROUBLES = 4
+"""So many of a cluster's troubles are told as it starts."""
 SETTINGS = "Settings"
 ANSWERS, UNKNOWN = "the controller takes part", "this node is not known to the controller"
 """What an agent says of its first question."""
@@ -130,12 +134,13 @@ def up(
     make_home(where)
     arguments = ["--home", str(where), "--flags", "-"]
     arguments += ["--config", str(config.absolute())] if config else []
-    started = _ensure_controller(where, arguments, json.dumps(given))
-    if not started:
-        _warn_of_ignored(where, given, config)
-    devices = chosen.devices if "devices" in given else _devices_of_before(where, chosen.devices)
-    if devices != "none":
-        _ensure_agent(where, devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
+    with only_one_starts(where):
+        started = _ensure_controller(where, arguments, json.dumps(given))
+        if not started:
+            _warn_of_ignored(where, given, config)
+        devices = chosen.devices if "devices" in given else _devices_of_before(where, chosen.devices)
+        if devices != "none":
+            _ensure_agent(where, devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
     _report(where, started, as_json, policy)
 
 
@@ -212,6 +217,7 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
         said = client.call("GET", "/v1/status")
         for warning in client.call("GET", "/v1/policy").get("warnings", ()):
             typer.echo(f"rota: {warning}", err=True)
+    _tell_troubles(said["troubles"])
     if policy and _is_other(policy, said["policy"]):
         stays = f"policy {said['policy']} stays, as `rota policy set` or the first start left it"
         typer.echo(f"rota: {stays}; `rota policy set {policy}` changes it", err=True)
@@ -227,6 +233,14 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
     console().print(f"  look   {address}  (dashboard and API; token in {where}/tokens/admin)")
     console().print(f"  state  {said['store']}")
     console().print("  next   rota submit --gpus 1 -- python train.py")
+
+
+def _tell_troubles(troubles: Sequence[str]) -> None:
+    """Such as an address without TLS, or a port that was taken: who starts a cluster need not ask."""
+    for trouble in troubles[:MOST_TROUBLES]:
+        warn(trouble)
+    if len(troubles) > MOST_TROUBLES:
+        warn(f"{len(troubles) - MOST_TROUBLES} more; `rota status` tells all")
 
 
 def _is_other(asked: str, runs: str) -> bool:

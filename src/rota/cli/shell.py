@@ -43,7 +43,10 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of te
 
 
 def console(width: int = WIDTH) -> Console:
-    """Where results go: plain text, `width` columns wide, unless a person is looking."""
+    """Where results go: plain text, `width` columns wide, unless a person is looking.
+
+    What is printed is shown as it is: brackets and colons in paths and names are no styles and no pictures.
+    """
     from rich.console import Console
 
     class Screen(Console):
@@ -52,13 +55,19 @@ def console(width: int = WIDTH) -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Screen(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=False)
+    columns = None if sys.stdout.isatty() else width
+    return Screen(width=columns, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:
-    """`value` as JSON on standard output; infinity and NaN become null, and no letter moves a cursor."""
-    text = json.dumps(finite(value), indent=2, ensure_ascii=False, default=str)
-    typer.echo(_CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text))
+    """`value` as JSON on standard output."""
+    typer.echo(json_text(value, indent=2))
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """`value` as JSON; infinity and NaN become null, and no letter moves a cursor."""
+    text = json.dumps(finite(value), indent=indent, ensure_ascii=False, default=str)
+    return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
 def finite(value: Any) -> Any:

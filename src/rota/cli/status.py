@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.cli.background import controller_pid, dead_agent
 from rota.cli.live.connect import SOCKET, home, live, recorded_url
+from rota.cli.live.tables import one_line
 from rota.cli.service import flags_of_running
 from rota.cli.shell import JsonFlag, console, print_json
 from rota.model.units import plural
@@ -40,7 +41,7 @@ def status(client: Client, as_json: JsonFlag = False) -> None:
     )
     out.print(f"  state    {said['store']}")
     for trouble in said["troubles"]:
-        out.print(f"  trouble  {trouble}")
+        out.print(f"  trouble  {one_line(trouble)}")
 
 
 def _autoscale(said: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from rota.cli.live.connect import TokenFileOption, UrlOption, live
 from rota.cli.shell import JsonFlag, check_file, complete_format, console, print_json
@@ -185,7 +184,7 @@ def _show(figures: UsageView) -> None:
     for column in shown:
         table.add_column(column.head, justify="right", no_wrap=True)
     for line in figures.lines[:SHOWN]:
-        table.add_row(*map(escape, line.names), *(column.cell(line) for column in shown))
+        table.add_row(*line.names, *(column.cell(line) for column in shown))
     blanks = [""] * (len(figures.by) - 1)
     table.add_row("all", *blanks, *(column.cell(figures.total) for column in shown), style="bold")
     screen = console()

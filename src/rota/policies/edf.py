@@ -8,7 +8,7 @@ Idea      1. Jobs are served in order of deadline, those without one last.
           2. Each gets the GPUs it asked for, or (`size=fastest`) as many of those that are free as make it
              faster; what does not fit is passed by.
           3. Nobody is refused: once late, a job is still served first.
-Departs   -
+Departs   With `size`, on several types, what a job cannot have on one of them goes to others (ours).
 Checked   the `edf` of the ElasticFlow repository (`size=most`): every job equal (docs/fidelity.md)
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from rota.scheduler.stages.buddy import carry_out_whole
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Drift
 from rota.scheduler.stages.quota_caps import caps_of
-from rota.scheduler.stages.sizes import Sizes, sizes_now
+from rota.scheduler.stages.sizes import Sizes, settle_sizes, sizes_now
 from rota.solvers.future import SpeedLevels
 
 _LATER = Constraint(Code.POLICY, detail="jobs that are due earlier can use all GPUs")
@@ -85,8 +86,8 @@ class Edf:
         if not _is_elastic(self.parameters):
             return self._fixed.decide(snapshot, memory)
         sizes = sizes_now(snapshot, memory, 0.0)
-        shares = self._shares(snapshot, sizes)
-        grants, preempt = carry_out_whole(snapshot, shares)
+        shares_of = partial(self._shares, snapshot)
+        shares, grants, preempt = settle_sizes(snapshot, memory, sizes, shares_of, carry_out_whole)
         reasons = {row: _LATER for row, gpus in shares.items() if not gpus}
         return Decision(memory, grants, preempt, reasons=reasons, wake=Wake(sizes.again_s))
 

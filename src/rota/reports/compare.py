@@ -200,6 +200,10 @@ def calibration(
     if not site:
         return Calibration(f"Uncalibrated: the site's own policy {site_policy!r} was not simulated.")
     ended = observed.jobs.filter(pl.col("start_s").is_not_null() & pl.col("finish_s").is_not_null())["job"]
+    if ended.is_empty():
+        return Calibration(
+            "Uncalibrated: of no job is recorded both when it started and when it ended.", site_policy
+        )
     truth = _compared(observed, window, ended)
     runs = [_compared(record, window, ended) for record in site]
     ours = {key: _mean_of([run[key] for run in runs]) for key in COMPARED}

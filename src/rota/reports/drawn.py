@@ -22,7 +22,14 @@ from rota.model.record import Record
 from rota.reports.against import Mover, Pair
 from rota.reports.clock import clock_of
 from rota.reports.gantt import rows_of
-from rota.reports.occupancy import closed_intervals, has_placement, node_gpus, node_names, node_types
+from rota.reports.occupancy import (
+    closed_intervals,
+    has_placement,
+    node_gpus,
+    node_labels,
+    node_names,
+    node_types,
+)
 from rota.reports.window import Span
 
 JOBS_MAX = 5000
@@ -123,9 +130,10 @@ def _lane_of_device(record: Record) -> Ints:
 
 def _cluster(record: Record) -> dict[str, Any]:
     rows, size = rows_of(record), node_gpus(record)
-    names, types = node_names(record), node_types(record)
+    names, labels, types = node_names(record), node_labels(record), node_types(record)
     return {
         "nodes": [names[node] for node in rows.order],
+        "labels": [labels[node] for node in rows.order],
         "types": [types[node] for node in rows.order],
         "gpus": size[rows.order].tolist(),
         "rows": list(rows.first),

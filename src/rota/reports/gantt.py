@@ -11,7 +11,7 @@ from rota.model.columns import Array, Floats, Ints
 from rota.model.record import Record
 from rota.model.units import format_duration, plural
 from rota.reports.chart import Tick
-from rota.reports.occupancy import has_placement, held_devices, node_gpus, node_names, node_types
+from rota.reports.occupancy import has_placement, held_devices, node_gpus, node_labels, node_types
 from rota.reports.png import data_uri
 from rota.reports.window import Span
 
@@ -56,7 +56,7 @@ class Gantt:
 
 def rows_of(record: Record) -> GanttRows:
     """The rows of `record`'s cluster; a type's nodes stand together, in the order in which types occur."""
-    types, names = node_types(record), node_names(record)
+    types, names = node_types(record), node_labels(record)
     known = list(dict.fromkeys(types))
     code = np.array([known.index(name) for name in types], dtype=np.int64)
     order = np.argsort(code, kind="stable")

@@ -40,6 +40,7 @@ from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
+from rota.reports.names import breakable, loose
 from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
@@ -177,7 +178,7 @@ def environment() -> Environment:
         "style": style_named("report"),
         "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),
     }
-    environment.filters["told"] = told
+    environment.filters |= {"told": told, "name": breakable, "loose": loose}
     return environment
 
 

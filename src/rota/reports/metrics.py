@@ -73,11 +73,12 @@ def jct_s(sample: Sample) -> Floats:
     return sample.jct_s
 
 
-@distribution("queueing delay", "s", "lower")
+@distribution("queueing delay", "s", "neither")
 def delay_s(sample: Sample) -> Floats:
     """Queueing delay: *first* start − submission, in seconds.
 
-    Time spent waiting after a preemption is not in it; see `waiting_s`.
+    Time spent waiting after a preemption is not in it; see `waiting_s`.  Less of it is not better by itself:
+    whoever starts everybody at once and interrupts them afterwards has none.
     """
     delay = sample.column("start_s") - sample.column("submit_s")
     return np.where(sample.finished, delay, np.nan)

@@ -41,6 +41,13 @@ def node_names(record: Record) -> list[str]:
     return [str(name) for name in cast(Sequence[object], record.cluster.get("node_names", ()))]
 
 
+def node_labels(record: Record) -> list[str]:
+    """Names of the nodes as a picture has room for them: without the domain that all of them share."""
+    names = node_names(record)
+    domains = {name.partition(".")[2] for name in names}
+    return [name.partition(".")[0] for name in names] if len(domains) == 1 else names
+
+
 def node_types(record: Record) -> list[str]:
     """GPU type of each node; one nameless type where a record does not say."""
     types = cast(Sequence[object], record.cluster.get("node_types") or [""] * len(node_gpus(record)))

@@ -47,6 +47,8 @@ class Figure:
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write it as an SVG file; gives its path."""
+        if Path(path).suffix.lower() != ".svg":
+            raise InputError.at("a figure is an SVG file", file=path, expected="a name that ends in .svg")
         with replacing(Path(path)) as partial:
             partial.write_text(self.svg, encoding="utf-8")
         return Path(path)

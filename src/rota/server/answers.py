@@ -47,7 +47,7 @@ UNKNOWN = (
 SEEN_S = 0.5
 """How long a question about a job waits for the step that takes it in."""
 MOST_REASONS = 50
-"""Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
+"""Waiting jobs of which a list says why they wait, the first ones; `rota why` says it of any."""
 
 
 class Answers:
@@ -160,9 +160,9 @@ class Answers:
         return as_planned_now(self._scheduler, row, view)
 
     def with_reasons(self, views: list[JobView]) -> list[JobView]:
-        """The jobs of a short list, with why they wait unless the policy is busy."""
-        waiting = [view for view in views if view.state in WAITING and not view.reason]
-        if 0 < len(waiting) <= MOST_REASONS:
+        """The jobs, with why the first that wait do so unless the policy is busy."""
+        waiting = [view for view in views if view.state in WAITING and not view.reason][:MOST_REASONS]
+        if waiting:
             try:
                 why = self._scheduler.explain_all([view.row for view in waiting])
             except (Busy, PolicyError):

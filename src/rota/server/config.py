@@ -26,6 +26,7 @@ from rota.server.caps import caps_of
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
+from rota.server.store.addresses import without_passwords
 from rota.server.tenants.layout import check_levels, layout_of
 from rota.server.tenants.settings import parse_tenants, yes_or_no
 from rota.usage.prices import prices_of
@@ -302,11 +303,8 @@ def _rules(config: Config) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def without_password(value: Any) -> Any:
-    """A setting without the password that an address may hold."""
-    if not isinstance(value, str) or "://" not in value or "@" not in value:
-        return value
-    head, _, tail = value.rpartition("@")
-    return f"{head.partition('://')[0]}://…@{tail}"
+    """A setting without the passwords that an address may hold."""
+    return without_passwords(value) if isinstance(value, str) else value
 
 
 def shown(name: str, value: Any) -> str:

@@ -96,21 +96,29 @@ class Filling:
             self.caps.take(job, step)
         return step
 
-    def give_all(self, jobs: Sequence[int]) -> bool:
-        """One step for each of `jobs`, who may stand there several times, if no limit is exceeded by that."""
+    def give_all(self, jobs: Sequence[int], rising: Sequence[int]) -> bool:
+        """One step for each of `jobs`, who may stand there several times, if no limit is felt by that.
+
+        None is if each of `rising`, among whom they are, could have its next step even after them: what
+        limits leave only shrinks, so that they have kept nobody out who was compared with the others.
+        """
         if self.caps is not None:
-            steps = [0] * len(self.share)
+            after, level = self.caps.among(range(len(self.share))), list(self._level)
             for job in jobs:
-                steps[job] += 1
-            more = [
-                self.counts[job][self._level[job] + n - 1] - self.share[job] if n else 0
-                for job, n in enumerate(steps)
-            ]
-            if not self.caps.admit_all(more):
+                after.take(job, self._rise(job, level[job]))
+                level[job] += 1
+            if not all(after.admits(job, self._rise(job, level[job])) for job in rising):
                 return False
         for job in jobs:
             self.give(job)
         return True
+
+    def _rise(self, job: int, level: int) -> int:
+        """GPUs that the job's share after `level` takes more than the one before; 0 if that is no faster."""
+        counts, rates = self.counts[job], self.rates[job]
+        if level == len(counts) or not rates[counts[level]] > rates[counts[level - 1]]:
+            return 0
+        return counts[level] - counts[level - 1]
 
 
 def fill_largest(filling: Filling, gpus: int, key: Key) -> list[int]:
@@ -210,8 +218,7 @@ def fill_apathetic(
         rates, counts = [filling.rates[job] for job in rising], [filling.counts[job] for job in rising]
         left = None if work is None else [work[job] for job in rising]
         winners = steps_to_winners(rates, counts, gpus, [key[job] for job in rising], left)
-        # What was handed out without regard for limits and keeps to them is what they would have let through.
-        if not filling.give_all([rising[winner] for winner in winners]):
+        if not filling.give_all([rising[winner] for winner in winners], rising):
             return _Tournament(filling, key, work).hand_out(gpus, rising)
     return filling.share
 

@@ -40,14 +40,6 @@ class SharedCaps:
         for limit in self.of[job]:
             self.left[limit] -= claim
 
-    def admit_all(self, gpus: Sequence[float]) -> bool:
-        """True if all limits leave so many further GPUs to each job."""
-        left = list(self.left)
-        for job, more in enumerate(gpus):
-            for limit in self.of[job]:
-                left[limit] -= more * self.each[job]
-        return all(one >= -_ROUNDING for one in left)
-
     def beside(self, job: int) -> Iterator[int]:
         """Jobs that count in a limit in which `job` does, itself among them."""
         own = set(self.of[job])

@@ -6,10 +6,12 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
           attempts, joined by ;), signatures (what they failed of, joined by ;), held_s (from submission
           until it could have started, whoever schedules),
-          start_s and end_s (observed), ran_on (names of its nodes, joined by |), ran_type (of its GPUs),
+          start_s and end_s (observed; where there is no end_s: start_s + duration_s), ran_on (names of
+          its nodes, joined by |), ran_type (of its GPUs),
           array (it is a task of) and exit (how it ended: exit 1, signal 9)
 Units     as the names say
-Times     kept as they are: seconds from any origin
+Times     kept as they are: seconds from any origin; where all have ten digits they are Unix time, so that
+          their dates are known
 Beside    what has no column (facts, oddities, names not in use) stands in `FILE.rota.json` beside a CSV,
           with the digest of the rows it belongs to, or under the key `rota` in the metadata of a Parquet
           file; both may be absent.  Older files have it in a first line `#rota {...}`
@@ -37,12 +39,13 @@ import polars as pl
 from rota.errors import InputError
 from rota.model.columns import Array, Floats
 from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
-from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
+from rota.model.jobs import JobPart, Outcome, Truth
 from rota.model.once import json_once
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.plain_header import check_header, check_kinds
+from rota.traces.plain_recorded import filled, recorded
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, read_table
@@ -64,6 +67,8 @@ OTHERS = (
     "exit",
 )
 """What stands beside the columns of a job."""
+_FIRST_UNIX_S = 1e9
+"""Seconds that are Unix time (this one is of 2001) and not counted from a beginning of the log."""
 _LAST_UNIX_S = 1e11
 """Seconds of Unix time beyond which a column is rather in milliseconds, or finer."""
 _HEAD = "#rota "
@@ -105,6 +110,7 @@ def read(source: TraceSource) -> Trace:
     numbers = _numbers(table)
     late = numbers["submit_s"] > _LAST_UNIX_S
     odd.note("submitted after the year 5000, if by Unix time", "kept: milliseconds must be divided", late)
+    truth = _truth(table)
     trace = finish(
         "plain",
         odd,
@@ -115,11 +121,17 @@ def read(source: TraceSource) -> Trace:
             "after": _after(table, odd.ids),
             "parts": _parts(table),
         },
-        truth=_truth(table),
-        observed=_observed(table),
-        facts=head.facts,
+        truth=truth,
+        observed=recorded(table, truth),
+        facts=_calendar(numbers["submit_s"]) if head.odd is None else head.facts,
     )
     return trace if head.odd is None else replace(trace, odd=head.odd)
+
+
+def _calendar(submit_s: Floats) -> dict[str, object]:
+    """The moment of second 0, where the seconds of all jobs can be nothing but Unix time."""
+    is_unix = len(submit_s) > 0 and ((submit_s >= _FIRST_UNIX_S) & (submit_s <= _LAST_UNIX_S)).all()
+    return {"epoch": "1970-01-01 00:00:00", "time_zone": "UTC"} if is_unix else {}
 
 
 @dataclass(frozen=True)
@@ -276,7 +288,7 @@ def _truth(table: TextTable) -> Truth:
         outcome=outcome,
         held_s=held_s,
         failures=failures,
-        signatures={row: tuple(cell.split(";")) for row, cell in _filled(table, "signatures")},
+        signatures={row: tuple(cell.split(";")) for row, cell in filled(table, "signatures")},
     )
 
 
@@ -287,26 +299,6 @@ def _run_times(cell: str) -> tuple[float, ...]:
     except ValueError:
         return ()
     return times if all(0 <= time <= MOST for time in times) else ()
-
-
-def _observed(table: TextTable) -> RecordedRun | None:
-    if not any(table.has(name) for name in ("start_s", "end_s", "ran_on", "ran_type", "array", "exit")):
-        return None
-
-    def moments(name: str) -> Floats:
-        if not table.has(name):
-            return np.full(len(table), np.nan)
-        return table.floats(name, low=-np.inf, blank=np.nan)
-
-    began_s, ended_s = moments("start_s"), moments("end_s")
-    nodes = {row: tuple(cell.split("|")) for row, cell in _filled(table, "ran_on")}
-    types, arrays, exits = (dict(_filled(table, name)) for name in ("ran_type", "array", "exit"))
-    return RecordedRun(began_s, ended_s, nodes, types, arrays, exits)
-
-
-def _filled(table: TextTable, name: str) -> list[tuple[int, str]]:
-    """Row and text of the cells of a column that say something; none if there is no such column."""
-    return [(row, cell) for row, cell in enumerate(table.text(name)) if cell] if table.has(name) else []
 
 
 def _deadlines(table: TextTable) -> dict[int, tuple[Deadline, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,16 +22,20 @@ import pytest
 from play import play, trace_of
 from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import Cluster, NodeShape
+from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import Truth
+from rota.model.tenants import Tenant, Tenants
 from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from stays import are_alike
-from tiers import seed_ranges
+from tiers import each_seed, seed_ranges
 
-"""Seconds by which sums of many stretches may differ."""
 Stay = tuple[float, float, int]
 """From when to when, with how many GPUs."""
+On = tuple[float, float, set[int]]
+"""From when to when, on which nodes."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,15 @@ class Program:
     speed: list[float]
     steps: float
     kind: int
+    least: int = 1
+    in_powers: bool = False
+    """It runs on powers of two only."""
+    owner: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        numbers = range(self.least, self.most + 1)
+        return [number for number in numbers if not self.in_powers or number.bit_count() == 1]
 
 
 @dataclass(frozen=True)
@@ -54,13 +68,19 @@ class Plan:
     limits: tuple[float, ...]
     calm_s: float
     """How long a job that was resized is left alone."""
+    faults: Sequence[Fault] = ()
+    quotas: Sequence[float] = (math.inf,)
+    """Hard, by owner."""
 
 
 class NaiveAfs:
     """Sections A to D of the card."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.jobs, self.now = plan, plan.jobs, 0.0
+    def __init__(self, plan: Plan, ran_on: Sequence[Sequence[On]] = ()) -> None:
+        """`ran_on` says on which nodes jobs were and when: who is on one that is lost stops."""
+        self.plan, self.jobs, self.now, self.ran_on = plan, plan.jobs, 0.0, ran_on
+        self.news = timeline(plan.faults)
+        self.down = set[int]()
         self.left = [job.steps for job in plan.jobs]
         self.received = [0.0 for _ in plan.jobs]
         self.live: list[int] = []
@@ -97,16 +117,18 @@ class NaiveAfs:
 
     def shares(self, may_have: dict[int, list[int]]) -> dict[int, int]:
         """Of the numbers that each may have, ascending; curves are concave, so that leasts come first."""
-        share, free = dict.fromkeys(may_have, 0), sum(self.plan.sizes)
+        share, free = dict.fromkeys(may_have, 0), self.there()
         for job in sorted(may_have, key=lambda job: self.end(job, may_have[job][0])):
-            if may_have[job][0] <= free:
+            if may_have[job][0] <= free and self.within_quota(job, share, may_have[job][0]):
                 share[job] = may_have[job][0]
                 free -= share[job]
         while True:
             following = {}
             for job, numbers in may_have.items():
                 speed, more = self.jobs[job].speed, [number for number in numbers if number > share[job] > 0]
-                if more and more[0] - share[job] <= free and speed[more[0]] > speed[share[job]]:
+                if not more or more[0] - share[job] > free or not speed[more[0]] > speed[share[job]]:
+                    continue
+                if self.within_quota(job, share, more[0]):
                     following[job] = more[0]
             if not following:
                 return share
@@ -115,6 +137,16 @@ class NaiveAfs:
                 best = self.winner(best, other, share, following)
             free -= following[best] - share[best]
             share[best] = following[best]
+
+    def there(self) -> int:
+        """GPUs of nodes that are not lost."""
+        return sum(size for node, size in enumerate(self.plan.sizes) if node not in self.down)
+
+    def within_quota(self, job: int, share: dict[int, int], gpus: int) -> bool:
+        """True if its owner may have so many for it beside what others of his have."""
+        owner = self.jobs[job].owner
+        others = sum(n for other, n in share.items() if other != job and self.jobs[other].owner == owner)
+        return others + gpus <= self.plan.quotas[owner]
 
     def left_alone(self) -> dict[int, float]:
         """Whose number changed of late, and until when that counts; a first start is no change."""
@@ -126,9 +158,9 @@ class NaiveAfs:
         }
 
     def wanted(self) -> dict[int, int]:
-        alone, total = self.left_alone(), sum(self.plan.sizes)
+        alone, total = self.left_alone(), self.there()
         waits = [job for job in self.live if job not in self.held]
-        free = {job: list(range(1, self.jobs[job].most + 1)) for job in self.live}
+        free = {job: self.jobs[job].numbers for job in self.live}
         calm = free | {job: [self.count(job)] for job in alone}
         if alone and sum(numbers[0] for numbers in calm.values()) <= total:
             shares = self.shares(calm)
@@ -136,12 +168,12 @@ class NaiveAfs:
                 return shares
         if not waits:
             return self.shares(calm)
-        return self.shares(free | {job: list(range(1, self.count(job) + 1)) for job in alone})
+        return self.shares(free | {job: [n for n in free[job] if n <= self.count(job)] for job in alone})
 
     def decide(self) -> None:
         alone = self.left_alone()
         self.again_s = min(
-            (end_s for job, end_s in alone.items() if self.jobs[job].most > 1), default=math.inf
+            (end_s for job, end_s in alone.items() if len(self.jobs[job].numbers) > 1), default=math.inf
         )
         for job, gpus in self.wanted().items():
             if gpus == self.count(job):
@@ -173,6 +205,23 @@ class NaiveAfs:
         ]
         return min([*moments, self.again_s])
 
+    def hear(self) -> None:
+        """Who runs on a node that is lost stops, with what it has done."""
+        while self.news and self.news[0][0] <= self.now:
+            at_s, node, is_back = self.news.pop(0)
+            if is_back:
+                self.down.discard(node)
+                continue
+            self.down.add(node)
+            for job, spans in enumerate(self.ran_on):
+                if any(begin_s < at_s <= end_s + 1e-9 and node in nodes for begin_s, end_s, nodes in spans):
+                    self.halt(job)
+
+    def comes(self, job: int) -> None:
+        """A job that its owner's quota never admits is rejected."""
+        if self.jobs[job].numbers[0] <= self.plan.quotas[self.jobs[job].owner]:
+            self.live.append(job)
+
     def play(self) -> list[list[Stay]]:
         coming = list(range(len(self.jobs)))
         while coming or self.live:
@@ -180,14 +229,16 @@ class NaiveAfs:
                 job: max(self.now, works_s) + self.left[job] / self.jobs[job].speed[gpus]
                 for job, (_, works_s, gpus) in self.held.items()
             }
-            moment = min([*ends.values(), *(self.jobs[job].submit_s for job in coming[:1]), self.alarm_s()])
+            news = [at_s for at_s, _, _ in self.news[:1]] + [self.jobs[job].submit_s for job in coming[:1]]
+            moment = min([*ends.values(), *news, self.alarm_s()])
             over = [job for job, end in ends.items() if end <= moment + 1e-9]
             self.pass_time(moment)
             for job in over:
                 self.halt(job)
                 self.live.remove(job)
+            self.hear()
             while coming and self.jobs[coming[0]].submit_s <= self.now:
-                self.live.append(coming.pop(0))
+                self.comes(coming.pop(0))
             self.decide()
         return self.stays
 
@@ -216,29 +267,54 @@ def plan_of(seed: int, *, by_queues: bool) -> Plan:
     return Plan(jobs, sizes, back_s, limits, calm_s)
 
 
-def rota(plan: Plan) -> list[list[Stay]]:
-    """What the policy makes of it."""
+def harder_plan(seed: int, *, by_queues: bool) -> Plan:
+    """The same with nodes that are lost, jobs of few sizes, and three tenants, some with a hard quota."""
+    plan, draw = plan_of(seed, by_queues=by_queues), random.Random(f"harder {seed}")
+    jobs, faults = list[Program](), list[Fault]()
+    for job in plan.jobs:
+        in_powers = draw.random() < 0.4
+        least = 1 if in_powers else draw.choice([1, 1, min(2, job.most)])
+        jobs.append(replace(job, in_powers=in_powers, least=least, owner=draw.randrange(3)))
+    for node in range(len(plan.sizes)):
+        at_s = 0.0
+        for _ in range(draw.randint(0, 2)):
+            lost_s = at_s + draw.uniform(1, 300)
+            at_s = lost_s + draw.choice([5.0, 50.0, 200.0])
+            faults.append(Fault(node, lost_s, at_s))
+    quotas = [draw.choice([math.inf, float(draw.randint(1, sum(plan.sizes)))]) for _ in range(3)]
+    return replace(plan, jobs=jobs, faults=faults, quotas=quotas)
+
+
+def rota(plan: Plan) -> tuple[list[list[Stay]], list[list[On]]]:
+    """What the policy makes of it, and on which nodes that was."""
     jobs, names = plan.jobs, ("a", "b", "c", "d")
     speeds = {names[job.kind]: dict(enumerate(job.speed[1:], 1)) for job in jobs}
     trace = trace_of(
-        " ".join(f"J{n} 1x1@{n}" for n in range(len(jobs))),
-        gpus_min=1,
+        " ".join(f"J{n} {job.least}x1@{n}" for n, job in enumerate(jobs)),
+        gpus_min=[job.least for job in jobs],
         gpus_max=[job.most for job in jobs],
+        counts=[int(AllowedCounts.POWERS_OF_TWO if job.in_powers else AllowedCounts.ANY) for job in jobs],
+        tenant=[job.owner for job in jobs],
+        tenant_names=("t0", "t1", "t2"),
         workload=[job.kind for job in jobs],
         workload_names=names,
     )
     table = replace(trace.jobs, submit_s=np.array([job.submit_s for job in jobs]))
     truth = Truth.build(np.full(len(jobs), np.nan), iterations=[job.steps for job in jobs])
     trace = replace(trace, jobs=table, truth=truth)
-    cluster = Cluster.build([NodeShape(1, size) for size in plan.sizes])
+    capped = [Tenant(f"t{n}", most, hard=True) for n, most in enumerate(plan.quotas) if most < math.inf]
+    cluster = Cluster.build([NodeShape(1, size) for size in plan.sizes], Tenants.of(*capped))
     speed = ScalingSpeed(trace, cluster, ScalingCurves.build(speeds))
     costs = Costs(restore=CostModel(plan.back_s))
     how = f"lengths=no,queues={'/'.join(map(str, plan.limits))}" if plan.limits else "lengths=yes"
-    record = play(f"afs:min_resize_s={plan.calm_s},{how}", trace, cluster, Setting(speed=speed, costs=costs))
+    setting = Setting(speed=speed, costs=costs, faults=plan.faults)
+    record = play(f"afs:min_resize_s={plan.calm_s},{how}", trace, cluster, setting)
     stays: list[list[Stay]] = [[] for _ in jobs]
+    ran_on: list[list[On]] = [[] for _ in jobs]
     for row in record.intervals.sort("start_s").iter_rows(named=True):
         stays[row["job"]].append((row["start_s"], row["end_s"], row["gpus"]))
-    return stays
+        ran_on[row["job"]].append((row["start_s"], row["end_s"], set(row["nodes"])))
+    return stays, ran_on
 
 
 @pytest.mark.parametrize("by_queues", [False, True], ids=["lengths", "queues"])
@@ -246,5 +322,14 @@ def rota(plan: Plan) -> list[list[Stay]]:
 def test_every_stay(by_queues: bool, seeds: range) -> None:
     for seed in seeds:
         plan = plan_of(seed, by_queues=by_queues)
-        ours, expected = rota(plan), NaiveAfs(plan).play()
+        (ours, _), expected = rota(plan), NaiveAfs(plan).play()
         assert are_alike(ours, expected), f"scene {seed}: {ours} in place of {expected}"
+
+
+@pytest.mark.parametrize("by_queues", [False, True], ids=["lengths", "queues"])
+@each_seed(20, 150, 1500, at_once=50)
+def test_every_stay_beside_quotas_and_lost_nodes(by_queues: bool, seed: int) -> None:
+    plan = harder_plan(seed, by_queues=by_queues)
+    ours, ran_on = rota(plan)
+    expected = NaiveAfs(plan, ran_on).play()
+    assert are_alike(ours, expected), f"{ours} in place of {expected}"

@@ -15,7 +15,9 @@ from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.world import Batch, Ended, How
 from rota.table.state import Phase
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder
+from rota.worlds.simulated.run import Setting, prepare
 
 
 def loop_over(jobs: str, cluster: str, script: list[Batch]) -> Loop:
@@ -74,3 +76,14 @@ def test_a_home_has_room_again_when_a_stranger_leaves_it() -> None:
     loop = loop_over("A 2x600 B 1x600", "2x1", [drained(10.0, 1), ended(20.0, 0)])
     loop.run(30.0)
     assert loop.state.grants[1].devices == (0,)
+
+
+def test_who_ends_as_its_node_is_lost_is_forgotten() -> None:
+    """A, which moved there at 130 s, was looked at every minute from then on."""
+    trace, where = trace_of("D 2x130 A 1x140 B 1x300 C 1x300"), parse_cluster("2x2")
+    setting = Setting(faults=[Fault(0, 150.0, 9999.0)])
+    loop, _ = prepare(parse_policy("gandiva").make(), trace, where, setting)
+    loop.run(140.0)
+    assert 1 in loop.memory["moves"]
+    loop.run(200.0)
+    assert 1 not in loop.memory["moves"].keys() | loop.memory["alone"].keys()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
+from rota.worlds.simulated.faults import Fault, timeline
+from rota.worlds.simulated.run import Setting
 from tiers import each_seed
 
-Spans = list[list[tuple[float, float, tuple[int, ...]]]]
+Span = tuple[float, float, tuple[int, ...]]
+Spans = list[list[Span]]
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Scene:
     migration: bool
     quantum_s: int = 60
     threshold: float = 0.75
+    faults: Sequence[Fault] = ()
 
 
 @dataclass
@@ -42,10 +48,15 @@ class Home:
 class NaiveGandiva:
     """Placement, turns and moves of the card."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene, self.jobs, self.now = scene, scene.jobs, 0.0
+    def __init__(self, scene: Scene, told: Spans | None = None) -> None:
+        """`told` says on which servers of a group its jobs run: who is on none that is lost runs on."""
+        self.scene, self.jobs, self.now, self.told = scene, scene.jobs, 0.0, told or []
         self.left_s = [float(run_s) for _, _, run_s in scene.jobs]
         self.homes = [Home((node,), gpus) for node, gpus in enumerate(scene.sizes)]
+        self.sizes = list(scene.sizes)
+        """GPUs of each server, none of one that is lost."""
+        self.news = timeline(scene.faults)
+        """When servers are lost and back."""
         self.queue: list[int] = []
         self.moves = self.given_back = 0
         self.since_s: dict[int, tuple[float, tuple[int, ...]]] = {}
@@ -67,7 +78,7 @@ class NaiveGandiva:
         large = [home for home in self.homes if home.gpus >= gpus]
         n1 = min((h for h in large if h.affinity == gpus), key=self.load, default=None)
         n2 = min((h for h in large if not h.affinity), key=self.load, default=None)
-        if gpus > max(self.scene.sizes):  # it takes whole empty servers, as many as it needs
+        if gpus > max(self.sizes):  # it takes whole empty servers, as many as it needs
             n2 = None if n1 is not None and self.fits(n1, gpus) else self.join(gpus)
         n3 = min(large, key=self.load, default=None)
         if n1 is not None and self.fits(n1, gpus):
@@ -115,13 +126,13 @@ class NaiveGandiva:
 
     def give_back(self, gpus: int) -> bool:
         """Gangs go to others of their size if that leaves one server, or as many as it takes, for `gpus`."""
-        on_one, total = gpus <= max(self.scene.sizes), 0
+        on_one, total = gpus <= max(self.sizes), 0
         if not on_one:
             total = sum(home.gpus for home in self.homes if not home.ring)
         given = list[Home]()
         groups = [home for home in self.homes if len(home.nodes) > 1]
         for home in sorted(groups, key=lambda home: (home.gpus, home.nodes[0])):
-            largest = max(self.scene.sizes[node] for node in home.nodes)
+            largest = max(self.sizes[node] for node in home.nodes)
             if (on_one and largest < gpus) or not self.can_do_without([*given, home]):
                 continue
             given.append(home)
@@ -156,7 +167,7 @@ class NaiveGandiva:
             home.affinity, home.turn_ends_s = 0, math.inf
             if len(home.nodes) > 1:
                 self.homes.remove(home)
-                self.homes += [Home((node,), self.scene.sizes[node]) for node in home.nodes]
+                self.homes += [Home((node,), self.sizes[node]) for node in home.nodes]
 
     # -- turns -----------------------------------------------------------------------------------------
 
@@ -176,12 +187,54 @@ class NaiveGandiva:
 
     # -- the clock -------------------------------------------------------------------------------------
 
+    def hear(self) -> bool:
+        """Lost servers are no homes, and whoever belonged there has none; True if others fell free."""
+        is_any_free = False
+        while self.news and self.news[0][0] <= self.now:
+            _, lost, is_back = self.news.pop(0)
+            if is_back:
+                self.sizes[lost] = self.scene.sizes[lost]
+                self.homes.append(Home((lost,), self.sizes[lost]))
+                is_any_free = True
+                continue
+            self.sizes[lost] = 0
+            home = next(home for home in self.homes if lost in home.nodes)
+            stays = {job: nodes for job in home.ring if (nodes := self.goes_on(job))}
+            for job in home.running & self.since_s.keys() - stays.keys():
+                self.stop(job)
+            self.queue = sorted(self.queue + [job for job in home.ring if job not in stays])
+            self.homes.remove(home)
+            rest = [Home((node,), self.sizes[node]) for node in home.nodes if node != lost]
+            self.homes += rest
+            is_any_free |= bool(rest)
+            for job, nodes in sorted(stays.items()):
+                self.take_over(job, nodes)
+        return is_any_free
+
+    def goes_on(self, job: int) -> tuple[int, ...]:
+        """Where `job` runs that is not stopped now."""
+        spans = self.told[job] if self.told else []
+        return next((nodes for begin_s, end_s, nodes in spans if begin_s < self.now < end_s), ())
+
+    def take_over(self, job: int, nodes: tuple[int, ...]) -> None:
+        """The servers on which `job` runs are its home now."""
+        spanned = [home for home in self.homes if set(nodes) & set(home.nodes)]
+        joined = Home(
+            tuple(sorted(node for home in spanned for node in home.nodes)),
+            sum(home.gpus for home in spanned),
+            next((home.affinity for home in spanned if home.affinity), self.jobs[job][1]),
+            [*(one for home in spanned for one in home.ring), job],
+            {*(one for home in spanned for one in home.running), job},
+        )
+        self.homes = [home for home in self.homes if home not in spanned] + [joined]
+
     def run(self) -> Spans:
         coming = list(range(len(self.jobs)))
-        while coming or self.since_s:
+        while coming or self.since_s or (self.queue and self.news):
             moments = [float(self.jobs[job][0]) for job in coming[:1]]
             moments += [since_s + self.left_s[job] for job, (since_s, _) in self.since_s.items()]
             moments += [home.turn_ends_s for home in self.homes]
+            moments += [at_s for at_s, _, _ in self.news[:1]]
             self.now = min(moments)
             ended = [j for j, (since_s, _) in self.since_s.items() if since_s + self.left_s[j] <= self.now]
             shorter = [home for home in self.homes if home.running & set(ended)]
@@ -190,9 +243,10 @@ class NaiveGandiva:
                 self.leave(next(home for home in self.homes if job in home.ring), job)
             while coming and self.jobs[coming[0]][0] <= self.now:
                 self.queue.append(coming.pop(0))
+            is_any_free = self.hear() or bool(ended)
             given_back = self.given_back
             self.settle_all()
-            if (ended or self.given_back > given_back) and self.scene.migration:
+            if (is_any_free or self.given_back > given_back) and self.scene.migration:
                 before = self.moves
                 self.move()
                 if self.moves > before:
@@ -242,7 +296,7 @@ class NaiveGandiva:
         for source in sorted(crowded, key=lambda home: (-self.load(home)[0], home.nodes[0])):
             for job in list(source.ring):
                 target = self.fullest(job) if self.room(source) < 0 else None
-                if self.room(source) < 0 and target is None and self.jobs[job][1] > max(self.scene.sizes):
+                if self.room(source) < 0 and target is None and self.jobs[job][1] > max(self.sizes):
                     target = self.join(self.jobs[job][1])
                 if target is not None:
                     self.send(job, source, target)
@@ -318,12 +372,24 @@ def gangs_of(seed: int) -> Scene:
     return Scene(jobs, sizes, migration=True)
 
 
+def with_outages(scene: Scene, seed: int) -> Scene:
+    """`scene` on servers that are lost up to twice each, for a moment or for some turns."""
+    draw, faults = random.Random(f"faults {seed}"), list[Fault]()
+    for node in range(len(scene.sizes)):
+        at_s = 0
+        for _ in range(draw.randint(0, 2)):
+            lost_s = at_s + draw.choice([draw.randint(1, 900), 60 * draw.randint(1, 10)])
+            at_s = lost_s + draw.choice([1, 30, 100, 400])
+            faults.append(Fault(node, float(lost_s), float(at_s)))
+    return replace(scene, faults=faults)
+
+
 def rota(scene: Scene) -> Spans:
     """What the policy makes of the same scene."""
     text = " ".join(f"j{n} {gpus}x{run_s}@{submit_s}" for n, (submit_s, gpus, run_s) in enumerate(scene.jobs))
     policy = f"gandiva:migration={'yes' if scene.migration else 'no'}"
     cluster = Cluster.build([NodeShape(1, size) for size in scene.sizes])
-    record = play(policy, trace_of(text), cluster)
+    record = play(policy, trace_of(text), cluster, Setting(faults=scene.faults))
     node_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
     spans: Spans = [[] for _ in scene.jobs]
     for row in record.intervals.sort("start_s").iter_rows(named=True):
@@ -333,9 +399,12 @@ def rota(scene: Scene) -> Spans:
 
 
 def agree(ours: Spans, naive: Spans) -> bool:
-    """The same moments, and GPUs within the home; within a group of servers a job may change places."""
+    """The same moments, and GPUs within the home; within a group of servers a job may change places.
+
+    Or keep its place when another server of the group is lost.
+    """
     for mine, others in zip(ours, joined(naive), strict=True):
-        left = [span for span in mine if span[1] > span[0]]
+        left = cut(mine, {moment for begin_s, end_s, _ in others for moment in (begin_s, end_s)})
         for begin_s, end_s, nodes in others:
             while left and left[0][0] == begin_s and left[0][1] <= end_s and set(left[0][2]) <= set(nodes):
                 begin_s = left.pop(0)[1]
@@ -344,6 +413,15 @@ def agree(ours: Spans, naive: Spans) -> bool:
         if left:
             return False
     return True
+
+
+def cut(spans: list[Span], moments: set[float]) -> list[Span]:
+    """`spans` in pieces that end at `moments`, without those of no length."""
+    pieces = list[Span]()
+    for begin_s, end_s, nodes in spans:
+        within = sorted(moment for moment in moments if begin_s < moment < end_s)
+        pieces += [(*piece, nodes) for piece in pairwise([begin_s, *within, end_s]) if piece[0] < piece[1]]
+    return pieces
 
 
 def joined(spans: Spans) -> Spans:
@@ -376,8 +454,25 @@ def test_every_turn_where_gangs_give_servers_back(seed: int) -> None:
     assert agree(rota(scene), NaiveGandiva(scene).run())
 
 
+@pytest.mark.parametrize("gangs", [False, True])
+@each_seed(10, 120, 800, at_once=20)
+def test_every_turn_while_servers_are_lost(seed: int, *, gangs: bool) -> None:
+    """Who belonged there asks for a home by submission; what a group leaves is there for moves."""
+    scene = with_outages(gangs_of(seed) if gangs else scene_of(seed, migration=False), seed)
+    ours = rota(scene)
+    assert agree(ours, NaiveGandiva(scene, ours).run())
+
+
 def test_a_turn_does_not_end_with_one_that_has_just_been_given_up() -> None:
     """Both homes lose a job at 65: the turn of the first is over, so the second's lasts a whole minute."""
     record = play("gandiva:migration=no", "A 2x289 B 1x300 C 1x5 D 2x5 E 1x300@52", "1x1,1x1,1x1")
     spans = record.intervals.filter(record.intervals["job_id"] == "B").sort("start_s")
     assert spans.select("start_s", "end_s").rows()[:3] == [(0, 60), (65, 125), (185, 245)]
+
+
+def test_what_a_group_has_left_when_it_loses_a_server_is_taken_at_once() -> None:
+    """A gang of two servers loses one: the other one stood idle beside three jobs that took turns."""
+    lost = Setting(faults=[Fault(0, 100.0, 5000.0)])
+    record = play("gandiva", "A 4x1000 B 1x600 C 1x600 D 1x600", "3x2", lost)
+    ends = dict(record.jobs.select("job_id", "finish_s").iter_rows())
+    assert max(ends[name] for name in "BCD") == 660.0

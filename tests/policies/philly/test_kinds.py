@@ -79,7 +79,7 @@ def test_sleeping_where_others_gpus_are_free_changes_nothing(
             if not told_apart:
                 patched.setattr(
                     "rota.policies.philly.premises.Kinds",
-                    lambda cluster, domains, _: Kinds(cluster, domains, False),
+                    lambda cluster, domains, _, up: Kinds(cluster, domains, False, up),
                 )
             record = run(f"philly{parameters}", trace, cluster)
             found.append((record.intervals.drop("job_id"), record.decisions))

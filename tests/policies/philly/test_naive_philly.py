@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +17,8 @@ import pytest
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
+from rota.worlds.simulated.faults import Fault, timeline
+from rota.worlds.simulated.run import Setting
 from tiers import each_seed
 
 TIMEOUT_S, BACKOFF_S = 180, 120
@@ -49,6 +51,7 @@ class Scene:
     patience_per_h: int = 0
     dedicated: bool = False
     migrate: bool = False
+    faults: Sequence[Fault] = ()
 
 
 @dataclass
@@ -73,6 +76,11 @@ class NaivePhilly:
         self.running: dict[int, tuple[float, Place]] = {}
         self.waiting: dict[int, Wait] = {}
         self.spans: list[list[Span]] = [[] for _ in scene.jobs]
+        self.news = timeline(scene.faults)
+        """When nodes are lost and back."""
+        self.down = set[int]()
+        self.anew = set[int]()
+        """Whose open attempt looks for nodes anew."""
 
     def used(self, owner: int) -> int:
         return sum(self.jobs[job].gpus for job in self.running if self.jobs[job].owner == owner)
@@ -83,12 +91,16 @@ class NaivePhilly:
 
     def free_devices(self, node: int, job: int, gone: Sequence[int] = ()) -> list[tuple[int, int]]:
         """Devices of `node` that nobody but `job` itself, or one of `gone`, has or holds."""
+        if node in self.down:
+            return []
         busy = {device for other, (_, place) in self.running.items() if other not in gone for device in place}
         busy |= {device for other, wait in self.waiting.items() if other != job for device in wait.held}
         return [(node, device) for device in range(self.sizes[node]) if (node, device) not in busy]
 
     def is_open(self, node: int, job: int, gone: Sequence[int] = ()) -> bool:
-        """False on a dedicated node: a gang is alone on its nodes."""
+        """False on a node that is lost, and on a dedicated one: a gang is alone on its nodes."""
+        if node in self.down:
+            return False
         here = [
             other
             for other, (_, place) in self.running.items()
@@ -139,7 +151,7 @@ class NaivePhilly:
             offers = list(self.offers(job, level, free, kind, lambda node: self.is_open(node, job, gone)))
             if fitting := [nodes for nodes in offers if sum(map(free, nodes)) >= self.jobs[job].gpus]:
                 return fitting[0]
-            closed = list(self.offers(job, level, free, kind, lambda _: True))
+            closed = list(self.offers(job, level, free, kind, lambda node: node not in self.down))
             fitting = [nodes for nodes in closed if sum(map(free, nodes)) >= self.jobs[job].gpus]
             best = best or next(iter(offers + fitting + closed), [])
         return best
@@ -213,7 +225,8 @@ class NaivePhilly:
     def reclaim(self, job: int) -> bool:
         """Take GPUs back for `job`, from as few as will do; False if it would not fit after all."""
         asked, gone = self.jobs[job], list[int]()
-        if sum(self.jobs[other].gpus for other in self.running) < self.scene.tight * sum(self.sizes):
+        there = sum(size for node, size in enumerate(self.sizes) if node not in self.down)
+        if sum(self.jobs[other].gpus for other in self.running) < self.scene.tight * there:
             return False
         if self.used(asked.owner) + asked.gpus > self.scene.quotas[asked.owner]:
             return False
@@ -255,10 +268,12 @@ class NaivePhilly:
             job = min(due, key=lambda job: (self.ratio(self.jobs[job].owner), self.jobs[job].owner, job))
             asked.add(job)
             wait = self.waiting[job]
-            if wait.opened_s is not None:
+            if wait.opened_s is not None and job not in self.anew:
                 self.collect(job)
                 continue
-            wait.opened_s, wait.nodes = self.now, self.choose(job, wait.level)
+            wait.opened_s = self.now if wait.opened_s is None else wait.opened_s
+            wait.nodes = self.choose(job, wait.level)
+            self.anew.discard(job)
             if self.collect(job) or self.clear_for(job) or self.start_spread(job):
                 continue
             if self.reclaim(job):
@@ -376,11 +391,32 @@ class NaivePhilly:
                 has_moved = True
         return has_moved
 
+    # -- nodes that are lost and back ------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """What is told of nodes now: who ran there waits again, and open attempts look for nodes anew."""
+        before = set(self.down)
+        while self.news and self.news[0][0] <= self.now:
+            _, node, is_back = self.news.pop(0)
+            if is_back:
+                self.down.discard(node)
+                continue
+            self.down.add(node)
+            for job, (_, place) in sorted(self.running.items()):
+                if any(at == node for at, _ in place):
+                    self.stop(job)
+                    self.enter(job)
+        if self.down != before:
+            self.anew = {job for job, wait in self.waiting.items() if wait.opened_s is not None}
+            for job in self.anew:
+                self.waiting[job].held = set()
+
     def run(self) -> list[list[Span]]:
         coming = list(range(len(self.jobs)))
         while coming or self.running or self.waiting:
             moments = [float(self.jobs[job].submit_s) for job in coming[:1]]
             moments += [since_s + self.left_s[job] for job, (since_s, _) in self.running.items()]
+            moments += [at_s for at_s, _, _ in self.news[:1]]
             for wait in self.waiting.values():
                 moments.append(wait.retry_s if wait.opened_s is None else wait.opened_s + TIMEOUT_S)
             self.now = min(moments)
@@ -400,6 +436,7 @@ class NaivePhilly:
             )
             for wait in over:
                 self.expire(wait)
+            self.hear()
             if is_silent and not any(
                 w.opened_s is None and w.retry_s <= self.now for w in self.waiting.values()
             ):
@@ -465,7 +502,7 @@ def rota(scene: Scene) -> list[list[Span]]:
     policy = f"philly:relax_after={scene.relax_after},reclaim_util={scene.tight}"
     policy += f",patience_per_h={scene.patience_per_h},dedicated={'yes' if scene.dedicated else 'no'}"
     policy += f",migrate={'yes' if scene.migrate else 'no'}"
-    record = play(policy, trace, Cluster.build(shapes, tenants))
+    record = play(policy, trace, Cluster.build(shapes, tenants), Setting(faults=scene.faults))
     owner_of = [node for node, size in enumerate(scene.sizes) for _ in range(size)]
     spans: list[list[Span]] = [[] for _ in scene.jobs]
     for row in record.intervals.sort("start_s").iter_rows(named=True):
@@ -495,6 +532,25 @@ def test_nobody_moves_who_gains_nothing_by_it() -> None:
     trace = trace_of("A 1x50 B 8x900 C 5x900", gpu_types=[1, 2, 0], type_names=("T0", "T1"))
     record = play("philly:migrate=yes", trace, Cluster.build(shapes))
     assert record.intervals.filter(record.intervals["job_id"] == "C").height == 1
+
+
+def with_outages(scene: Scene, seed: int) -> Scene:
+    """`scene` on nodes that are lost up to twice each, for seconds or for longer than an attempt."""
+    draw, faults = random.Random(f"faults {seed}"), list[Fault]()
+    for node in range(len(scene.sizes)):
+        at_s = 0
+        for _ in range(draw.randint(0, 2)):
+            lost_s = at_s + draw.choice([draw.randint(1, 900), 60 * draw.randint(1, 10)])
+            at_s = lost_s + draw.choice([1, 30, 100, 400])
+            faults.append(Fault(node, float(lost_s), float(at_s)))
+    return replace(scene, faults=faults)
+
+
+@each_seed(10, 140, 800, at_once=20)
+def test_every_span_while_nodes_are_lost(seed: int) -> None:
+    """Attempts look for nodes among those that are there, and anew whenever those are others."""
+    scene = with_outages(scene_of(seed, ("none", "none", "dedicated", "both")[seed % 4]), seed)
+    assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
 
 
 @pytest.mark.parametrize("guideline", ["patience", "dedicated", "migrate", "both"])

@@ -74,7 +74,7 @@ SCENES = [
             (Code.NODE, NAN, NAN, "would fit if node n1 took new jobs"),
             (Code.GANG_TOO_LARGE, 8, 4, "needs 8 GPUs at once; the cluster has 4 it could use"),
         ],
-        also={"lost": 1},
+        also={"lost": [1]},
     ),
     Scene(
         "a node is lost and the others are busy", "A 4x9 B 2x9",
@@ -82,7 +82,7 @@ SCENES = [
             (Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free"),
             (Code.NODE, NAN, NAN, "would fit if node n1 took new jobs"),
         ],
-        running=(alone(0, 0, 1, 2, 3),), also={"lost": 1},
+        running=(alone(0, 0, 1, 2, 3),), also={"lost": [1]},
     ),
     Scene(
         "a node is lost and what is left of the others is scattered", "A 3x9 B 3x9 C 2x9",
@@ -91,12 +91,30 @@ SCENES = [
             (Code.NODE, NAN, NAN, "would fit if node n2 took new jobs"),
         ],
         cluster="3x4", running=(alone(0, 0, 1, 2), alone(1, 4, 5, 6)), policy="fifo:placement=one_node",
-        also={"lost": 2},
+        also={"lost": [2]},
+    ),
+    Scene(
+        "nodes are lost, and it may use one of them only", "A 4x9 B 2x9",
+        [
+            (Code.NODE, NAN, NAN, "would fit if node n2 took new jobs"),
+            (Code.GANG_TOO_LARGE, 2, 0, "needs 2 GPUs at once; the cluster has 0 it could use"),
+        ],
+        cluster="3x4", running=(alone(0, 0, 1, 2, 3),), also={"lost": [1, 2]},
+        columns={"node_set_names": ("n2",), "node_set": [-1, 0]},
+    ),
+    Scene(
+        "nodes are lost, and one of them has the type that it asks for", "A 4x9 B 2x9",
+        [
+            (Code.NODE, NAN, NAN, "would fit if node n2 took new jobs"),
+            (Code.GANG_TOO_LARGE, 2, 0, "needs 2 GPUs at once; the cluster has 0 it could use"),
+        ],
+        cluster="2x4:K80,1x4:V100", running=(alone(0, 0, 1, 2, 3),), also={"lost": [1, 2]},
+        columns={"type_names": ("V100",), "gpu_types": [0, 1]},
     ),
     Scene(
         "a node that will never be back", "A 4x9 B 2x9",
         [(Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free")],
-        cluster=replace(parse_cluster("2x4"), gone=(1,)), running=(alone(0, 0, 1, 2, 3),), also={"lost": 1},
+        cluster=replace(parse_cluster("2x4"), gone=(1,)), running=(alone(0, 0, 1, 2, 3),), also={"lost": [1]},
     ),
     Scene(
         "only the lost node has the memory on its devices", "A 1x9",
@@ -105,7 +123,7 @@ SCENES = [
             (Code.MEMORY, 20, 16, "needs 20 GiB of device memory; the most free on one device is 16 GiB"),
         ],
         cluster=Cluster.build([NodeShape(1, 4, gpu_memory_gib=16), NodeShape(1, 4, gpu_memory_gib=40)]),
-        columns={"gpu_memory_gib": 20.0}, also={"lost": 1},
+        columns={"gpu_memory_gib": 20.0}, also={"lost": [1]},
     ),
     Scene(
         "the other type is free", "A 4x9 B 2x9",
@@ -198,7 +216,7 @@ SCENES = [
             (Code.RESOURCES, 1, 0, "needs 1 GPU; 0 are free"),
         ],
         cluster=Cluster.build([NodeShape(1, 4, memory_gib=64), NodeShape(1, 4, memory_gib=256)]),
-        running=(alone(0, 0, 1, 2, 3),), columns={"memory_gib": [0.0, 200.0]}, also={"lost": 1},
+        running=(alone(0, 0, 1, 2, 3),), columns={"memory_gib": [0.0, 200.0]}, also={"lost": [1]},
     ),
     Scene(
         "memory for a gang of which each half would find some", "A 1x9 B 4x9",
@@ -280,8 +298,8 @@ def asked(scene: Scene) -> tuple[Snapshot, Decision, int]:
     """The scene's snapshot, the decision of its policy with what the scene adds, and the last row."""
     state: State = state_of(scene.jobs, scene.cluster, scene.running, **scene.columns)
     state.refused = scene.also.get("refused", {})
-    if "lost" in scene.also:
-        state.occupancy.lose(scene.also["lost"])
+    for node in scene.also.get("lost", ()):
+        state.occupancy.lose(node)
     durations = np.array([float(word.split("x")[1]) for word in scene.jobs.split()[1::2]])
     known = {Knowledge.DURATION: Known(durations, Provenance.ORACLE)}
     snapshot = Snapshot(state, known=known, needs=frozenset({Knowledge.DURATION}))

@@ -12,7 +12,7 @@ import typer
 from rota.cli.live.connect import live
 from rota.cli.live.listing import gpus
 from rota.cli.live.tables import ended_by, moment, table_text
-from rota.cli.shell import JsonFlag, check_file, print_json
+from rota.cli.shell import JsonFlag, check_file, json_text, print_json
 from rota.model.words import duration
 
 if TYPE_CHECKING:
@@ -173,13 +173,11 @@ def _after(client: Client, seq: int) -> Iterator[dict[str, Any]]:
 
 
 def _print(rows: Sequence[dict[str, Any]], as_json: bool, heads: bool) -> None:
-    import json
-
     from rota.wire.views import EventView
 
     if as_json:
         for row in rows:
-            typer.echo(json.dumps(row, ensure_ascii=False))
+            typer.echo(json_text(row))
         return
     text = events_text([EventView.model_validate(row) for row in rows])
     typer.echo(text if heads else text.partition("\n")[2], nl=False)

@@ -49,8 +49,8 @@ def ls(
       rota ls --all --state FAILED,TIMEOUT --json | jq '.[].cause'
 
     WHERE OR WHY names the nodes of a job that runs, and for others, in parentheses, what keeps them
-    waiting or how they ended; `rota why JOB` says it in sentences.  A terminal of less than 100 columns
-    shows neither TENANT nor LIMIT.
+    waiting (the first 50 of them) or how they ended; `rota why JOB` says it in sentences, of any.  A
+    terminal of less than 100 columns shows neither TENANT nor LIMIT.
     """
     if mine:
         user = client.call("GET", "/v1/whoami")["name"]

@@ -133,10 +133,10 @@ def ended_by(code: int | None, signal: int | None) -> str:
 
 
 def warn(sentence: str) -> None:
-    """One line on standard error."""
+    """One line on standard error, on which nothing that others have said moves the cursor."""
     import typer
 
-    typer.echo(f"rota: {sentence}", err=True)
+    typer.echo(f"rota: {one_line(sentence)}", err=True)
 
 
 def show_frames(frame: Callable[[], str], every_s: float) -> None:

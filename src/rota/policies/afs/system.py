@@ -44,17 +44,14 @@ from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.plenty import Plenty, start_beside
 from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.remaining import remaining_s
-from rota.scheduler.stages.resize import feasible_counts, settle
-from rota.scheduler.stages.sizes import BySize, Sizes, remember_nothing_new, sizes_now
+from rota.scheduler.stages.resize import Settled, feasible_counts
+from rota.scheduler.stages.sizes import BySize, Sizes, remember_nothing_new, settle_sizes, sizes_now
 from rota.scheduler.targets import GPUS
 from rota.solvers.one_by_one import Filling, fill_apathetic
 
-_Settled = tuple[Mapping[int, int], list[Grant], list[int]]
 _SOON_S = 1.0
 """AFS-P: who may reach the next queue within this counts as there, so that no two decisions follow each other
 closely and undo each other: one because something happened, the other because a limit is reached."""
-_TRIES = 10
-"""At most; a large cluster of several types cannot wait until everything fits."""
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
 
@@ -160,7 +157,7 @@ class Afs:
             return 0
         return counts[level - 1]
 
-    def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
+    def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> Settled:
         """Shares, grants and preemptions that stand when asked again at once.
 
         Who was resized of late shrinks only if somebody has to wait otherwise: then nobody waits any more.
@@ -175,23 +172,13 @@ class Afs:
                 return placed
         return self._placed(snapshot, memory, sizes)
 
-    def _placed(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
-        """Shares that find places: what a job cannot have beside the others is handed out once more."""
-        no_place = memory.get("no_place", [-math.inf, []])
+    def _placed(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> Settled:
         begun = self._just_begun(snapshot, memory)
-        for _ in range(_TRIES):
-            memory["no_place"] = no_place
 
-            def shares_of(left_out: Set[int], sizes: Sizes = sizes) -> dict[int, int]:
-                some = sizes.without(left_out)
-                return dict(zip(some.rows.tolist(), self._shares(snapshot, some, begun), strict=True))
+        def shares_of(some: Sizes) -> dict[int, int]:
+            return dict(zip(some.rows.tolist(), self._shares(snapshot, some, begun), strict=True))
 
-            shares, grants, preempt = settle(snapshot, memory, shares_of)
-            short = _short(snapshot, shares, grants) if grants else {}
-            if not short:
-                break
-            sizes = sizes.at_most(short)
-        return shares, grants, preempt
+        return settle_sizes(snapshot, memory, sizes, shares_of)
 
     def _shares(self, snapshot: Snapshot, sizes: Sizes, begun: Set[int]) -> list[int]:
         """GPUs for each row."""
@@ -275,17 +262,3 @@ class Afs:
         nearest = limits[self._served(snapshot, rows).astype(np.int64)] - snapshot.jobs.service_gpu_s(rows)
         after_s = float((nearest / rate).min(initial=math.inf))
         return max(snapshot.now + after_s, math.nextafter(snapshot.now, math.inf))
-
-
-def _short(snapshot: Snapshot, shares: Mapping[int, int], grants: Sequence[Grant]) -> dict[int, int]:
-    """What those hold once `grants` are carried out who hold something, and less than their share."""
-    holds = {grant.job: len(grant.devices) for grant in grants}
-    short = {}
-    for row, share in shares.items():
-        has = holds.get(row, -1)
-        if has < 0:
-            held = snapshot.grants.get(row)
-            has = 0 if held is None else len(held.devices)
-        if 0 < has < share:
-            short[row] = has
-    return short

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
+from functools import partial
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
@@ -33,7 +34,7 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.quota_caps import caps_of
-from rota.scheduler.stages.resize import settle
+from rota.scheduler.stages.resize import carry_out, settle
 from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
 from rota.solvers.one_by_one import Filling, fill_largest
 
@@ -63,7 +64,7 @@ class Elan:
         def shares_of(left_out: Set[int]) -> dict[int, int]:
             return self._shares(snapshot, sizes, speeds, self._taken_in(snapshot, sizes, left_out))
 
-        shares, grants, preempt = settle(snapshot, memory, shares_of, in_order=True)
+        shares, grants, preempt = settle(snapshot, memory, shares_of, partial(carry_out, in_order=True))
         batches = dict(zip(sizes.rows.tolist(), speeds.batches, strict=True))
         grants = [_with_batch(grant, batches.get(grant.job, {})) for grant in grants]
         reasons = _reasons(sizes, {*shares}, {grant.job for grant in grants})

@@ -25,8 +25,14 @@ class Surplus:
     before others took their step is at least what it is now: only the best has to be looked at again.
     """
 
-    def __init__(self, planner: Planner, promised: Promised, others: list[ShareAsk]) -> None:
-        """`others` have no promise and begin with nothing."""
+    def __init__(
+        self,
+        planner: Planner,
+        promised: Promised,
+        others: list[ShareAsk],
+        most: Mapping[int, int] | None = None,
+    ) -> None:
+        """`others` have no promise and begin with nothing; some rows find no place for more than `most`."""
         self._planner = planner
         self._asks = [*promised.asks, *others]
         self._plans = [*promised.plans, *[NOTHING] * len(others)]
@@ -45,6 +51,19 @@ class Surplus:
                 self._caps.take(place, plan.now)
         self._seen: dict[int, tuple[FreeRoom, Plan | None]] = {}
         """The next step of each as it was last worked out, and on what."""
+        self._most = most or {}
+        for place, ask in enumerate(self._asks) if self._most else ():
+            if ask.row in self._most:
+                self._lower(place, self._most[ask.row])
+
+    def _lower(self, place: int, most: int) -> None:
+        """What `place` would have beyond `most` is left for others."""
+        now, level = self._now(place), bisect_right(self._sizes[place], most) - 1
+        self._level[place] = min(self._level[place], level)
+        spare = now - self._now(place)
+        self.left += spare
+        if self._caps is not None:
+            self._caps.take(place, -spare)
 
     def shares(self) -> dict[int, int]:
         """GPUs of each row now."""
@@ -104,7 +123,10 @@ class Surplus:
         if level == len(sizes):
             return math.inf
         ask = self._asks[place]
-        return math.inf if ask.stays and sizes[level - 1] >= ask.held else float(sizes[level])
+        is_all = (ask.stays and sizes[level - 1] >= ask.held) or sizes[level] > self._most.get(
+            ask.row, math.inf
+        )
+        return math.inf if is_all else float(sizes[level])
 
     def _return(self, place: int) -> float:
         """GPU-slots saved by the next step for each GPU of it; minus infinity if there is none."""

@@ -22,7 +22,8 @@ Departs   Of several that come at once those due first are tried first (the pape
           promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
           in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
-          fits.  Plans and promises keep to what hard quotas leave (ours).  Slots are those of the clock, so
+          fits, and what some cannot have there goes to others.  Plans and promises keep to what hard quotas
+          leave (ours).  Slots are those of the clock, so
           that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes; authors' `ef-accessctrl` (643 jobs of four workloads) and `ef` (100
@@ -32,6 +33,7 @@ Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job i
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -53,10 +55,12 @@ from rota.scheduler.stages.buddy import buddy, carry_out_whole
 from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.plenty import Plenty, start_beside
 from rota.scheduler.stages.quota_caps import caps_of
-from rota.scheduler.stages.resize import feasible_counts
-from rota.scheduler.stages.sizes import on_closed, remember_nothing_new, sizes_now
+from rota.scheduler.stages.resize import MAKES_PLACE, Settled, feasible_counts
+from rota.scheduler.stages.sizes import on_closed, remember_nothing_new, short_of, sizes_now
 from rota.scheduler.targets import GPUS
 
+_TRIES = 10
+"""At most; a large cluster of several types cannot wait until everything fits."""
 _LEFT_OVER = Constraint(
     Code.POLICY, detail="promised deadlines, and others who make more of them, take all GPUs for now"
 )
@@ -86,6 +90,8 @@ class ElasticFlow:
               `due_s`    the deadline each of them was promised; infinite if none
               `at_risk`  rows of which it was said that their promise is not expected to be kept
               `late`     rows whose promise was broken, and has not been made again
+              `no_place` the moment, rows that find no place for more than so many GPUs, and their
+                         share, if there are any
               `paused`   rows that were admitted and are held now, if there are any
     """
 
@@ -119,12 +125,10 @@ class ElasticFlow:
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
         memory["late"] = sorted(promised.broken)
         others = [ask.as_it_is() if ask.stays else ask for ask in admitted if ask.due == math.inf]
-        shares = self._shares(snapshot, planner, promised, others)
         every_promise = promised.beside(planner.alone([ask for ask in apart if ask.due < math.inf]))
-        shares |= {ask.row: ask.held for ask in apart}
         memory["rows"] += [ask.row for ask in apart]
         memory["due_s"] += [origin_s + ask.due * slot_s for ask in apart]
-        grants, preempt = carry_out_whole(snapshot, shares, {ask.row for ask in asks if ask.stays})
+        shares, grants, preempt = self._settled(snapshot, memory, planner, promised, others, apart)
         offers = self._offers(snapshot.now, origin_s, planner, promised, refused)
         reject = {ask.row: self._refusal(planner, promised, ask) for ask in refused if ask.row not in offers}
         planned = {ask.row for ask in promised.asks if ask.row not in promised.broken}
@@ -163,6 +167,7 @@ class ElasticFlow:
         if grants is None:
             return None
         remember_nothing_new(snapshot, memory)
+        memory.pop("no_place", None)
         self._unpromised.write(memory, *tried)
         targets, wake = plenty.targets(), Wake(math.inf, Event.ANY)
         return Decision(
@@ -213,11 +218,47 @@ class ElasticFlow:
         memory["due_s"] = [origin_s + ask.due * slot_s for ask in admitted]
         return admitted, refused
 
+    def _settled(
+        self,
+        snapshot: Snapshot,
+        memory: Memory,
+        planner: Planner,
+        promised: Promised,
+        others: list[ShareAsk],
+        apart: list[ShareAsk],
+    ) -> Settled:
+        """Shares, where what some find no place for, on several types or unlike nodes, goes to others.
+
+        Those are told the share that they were meant to have.
+        """
+        stays = {ask.row for ask in [*promised.asks, *others] if ask.stays}
+        at_s, known = memory.pop("no_place", (-math.inf, ()))
+        is_asked_again = at_s == snapshot.now and not snapshot.cause & MAKES_PLACE
+        most = {row: has for row, has, _ in known if is_asked_again}
+        meant = {row: share for row, _, share in known if is_asked_again}
+        for _ in range(_TRIES):
+            shares = self._shares(snapshot, planner, promised, others, most)
+            shares |= {ask.row: ask.held for ask in apart}
+            grants, preempt = carry_out_whole(snapshot, shares, stays)
+            short = short_of(snapshot, shares, grants)
+            if not short:
+                break
+            most |= short
+            meant = {row: shares[row] for row in short} | meant
+        if most:
+            memory["no_place"] = [snapshot.now, [[row, most[row], meant[row]] for row in sorted(most)]]
+        return shares | meant, grants, preempt
+
     def _shares(
-        self, snapshot: Snapshot, planner: Planner, promised: Promised, others: list[ShareAsk]
+        self,
+        snapshot: Snapshot,
+        planner: Planner,
+        promised: Promised,
+        others: list[ShareAsk],
+        most: Mapping[int, int],
     ) -> dict[int, int]:
         """GPUs of each row from now on."""
-        surplus = Surplus(planner, promised, others)
+        surplus = Surplus(planner, promised, others, most)
         fixed = [ask for ask in [*promised.asks, *others] if ask.stays or not ask.bears_stops]
         surplus.keep({ask.row: ask.held for ask in fixed})
         if self.parameters.surplus:

@@ -135,6 +135,7 @@ class GandivaDecision:
                 self._evacuate(key)
                 self.homes.close(key, self.gpus, lost)
                 self.memory["down"] += lost
+                self.left.update(node for node in home["nodes"] if node not in lost)
 
     def _running_on(self, node: int) -> list[int]:
         """Jobs that ran on while their node took no new ones."""
@@ -201,10 +202,15 @@ class GandivaDecision:
             self.homeless.discard(row)
             if row in self.snapshot.grants:  # else it runs on nodes that are not shown
                 self._take_over(row)
+            elif phase != _RUNNING:
+                self._forget_what_was_measured(row)
 
     def _forget(self, row: int) -> None:
         """`row` has ended."""
         self._leave(row)
+        self._forget_what_was_measured(row)
+
+    def _forget_what_was_measured(self, row: int) -> None:
         self.derived.grant_of.pop(row, None)
         for name in ("alone", "bad", "moves", "barred"):
             self.memory[name].pop(row, None)

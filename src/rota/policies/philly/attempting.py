@@ -44,9 +44,10 @@ class Attempting:
         self.gpus_of = snapshot.gpus_of
         self.domains = premises.domains
         self.kinds = premises.kinds
+        self.up = premises.up
         self.sleeps = premises.sleeps
         self.shares = shares
-        self.much = p.reclaim_util * snapshot.cluster.gpus
+        self.much = p.reclaim_util * shares.there
         self.fit = fit
         self.scratch = snapshot.scratch()
         self.held: dict[int, tuple[int, ...]] = {}
@@ -144,7 +145,8 @@ class Attempting:
         """As `_candidates`, where quotas, cores and memory are used as in `used`; as now if not given."""
         gpus, best, open_to = self.gpus_of[row], 0, self._open_to(row)
         used = self.scratch if used is None else used
-        for within in self.fit.nodes_for(used, row):
+        for accepted in self.fit.nodes_for(used, row):
+            within = accepted & self.up
             nodes = self.domains.candidates(free, gpus, level, within & open_to)
             if nodes and room_on(free, nodes) >= gpus:
                 return nodes
@@ -152,7 +154,7 @@ class Attempting:
         if best or level is Locality.FEWEST_NODES or not self._is_fed_in_part(row):
             return best
         for within in self.fit.nodes_in_part(used, row):
-            nodes = self.domains.candidates(free, gpus, level, within & open_to)
+            nodes = self.domains.candidates(free, gpus, level, within & self.up & open_to)
             fed = self.fit.fed(used, row, nodes).items()
             if sum(min(most, free.size[node]) for node, most in fed) >= gpus:
                 best = best or nodes

@@ -4,6 +4,7 @@ Memory    `attempts`        efforts of each waiting job (`stages.gang.Attempts`)
           `asleep_until_s`  openings before this moment were slept through: they could find nothing
           `slept`           kinds of jobs whose openings were slept through, and when
           `labels`, `delay_s`  why jobs wait and waited (`stages.delays`)
+          `down`            nodes that were lost, or closed to new grants
 
 An attempt that opens while no GPU is free that would do, and none may be taken back, finds the nodes that an
 entirely full cluster offers; that is worked out when a GPU becomes free.  Neither will a free GPU do that is
@@ -53,17 +54,22 @@ class PhillyDecision(Attempting):
         super().__init__(p, snapshot, fit, queues, premises, shares)
         self.slept = slept
 
-    def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
-        """Serve everybody; `gone` no longer wait, `come` have begun to."""
+    def run(self, gone: list[int], come: list[int], asleep_until_s: float, *, are_others_there: bool) -> None:
+        """Serve everybody; `gone` no longer wait, `come` have begun to.
+
+        If nodes are lost or back, so that others are there, whose attempt is open looks for nodes anew.
+        """
         for row in gone:
             self.ended.append(self.queues.drop(row))
         for row in come:
             self._enter(row)
         for row, devices, until_s in self.snapshot.reservations:
-            if row in self.attempts and until_s > self.now:
+            if row in self.attempts and until_s > self.now and not are_others_there:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
         fresh = self._fresh(come, min(asleep_until_s, self.now))
+        if are_others_there:
+            fresh = [row for row in self.attempts if self.now < self._latest(row).until_s]
         self._serve_all(fresh, self._free_nodes() & ~self.queues.unwanted)
 
     def _serve_all(self, fresh: list[int], news: int) -> None:

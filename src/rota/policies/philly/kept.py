@@ -31,13 +31,15 @@ class PhillyRun:
         self._premises: Premises | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        now, attempts, premises = snapshot.now, memory.setdefault("attempts", {}), self._premises_of(snapshot)
+        now, attempts, down = snapshot.now, memory.setdefault("attempts", {}), memory.get("down", [])
+        memory["down"] = sorted(snapshot.occupancy.down_nodes)
+        premises = self._premises_of(snapshot, memory["down"])
         delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, premises.clusters)
         fit, before = Fitter(snapshot, consolidate), self.queues
         gone, come = self._changes(snapshot, attempts, shares, fit, premises.kinds)
         queues, slept = self.queues, memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))
         if queues is not before:  # those who wait may count against other quotas than they did
-            free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
+            free = shares.there - shares.granted
             delays.begin(queues.in_order(), lambda name, gpus: label_of(shares, name, gpus, free), now)
         turn: PhillyDecision
         if self.p.migrate:
@@ -45,10 +47,10 @@ class PhillyRun:
             turn = MovingDecision(self.p, snapshot, fit, queues, premises, shares, slept, stays)
         else:
             turn = PhillyDecision(self.p, snapshot, fit, queues, premises, shares, slept)
-        turn.run(gone, come, memory.get("asleep_until_s", now))
+        turn.run(gone, come, memory.get("asleep_until_s", now), are_others_there=memory["down"] != down)
         for of, ended in turn.ended:
             delays.close(of, ended, now)
-        free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
+        free = shares.there - shares.granted
         noted = (free, shares.used, shares.quota, queues.in_order())
         if queues.labelled != noted:  # else each class has the reason that it had
             delays.label(noted[-1], lambda name, gpus: label_of(shares, name, gpus, free), now)
@@ -98,11 +100,12 @@ class PhillyRun:
         gone = [row for row in rows if row in attempts and not snapshot.waits(row)]
         return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
 
-    def _premises_of(self, snapshot: Snapshot) -> Premises:
-        """What holds for this cluster and this table of jobs; worked out anew when one of them is another."""
+    def _premises_of(self, snapshot: Snapshot, down: list[int]) -> Premises:
+        """What holds for these nodes and this table of jobs; worked out anew when one of them is another."""
         cluster, jobs, known = snapshot.cluster, snapshot.jobs.table, self._premises
-        if known is None or known.cluster is not cluster or known.jobs is not jobs:
-            if known is not None and known.cluster is not cluster:
+        are_same_nodes = known is not None and known.cluster is cluster and known.down == down
+        if known is None or not are_same_nodes or known.jobs is not jobs:
+            if not are_same_nodes:
                 self._cursor = Cursor()  # other nodes will do
-            known = self._premises = Premises(cluster, jobs, self.p)
+            known = self._premises = Premises(cluster, jobs, self.p, down)
         return known

@@ -43,8 +43,10 @@ class Kind:
 class Kinds:
     """The kinds of jobs in a cluster."""
 
-    def __init__(self, cluster: Cluster, domains: Domains, are_told_apart: bool) -> None:
+    def __init__(self, cluster: Cluster, domains: Domains, are_told_apart: bool, up: int = -1) -> None:
+        """`up` are the nodes that may be granted; gangs turn to others only once those are back."""
         self._domains = domains
+        self._up = up
         """For whom only nodes count unless they `are_told_apart`: where more than free GPUs decides."""
         self._by_type = NodeSets(cluster).of_type
         self._are_told_apart = are_told_apart and len(self._by_type) > 1
@@ -60,7 +62,7 @@ class Kinds:
     def _new(self, nodes: int, gpus: int, level: int) -> Kind:
         if not gpus or not self._are_told_apart:
             return Kind(nodes, nodes, [], gpus)
-        first, by_type = 0, [nodes & of_type for of_type in self._by_type if nodes & of_type]
+        first, by_type = 0, [there for of_type in self._by_type if (there := nodes & of_type & self._up)]
         levels = [each for each in Locality if each >= level]
         for place, within in enumerate(by_type):
             first |= within

@@ -36,9 +36,9 @@ class MovingDecision(PhillyDecision):
         super().__init__(p, snapshot, fit, queues, premises, shares, slept)
         self.stays = stays
 
-    def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
+    def run(self, gone: list[int], come: list[int], asleep_until_s: float, *, are_others_there: bool) -> None:
         """As without; what those who are brought together leave behind is offered to everybody once more."""
-        super().run(gone, come, asleep_until_s)
+        super().run(gone, come, asleep_until_s, are_others_there=are_others_there)
         left = self._bring_together()
         if left:
             self._serve_all([], left)

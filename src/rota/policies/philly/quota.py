@@ -48,7 +48,10 @@ class QuotaShares:
         self.clusters = clusters
         self.quota = clusters.quota
         occupancy = snapshot.occupancy
-        self.granted = float(snapshot.cluster.gpus - len(occupancy.down) - occupancy.free.total)
+        held = sum(occupancy.claimed[device] > EPSILON for device in occupancy.down)
+        self.there = float(snapshot.cluster.gpus - len(occupancy.down) + held)
+        """GPUs that somebody has or could be granted: those of nodes that are lost are nobody's."""
+        self.granted = self.there - occupancy.free.total
         """GPUs granted to anybody."""
         self.used = {name: occupancy.tenant_gpus.get((name, -1), 0.0) for name in self.quota if name}
         self.used[NOBODY] = self.granted - sum(self.used.values())

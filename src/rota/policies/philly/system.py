@@ -23,6 +23,7 @@ Departs   A job starts at the strictest level that the empty cluster could meet.
           would do and nobody may take any. Jobs submitted together pause together, so that GPUs idle in front
           of a queue, as by the card. A fraction has a GPU to itself, a gang of them as many. Whom a hard
           quota, cores or memory keep off holds nothing for it, and starts in its attempt once they do not.
+          Nodes that are lost or closed are no candidates and not of the cluster (ours).
           How much others on a node, or 16 GPUs spread wide, slow a job down is the world's
           too (`--slowdowns`): the study's table of co-located servers is not built in.
 Checked   systems/philly.md, worked examples 1 to 4; a generated month (docs/philly.md):

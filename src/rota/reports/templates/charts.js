@@ -88,11 +88,12 @@
     area.addEventListener("keydown", (event) => {
       const [from, to] = shownPart(figure), at = from + across * (to - from);
       const step = { ArrowLeft: -0.01, ArrowRight: 0.01 }[event.key];
-      const climb = area.told && { ArrowUp: -0.04, ArrowDown: 0.04 }[event.key];
+      const climb = area.told && { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (step && event.shiftKey && zooms) rota.pan(20 * step);
       else if (step) across = Math.min(Math.max(across + step, 0), 1);
-      else if (climb) down = Math.min(Math.max(down + climb, 0), 0.999);
+      else if (climb) down = Math.min(Math.max(down + climb * (area.climb ? area.climb() : 0.04), 0), 0.999);
+      else if (event.key === "Enter" && area.pressed) area.pressed(at, down);
       else if (zooms && (event.key === "+" || event.key === "=")) rota.around(at, 0.5);
       else if (zooms && (event.key === "-" || event.key === "_")) rota.around(at, 2);
       else if (zooms && event.key === "0") rota.reset();

@@ -112,6 +112,13 @@ const rota = (() => {
   }
   const swatch = (number) => document.querySelector(`[data-toggle="${number}"] .swatch`).cloneNode(true);
 
+  const JOINT = /(?<=[:=,/_|])(?=[^:=,/_|])/; // as html.py has it
+  function name(text) { // broken between its parts where it has to be
+    const parts = text.split(JOINT).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+    return element("span", { className: "name" }, ...parts);
+  }
+  const loose = (text) => text.split(JOINT).join("\u200b"); // the same where no element can stand
+
   // ---- what is packed
   async function unpack() {
     const text = document.getElementById("drawn").textContent.trim();
@@ -127,5 +134,5 @@ const rota = (() => {
   const drawn = () => (unpacked = unpacked || unpack());
 
   return { UNITS, length, get view() { return view; }, listeners, duration, moment, mark, marks, zoom, around, pan,
-    reset, element, swatch, drawn };
+    reset, element, swatch, name, loose, drawn };
 })();

@@ -25,6 +25,7 @@
       this.canvas = this.area.insertBefore(element("canvas", { ariaHidden: "true" }), this.area.querySelector(".plot").nextSibling);
       this.area.told = (fraction, down) => this.told(fraction, down);
       this.area.pressed = (fraction, down) => { const at = this.at(fraction, down); if (at >= 0) choose(this.run.job[at]); };
+      this.area.climb = () => Math.max(1 / (which[1] - which[0]), 0.01); // a GPU, if there are not too many
       this.stale = this.seen = false;
       new IntersectionObserver((entries) => {
         this.seen = entries[entries.length - 1].isIntersecting;
@@ -129,14 +130,14 @@
     label(height) {
       const labels = this.figure.querySelector(".yticks");
       const made = [];
-      const put = (text, lane) => {
+      const put = (text, lane, title = text) => {
         const top = this.y(lane, height);
         if (top < -1 || top > height - 8 || (made.length && top - made[made.length - 1].at < 15)) return;
-        made.push({ at: top, span: element("span", { textContent: text, title: text, style: `top:${top}px` }) });
+        made.push({ at: top, span: element("span", { title, style: `top:${top}px` }, element("bdi", { textContent: text })) });
       };
       const single = data.gpus.findIndex((gpus, node) => tops[node] === which[0] && tops[node] + gpus === which[1]);
       if (single >= 0) for (let gpu = 0; gpu < data.gpus[single]; gpu++) put(`GPU ${gpu}`, tops[single] + gpu);
-      else data.nodes.forEach((name, node) => put(name, tops[node]));
+      else data.nodes.forEach((name, node) => put(data.labels[node], tops[node], name));
       labels.replaceChildren(...made.map((one) => one.span));
     }
     at(fraction, down) { // the rectangle there; -1 if there is none
@@ -274,7 +275,7 @@
     const cells = [life.waited[job] === null ? "–" : rota.duration(life.waited[job] * data.unit), at(life.start[job]), at(life.end[job]),
       String(life.starts[job]), nodes.slice(0, 4).join(", ") + (nodes.length > 4 ? ` and ${nodes.length - 4} more` : "")];
     const heads = ["waited", "first start", "end", "starts", "nodes"];
-    return element("tr", {}, element("th", { scope: "row" }, rota.swatch(number), name),
+    return element("tr", {}, element("th", { scope: "row" }, element("span", { className: "who" }, rota.swatch(number), rota.name(name))),
       ...cells.map((text, i) => element("td", { "data-label": heads[i] }, element("span", { textContent: text }))));
   }
   function zoomTo(rows, job) {

@@ -18,15 +18,15 @@
     const names = [data.policies[first], data.policies[second]];
     const heads = ["Job", "GPUs", "Tenant", `under ${names[0]}`, `under ${names[1]}`, "difference"];
     const rows = list.map(([job, a, b]) => {
-      const link = element("button", { type: "button", className: "job", textContent: data.jobs.id[job], title: "Zoom to it" });
+      const link = element("button", { type: "button", className: "job", title: "Zoom to it" }, rota.name(data.jobs.id[job]));
       link.addEventListener("click", () => rota.findJob(data.jobs.id[job]));
-      const cells = [[data.jobs.gpus[job]], [data.jobs.tenants[data.jobs.tenant[job]] || "–", ""], [rota.duration(a), a], [rota.duration(b), b],
+      const cells = [[data.jobs.gpus[job]], [data.jobs.tenants[data.jobs.tenant[job]] || "–"], [rota.duration(a), a], [rota.duration(b), b],
         [(b > a ? "+" : "") + rota.duration(b - a), b - a]];
       return element("tr", {}, element("th", { scope: "row" }, link), ...cells.map(([text, value], i) => element("td",
-        { "data-label": heads[i + 1], "data-value": value === undefined ? text : value }, element("span", { textContent: text }))));
+        { "data-label": rota.loose(heads[i + 1]), "data-value": value === undefined ? text : value }, i === 1 ? rota.name(text) : element("span", { textContent: text }))));
     });
     const table = element("table", { className: "cards sortable" }, element("caption", { textContent: title }),
-      element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col", textContent: head })))),
+      element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, rota.name(head))))),
       element("tbody", {}, ...rows));
     return element("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: title }, list.length ? table : element("p", { className: "note", textContent: `${title}: nobody.` }));
   }
@@ -39,7 +39,8 @@
       return;
     }
     const [shorter, same, longer] = pair.counts, all = shorter + same + longer;
-    const words = `Of ${all.toLocaleString("en")} jobs that finished under both, ${share(shorter, all)} wait less under ${data.policies[second]}`
+    const words = same === all ? `${all === 1 ? "The one job that finished under both waits" : `All ${all.toLocaleString("en")} jobs that finished under both wait`} the same.`
+      : `Of ${all.toLocaleString("en")} jobs that finished under both, ${share(shorter, all)} wait less under ${data.policies[second]}`
       + ` (by ${rota.duration(pair.gained)} on average), ${share(same, all)} the same, and ${share(longer, all)} more (by ${rota.duration(pair.lost)}).`;
     box.replaceChildren(element("p", { className: "lead", textContent: words }),
       element("div", { className: "pair" }, movers("Gain most", pair.gains, first, second), movers("Lose most", pair.losses, first, second)));

@@ -33,12 +33,9 @@ def _short(
 ) -> Constraint | None:
     """What the best of the nodes lacks that cannot feed the job's devices, if the others are too few."""
     (need, capacity, used, what), gpus = resource, after.jobs.gpus.item(row)
-    codes, kinds = set(acceptable(snapshot, row)), after.cluster.node_type
-    admitted = admitted_nodes(snapshot, row)
     lacking, room, free_there = [], 0, 0
-    for node in range(after.cluster.nodes):
-        outside = node in after.down_nodes or not admitted[node]
-        if outside or (gpus and int(kinds[node]) not in codes):
+    for node in suitable_nodes(snapshot, row):
+        if node in after.down_nodes:
             continue
         free = after.free.count[node]
         part = min(max(gpus, 1), max(free, 1)) / max(gpus, 1)
@@ -64,3 +61,13 @@ def acceptable(snapshot: Snapshot, row: int) -> list[int]:
 def admitted_nodes(snapshot: Snapshot, row: int) -> Bools:
     """Which nodes will do for the job, by their names and labels."""
     return snapshot.cluster.admitted(snapshot.jobs.table.name_of("node_set", row))
+
+
+def suitable_nodes(snapshot: Snapshot, row: int) -> list[int]:
+    """Nodes, open or closed, that will do for the job by their names and labels, and by their GPUs if it asks
+    for any."""
+    cluster, codes = snapshot.cluster, acceptable(snapshot, row)
+    admitted, any_kind = admitted_nodes(snapshot, row), not snapshot.gpus_of[row]
+    return [
+        n for n in range(cluster.nodes) if admitted[n] and (any_kind or int(cluster.node_type[n]) in codes)
+    ]

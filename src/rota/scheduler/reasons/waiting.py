@@ -16,7 +16,7 @@ from rota.model.grants import Reservation
 from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Ranking
-from rota.scheduler.reasons.host import acceptable, admitted_nodes, never_fed, not_fed
+from rota.scheduler.reasons.host import acceptable, admitted_nodes, never_fed, not_fed, suitable_nodes
 from rota.scheduler.reasons.unsaid import unsaid
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import quota_left
@@ -186,9 +186,12 @@ def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
 
 
 def _closed(snapshot: Snapshot, ranking: Ranking, after: Occupancy, row: int) -> list[Constraint]:
-    """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free."""
-    cluster, constraints = snapshot.cluster, []
-    nodes = sorted(after.down_nodes.difference(cluster.gone))
+    """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free.
+
+    Nodes that the job may not use are no one's business here.
+    """
+    cluster, constraints, suitable = snapshot.cluster, [], set(suitable_nodes(snapshot, row))
+    nodes = sorted((after.down_nodes & suitable).difference(cluster.gone))
     if nodes and not _quota(snapshot, after, row):
         opened = after.copy()
         for node in nodes:
@@ -196,7 +199,8 @@ def _closed(snapshot: Snapshot, ranking: Ranking, after: Occupancy, row: int) ->
         if ranking.fits(snapshot, opened, row):
             names = names_of([cluster.node_names[node] for node in nodes])
             constraints.append(Constraint(Code.NODE, detail=names))
-    sick = sorted(d for d in after.down if int(cluster.device_node[d]) not in after.down_nodes)
+    on_open = suitable.difference(after.down_nodes)
+    sick = sorted(d for d in after.down if int(cluster.device_node[d]) in on_open)
     if sick and not _quota(snapshot, after, row):
         healed = after.copy()
         healed.open(sick)

@@ -108,7 +108,7 @@ class _Layout:
         return FitterWithin(self.snapshot, keeping(old.devices)).on_type(self.scratch, old.job, kind, gpus)
 
     def _seat(self, row: int) -> None:
-        """`row` on the GPUs it shall have; on what it had, or fewer, if there is no room for them."""
+        """`row` on the GPUs it shall have; if there is no room for them on fewer, or on what it had."""
         gpus, old = self.shares[row], None
         if row in self.now:
             old = self._lift(row)
@@ -117,9 +117,10 @@ class _Layout:
                 self._put(beside)
                 return
         grant = self._block(row, gpus) or self._made_room(row, gpus) or self._anywhere(row, gpus)
-        if grant is None and old is None:
+        if grant is None:
+            has = 0 if old is None else len(old.devices)
             counts = feasible_counts(self.snapshot.jobs.table, row, gpus)
-            smaller = (self._anywhere(row, count) for count in reversed(counts) if count < gpus)
+            smaller = (self._anywhere(row, count) for count in reversed(counts) if has < count < gpus)
             grant = next((one for one in smaller if one is not None), None)
         grant = grant or old
         if grant is not None:

@@ -99,14 +99,19 @@ def carry_out(
     return _CarryingOut(snapshot, shares).grants(in_order)
 
 
+Settled = tuple[dict[int, int], list[Grant], list[int]]
+"""Shares, and the grants and preemptions that bring them about."""
+Carry = Callable[[Snapshot, dict[int, int]], tuple[list[Grant], list[int]]]
+"""How shares become grants and preemptions."""
+
+
 def settle(
     snapshot: Snapshot,
     memory: Memory,
-    shares_of: Callable[[Set[int]], Mapping[int, int]],
-    *,
-    in_order: bool = False,
-) -> tuple[Mapping[int, int], list[Grant], list[int]]:
-    """Shares, and the grants and preemptions that carry them out.
+    shares_of: Callable[[Set[int]], dict[int, int]],
+    carry: Carry = carry_out,
+) -> Settled:
+    """Shares, and the grants and preemptions by which `carry` brings them about.
 
     They are worked out anew without those rows that wait and find no place, as often as that may let others
     have what they were meant to have.
@@ -115,11 +120,11 @@ def settle(
     """
     known: list[Any] = memory.get("no_place", [-math.inf, []])
     # Asked again at the same moment it says the same: who has started since stands elsewhere now.
-    is_asked_again = known[0] == snapshot.now and not snapshot.cause & _MAKES_PLACE
+    is_asked_again = known[0] == snapshot.now and not snapshot.cause & MAKES_PLACE
     left_out = {row for row in known[1] if row not in snapshot.grants} if is_asked_again else set[int]()
     for _ in range(_TRIES):
         shares = shares_of(left_out)
-        grants, preempt = carry_out(snapshot, shares, in_order=in_order)
+        grants, preempt = carry(snapshot, shares)
         placed = {grant.job for grant in grants}
         misfits = {row for row, n in shares.items() if n and row not in placed and row not in snapshot.grants}
         if not misfits:
@@ -129,7 +134,7 @@ def settle(
     return shares, grants, preempt
 
 
-_MAKES_PLACE = Event.END | Event.FAILURE | Event.CAPACITY
+MAKES_PLACE = Event.END | Event.FAILURE | Event.CAPACITY
 """What may happen at one and the same moment and give a place to who found none."""
 _TRIES = 10
 """At most; each leaves out further jobs, so that there is an end, but a large cluster cannot wait for it."""

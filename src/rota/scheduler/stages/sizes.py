@@ -12,7 +12,7 @@ Memory    `refused`  per running job of which a change was refused: how often in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,17 +21,19 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import rates_on
 from rota.model.columns import Bools, Ints
-from rota.model.grants import Can
+from rota.model.grants import Can, Grant
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
-from rota.scheduler.stages.resize import feasible_counts
+from rota.scheduler.stages.resize import Carry, Settled, carry_out, feasible_counts, settle
 from rota.table.state import Phase
 
 LEFT_ALONE_S, LEFT_ALONE_MOST_S = 60.0, 3600.0
 """How long a job is left alone after a refusal, twice as long after each further one, and at most."""
 _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
+_TRIES = 10
+"""At most; a large cluster of several types cannot wait until everything fits."""
 
 
 class Sizes(NamedTuple):
@@ -139,6 +141,46 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: f
 @lru_cache(maxsize=1024)
 def _alone(count: int) -> range:
     return range(count, count + 1)
+
+
+def settle_sizes(
+    snapshot: Snapshot,
+    memory: Memory,
+    sizes: Sizes,
+    shares_of: Callable[[Sizes], dict[int, int]],
+    carry: Carry = carry_out,
+) -> Settled:
+    """As `settle`, where what a job cannot have beside the others is handed out once more.
+
+    Jobs of one type each may find places for less than there is of all types together.
+    """
+    no_place = memory.get("no_place", [-math.inf, []])
+    for _ in range(_TRIES):
+        memory["no_place"] = no_place
+
+        def of_others(left_out: Set[int], sizes: Sizes = sizes) -> dict[int, int]:
+            return shares_of(sizes.without(left_out))
+
+        shares, grants, preempt = settle(snapshot, memory, of_others, carry)
+        short = {row: has for row, has in short_of(snapshot, shares, grants).items() if has}
+        if not short:
+            break
+        sizes = sizes.at_most(short)
+    return shares, grants, preempt
+
+
+def short_of(snapshot: Snapshot, shares: Mapping[int, int], grants: Sequence[Grant]) -> dict[int, int]:
+    """What those hold once `grants` are carried out who hold less than their share."""
+    holds = {grant.job: len(grant.devices) for grant in grants}
+    short = {}
+    for row, share in shares.items():
+        has = holds.get(row, -1)
+        if has < 0:
+            held = snapshot.grants.get(row)
+            has = 0 if held is None else len(held.devices)
+        if has < share:
+            short[row] = has
+    return short
 
 
 def remember_nothing_new(snapshot: Snapshot, memory: Memory) -> None:

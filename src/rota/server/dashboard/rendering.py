@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from rota.model.units import number, plural
 from rota.model.words import ahead, count, duration, gib, hours, share, utc
+from rota.reports.names import breakable
 from rota.reports.palette import BARS
 from rota.server.api.services import ClusterService
 from rota.server.callers import Caller
@@ -64,6 +65,7 @@ def environment() -> Environment:
         "hours": hours,
         "utc": utc,
         "colour": colour_of,
+        "name": breakable,
     }
     made.globals |= {"pages": PAGES, "asset": asset}
     return made

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable, create_engine, event
-from sqlalchemy.engine import CursorResult, make_url
+from sqlalchemy.engine import URL, CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from rota.crash import crash_point
 from rota.errors import InputError
+from rota.server.store.addresses import without_parameters
 from rota.server.store.failures import AGAIN, AT_START, FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
@@ -77,8 +78,8 @@ class Database:
             raise _bad_url(url, str(error)) from None
         except ValueError:  # of the port, as SQLAlchemy reads it
             raise _bad_url(url, "its port is no number") from None
-        if "@" in (parsed.host or ""):
-            raise _bad_url(url, "an @ in its password is written %40") from None
+        if self.dialect != "sqlite" and _is_cut_at_the_wrong_place(url or "", parsed):
+            raise _bad_url(url, "an @ in its password is written %40, a / %2F") from None
         if self.dialect not in ("sqlite", "postgresql"):
             raise _bad_url(url, f"{self.dialect} is not supported")
         self.faults, self.busy_s = faults, busy_s
@@ -106,7 +107,8 @@ class Database:
             self._file = KeptFile(Path(parsed.database), self.where)
             self._engines = self._sqlite(parsed)
         else:
-            self.where = f"the database {parsed.render_as_string(hide_password=True)}"
+            shown = without_parameters(parsed.render_as_string(hide_password=True))
+            self.where = f"the database {shown}"
             self._engines = self._postgresql(parsed)
 
     def leave(self) -> None:
@@ -376,6 +378,11 @@ def _is_read_only(folder: Path | None) -> bool:
         return folder is not None and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:
         return False
+
+
+def _is_cut_at_the_wrong_place(url: str, parsed: URL) -> bool:
+    """Whether a piece of the password counts as host or as name: it would be told with the address."""
+    return url.count("@") > 1 and "@" in f"{parsed.host}{parsed.database}"
 
 
 def _bad_url(url: str | None, problem: str) -> InputError:

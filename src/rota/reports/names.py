@@ -1,0 +1,21 @@
+"""Names of policies and tenants on a page: broken between their parts where there is no room for a line."""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup, escape
+
+_JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
+"""Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
+
+
+def breakable(name: str) -> Markup:
+    """`name` for a page: broken between its parts where it has to be, inside one only if that is too long."""
+    parts = [str(escape(part)) for part in _JOINT.split(name)]
+    return Markup(f'<span class="name">{"<wbr>".join(parts)}</span>')
+
+
+def loose(name: str) -> str:
+    """The same where no element can stand: the label of a cell, which a style sheet shows."""
+    return _JOINT.sub("\u200b", name)
