@@ -267,6 +267,20 @@ def test_a_limit_keeps_the_beginning_and_the_end(attempt: Attempt, tmp_path: Pat
         assert len(head) + len(tail) == limit
 
 
+def test_the_log_says_what_a_full_disk_did_not_take(attempt: Attempt, tmp_path: Path) -> None:
+    """The program runs on, and its log is whole."""
+    with mounts.small_disk(tmp_path / "disk", "64k") as disk:
+        out = disk / "out"
+        record = attempt.run(*sh("seq 1 50000; echo last"), ranks=files(attempt, str(out)))
+        took = out.read_bytes()
+    whole = "".join(f"{i}\n" for i in range(1, 50001)) + "last\n"
+    assert record["ranks"][0]["code"] == 0
+    assert 0 < len(took) <= 65536
+    assert whole.encode().startswith(took)
+    told = f"\nrota: {len(whole) - len(took)} bytes of the output file '{out}' could not be written: "
+    assert attempt.log() == f"{whole}{told}No space left on device\n"
+
+
 @needs_root
 def test_files_are_written_as_the_user(attempt: Attempt, tmp_path: Path) -> None:
     """Where the user may not write, nothing is written, although the shim is root; its file is the user's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,27 @@ def test_jobs_that_are_not_over_are_counted(tmp_path: Path) -> None:
         caps.check_jobs(site.store, "cy", "vision", 4)
     with pytest.raises(Forbidden, match="tenant 'nlp' has 3 jobs"):
         caps.check_jobs(site.store, "ann", "nlp", 1)
+
+
+@pytest.mark.parametrize(
+    ("vision", "refused"),
+    [
+        ({"jobs": 4}, "tenant 'vision' has 3 jobs that are not over and may have 4: 2 more"),
+        ({"priority": 500}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_tenant_is_bounded_with_all_who_are_below_it(
+    tmp_path: Path, vision: dict[str, int], refused: str
+) -> None:
+    """If it was given that cap: everybody's is for each tenant alone, whatever else `vision` was given."""
+    site = Site(tmp_path, {"n0": 1})
+    for user in ("ann", "bob", "cy"):
+        site.store.add_jobs(user, f"vision/{user}", [NewJob(JobSpec(command=["x"]))], 0.0)
+    caps = caps_of({"jobs": 3, "tenants": {"vision": vision}})
+    caps.check_jobs(site.store, "di", "vision/di", 1)
+    with pytest.raises(Forbidden, match=refused) if refused else nullcontext():
+        caps.check_jobs(site.store, "di", "vision/di", 2)
 
 
 def test_submissions_at_once_find_room_for_three_alone(tmp_path: Path) -> None:

@@ -271,6 +271,24 @@ def test_nothing_sticks_out_or_fades(chromium: Any, live: LiveCluster, scheme: s
     live.act(held, "cancel")
 
 
+@pytest.mark.soak
+def test_names_of_128_letters_stick_out_nowhere(chromium: Any, live: LiveCluster) -> None:
+    """Of a tenant with a job that runs, and of the nodes that one waits for."""
+    tenant = "t/" + "u" * 126
+    runs = live.submit("sleep", "600", tenant=tenant, name="x" * 128)
+    waits = live.submit("true", tenant=tenant, node_set="|".join(f"m{i}" * 60 for i in range(3)))
+    live.reaches(runs, "RUNNING")
+    with signed_in(chromium, live) as opened:
+        for path in ("/", "/queue", "/tenants", f"/jobs/{runs}", f"/jobs/{waits}"):
+            page = opened(path)
+            page.wait_for_function("(name) => document.body.textContent.includes(name)", arg=tenant)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (path, width)
+    for job in (runs, waits):
+        live.act(job, "cancel", force=True)
+
+
 def test_a_lost_connection_is_said_and_mended(chromium: Any, live: LiveCluster) -> None:
     """The controller dies and comes back: a banner meanwhile, then what has changed, signed in as before."""
     with signed_in(chromium, live, quiet=False) as opened:

@@ -9,7 +9,8 @@ typedef struct {
     char *path; /* NULL for a log of ours */
     int fd;
     bool is_limited;
-    long long limit, room, dropped;
+    long long limit, room, dropped, lost; /* bytes: `lost` those that the file did not take, `why` as errno */
+    int why;
     char *tail; /* the last of what there was no room for, around a ring */
     size_t tail_size, tail_at;
 } Sink;
@@ -29,7 +30,7 @@ static void write_all(Sink *sink, const char *data, size_t size) {
         ssize_t wrote = write(sink->fd, data, size);
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote < 0) { /* the disk is full: the program goes on */
-            sink->dropped += size;
+            sink->lost += size, sink->why = errno;
             return;
         }
         data += wrote, size -= wrote;
@@ -67,6 +68,17 @@ static void finish_sink(Sink *sink) {
     sink->tail_at = 0, sink->dropped = 0;
 }
 
+/* Say in the rank's log how much its files did not take. */
+static void tell_lost(const Pump *one) {
+    for (int i = 0; i < 2; i++) {
+        Sink *sink = one->sinks[i];
+        if (!sink || !sink->lost) continue;
+        char *name = sink->path ? text("the output file '%s'", sink->path) : "this log";
+        dprintf(one->sinks[0]->fd, "\nrota: %lld bytes of %s could not be written: %s\n", sink->lost, name, strerror(sink->why));
+        sink->lost = 0;
+    }
+}
+
 /* All that is there now; false once nothing will come any more. */
 static bool pump(Pump *one) {
     static char piece[PIECE];
@@ -90,4 +102,5 @@ static void drain(void) {
     for (Pump *one = pumps; one < pumps + pump_count; one++)
         for (int i = 0; i < 2; i++)
             if (one->sinks[i]) finish_sink(one->sinks[i]); /* twice is as once */
+    for (Pump *one = pumps; one < pumps + pump_count; one++) tell_lost(one);
 }

@@ -165,7 +165,7 @@ class AttemptKeeper:
         self.error, self.infrastructure = "", False  # why it could not be started, and whose fault that is
         self.pumps: dict[int, list[Sink]] = {}  # pipe of a rank -> where it goes
         self.files: dict[str, Sink] = {}
-        self.done: list[Sink] = []
+        self.done: list[list[Sink]] = []
         self.terminal: Terminal | None = None  # of the first rank, if the job has one
         self.oom_kills = oom_kills()
         self.wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -293,7 +293,8 @@ class AttemptKeeper:
     def theirs(self, path: str) -> Sink:
         """Where what goes to a file of the user's choice is written; one for all ranks that name the same."""
         if path not in self.files:
-            self.files[path] = Sink(open_as(self.launch["user"], path), self.launch.get("output_limit", 0))
+            file, most = open_as(self.launch["user"], path), self.launch.get("output_limit", 0)
+            self.files[path] = Sink(file, most, f"the output file {path!r}")
         return self.files[path]
 
     def pump(self, fd: int) -> bool:
@@ -312,7 +313,7 @@ class AttemptKeeper:
             os.close(fd)
             if self.terminal is not None:
                 self.terminal.fd, self.terminal.typed = -1, b""
-            self.done += self.pumps.pop(fd)
+            self.done.append(self.pumps.pop(fd))
         return bool(piece)
 
     def drain(self) -> None:
@@ -325,8 +326,12 @@ class AttemptKeeper:
                     self.terminal.last_words()
         if self.terminal is not None:
             self.terminal.last_words()
-        for sink in (*self.done, *(sink for sinks in self.pumps.values() for sink in sinks)):
+        pairs = [*self.done, *self.pumps.values()]
+        for sink in (sink for sinks in pairs for sink in sinks):
             sink.finish()  # twice is as once
+        for sinks in pairs:
+            for sink in sinks:
+                sink.tell_lost(sinks[0])
 
     def watch(self) -> None:
         """Until every rank has ended: one that fails takes the others along."""
@@ -430,8 +435,9 @@ class AttemptKeeper:
 class Sink:
     """A file that takes what ranks write: its beginning and its end where it may not take all."""
 
-    def __init__(self, fd: int, limit: int) -> None:
-        self.fd, self.limit, self.dropped, self.tail = fd, limit, 0, b""
+    def __init__(self, fd: int, limit: int, name: str = "this log") -> None:
+        self.fd, self.limit, self.name, self.dropped, self.tail = fd, limit, name, 0, b""
+        self.lost, self.why = 0, ""
         self.tail_size = min(limit // 4, MOST_TAIL)
         self.room = max(0, limit - self.tail_size - os.fstat(fd).st_size) if limit else None
 
@@ -449,8 +455,8 @@ class Sink:
         try:
             while data:
                 data = data[os.write(self.fd, data) :]
-        except OSError:
-            self.dropped += len(data)
+        except OSError as problem:
+            self.lost, self.why = self.lost + len(data), str(problem.strerror)
 
     def finish(self) -> None:
         """Nothing more comes: say how much is missing, and write the end of it."""
@@ -460,6 +466,12 @@ class Sink:
             self.write(said.encode())
         self.write(self.tail)
         self.tail, self.dropped = b"", 0
+
+    def tell_lost(self, log: Sink) -> None:
+        """Say in the rank's log how much this file did not take."""
+        lost, self.lost = self.lost, 0
+        if lost:
+            log.write(f"\nrota: {lost} bytes of {self.name} could not be written: {self.why}\n".encode())
 
 
 class Terminal:

@@ -38,15 +38,23 @@ class Caps:
 
     everybody: Cap = field(default_factory=Cap)
     tenants: Mapping[str, Cap] = field(default_factory=dict)
+    own: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By tenant, what its caps say themselves; the rest of them is everybody's."""
 
     def of(self, tenant: str) -> Cap:
         """What counts for a tenant."""
-        path = tenant
-        while path:
-            if path in self.tenants:
-                return self.tenants[path]
-            path = path.rpartition("/")[0]
-        return self.everybody
+        return self.tenants.get(self._nearest(tenant), self.everybody)
+
+    def bounded(self, tenant: str, cap: str) -> str:
+        """Whose jobs together `cap` bounds: the tenant's, or of the one above it that it was given to."""
+        nearest = self._nearest(tenant)
+        return nearest if cap in self.own.get(nearest, ()) else tenant
+
+    def _nearest(self, tenant: str) -> str:
+        """The tenant with caps, itself or above `tenant`; empty if there is none."""
+        while tenant and tenant not in self.tenants:
+            tenant = tenant.rpartition("/")[0]
+        return tenant
 
     def check_spec(self, spec: JobSpec, tenant: str) -> None:
         """Raise Forbidden if users of `tenant` may not ask for that."""
@@ -66,11 +74,13 @@ class Caps:
             )
 
     def check_jobs(self, store: Store, user: str, tenant: str, more: int) -> None:
-        """Raise Forbidden if the user, or the tenant, would have too many jobs that are not over."""
+        """Raise Forbidden if the user, the tenant, or the one above it that the cap was given to, would have
+        too many jobs that are not over."""
         most = self.of(tenant).jobs
+        tenants = dict.fromkeys((tenant, self.bounded(tenant, "jobs")))
         queries = {
             f"user {user!r}": JobQuery(user=user, live=True),
-            f"tenant {tenant!r}": JobQuery(tenant=tenant, live=True),
+            **{f"tenant {path!r}": JobQuery(tenant=path, live=True) for path in tenants},
         }
         for whose, query in queries.items():
             has = store.count_jobs(query)
@@ -94,7 +104,9 @@ def caps_of(said: Any) -> Caps:
     if not isinstance(tenants, Mapping):
         raise InputError(f"caps: tenants is {tenants!r}; expected caps by tenant")
     return Caps(
-        everybody, {str(path): _cap(of, everybody, f"caps of {path}") for path, of in tenants.items()}
+        everybody,
+        {str(path): _cap(of, everybody, f"caps of {path}") for path, of in tenants.items()},
+        {str(path): frozenset(of) for path, of in tenants.items()},
     )
 
 

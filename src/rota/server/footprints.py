@@ -72,15 +72,9 @@ class Footprints:
             for job in self._store.jobs(JobQuery(rows=rows[first : first + AT_ONCE])):
                 tenant = job.asked.tenant
                 most = self.most_mib(tenant) << 20
-                groups = {f"user {job.user}", f"tenant {tenant}", f"tenant {self._capped(tenant)}"}
+                above = self._caps.bounded(tenant, "kept_mib")
+                groups = {f"user {job.user}", f"tenant {tenant}", f"tenant {above}"}
                 yield Left(ended_s[job.row], job.row, sizes[job.row], tuple(sorted(groups)), most)
-
-    def _capped(self, tenant: str) -> str:
-        """The tenant, or the one above it, to whom the cap was given; itself if it is everybody's."""
-        path = tenant
-        while path and path not in self._caps.tenants:
-            path = path.rpartition("/")[0]
-        return path or tenant
 
 
 def _too_much(left: Iterable[Left]) -> list[Left]:

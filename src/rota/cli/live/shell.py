@@ -69,8 +69,8 @@ def shell(
     if begun is not None:
         _tell_at_first(client, id)
     if begun is not None and not begun.run():
-        warn(
-            f"\njob {id} is left to itself; `rota shell --attach {id}` comes back, `rota cancel {id}` ends it"
+        _warn_below(
+            f"job {id} is left to itself; `rota shell --attach {id}` comes back, `rota cancel {id}` ends it"
         )
         return
     raise typer.Exit(_end(client, id, begun))
@@ -188,10 +188,16 @@ def _why(client: Client, id: str) -> str:
     return why.reasons[0].sentence.rstrip(".") if why.reasons else "it is about to begin"
 
 
+def _warn_below(sentence: str) -> None:
+    """A warning on a line of its own: what the program printed last may have no end."""
+    typer.echo(err=True)
+    warn(sentence)
+
+
 def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
     """What to say when the terminal is closed, and the exit code."""
     if session is not None and session.why.startswith("another terminal"):
-        warn(f"\n{session.why} {id}")
+        _warn_below(f"{session.why} {id}")
         return 1
     job = _view(client, id, END_S)
     if session is None or not session.has_shown:  # it had ended before anybody was there
