@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from advice_play import CLUSTER, as_happened, asked, busy
 
 from play import trace_of
 from rota.advice import Advice, advise, trials
+from rota.advice.page import Scale
 from rota.advice.verdict import judge
 from rota.api import simulate
 from rota.errors import InputError
@@ -202,3 +204,16 @@ def test_the_page_is_one_file_without_a_script(advice: Advice, tmp_path) -> None
     for part in ("How firm it is", "What comes nearest in Slurm", "Not tried", advice.adoption.set_line):
         assert (part in page) is (part != "Not tried"), "candidates were named"
     assert "rota simulate" in page
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.1, 1.7), (0.9, 1.1), (1 / 32, 32.0)])
+def test_marks_on_a_phone_do_not_lie_on_each_other(low: float, high: float) -> None:
+    """`as now` stood on -25% and +50%: an axis of 160 pixels has room for labels of 45 at 30 per cents."""
+    scale = Scale(low, high)
+    for apart, ratios in (
+        (11, list(scale.marks())),
+        (30, [one for one, roomy in scale.marks().items() if roomy]),
+    ):
+        places = [scale.place(one) for one in ratios]
+        assert 1.0 in ratios
+        assert all(right - left > apart for left, right in pairwise(places))

@@ -78,6 +78,12 @@ def test_long_names_stick_out_nowhere_and_break_between_their_parts(open_page: A
     assert width > 390 or page.locator(".cards td, .cards th, h3, select").evaluate_all(cut) == 0
 
 
+def test_short_names_stay_on_one_line_in_columns(open_page: Any) -> None:
+    name = open_page(1440).locator("table.headline .short").first
+    assert name.inner_text() == POLICIES[0]
+    assert name.evaluate("name => name.offsetHeight / parseFloat(getComputedStyle(name).fontSize)") < 2
+
+
 def test_labels_of_nodes_tell_them_apart(open_page: Any) -> None:
     """Without the domain that all have, and from the end that differs; the whole name is said at a touch."""
     page = open_page(1440)

@@ -211,3 +211,13 @@ def test_few_gpu_hours_are_not_none() -> None:
     """Seconds of a GPU were 0.0 hours, as in a table whose hours somebody took for seconds."""
     short = trace_of("A 2x3 B 1x30")
     assert dict(describe(short).lines())["GPU-hours"] == "0.01"
+
+
+def test_seconds_are_told_in_words() -> None:
+    """`span_s 2120056.355798092` was a line that nobody could read; dates stand where the trace has them."""
+    undated = dict(describe(replace(small(), facts={"span_s": 2120056.355798092})).lines())
+    assert undated["span"] == "24d 12h"
+    assert undated["submitted"].startswith("0 s to ")
+    facts = {"epoch": "2025-12-31 23:59:30", "time_zone": "UTC"}
+    dated = dict(describe(replace(trace_of("A 1x5 B 1x5@86400"), facts=facts)).lines())
+    assert dated["submitted"] == "2025-12-31 23:59 to 2026-01-01 23:59 (1d)"

@@ -27,6 +27,10 @@ LEAST_FACTOR = 1.1
 MOST_FACTOR = 32.0
 """... and at most: what is beyond ends at its edge."""
 MARKS = (0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
+APART = 11.0
+"""Per cents of the axis that two marks are apart at least ..."""
+APART_ON_A_PHONE = 30.0
+"""... and where it is only some 160 pixels wide."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +62,19 @@ class Scale:
         inside = min(max(ratio, self.low), self.high)
         return 100.0 * (math.log(inside) - low) / (high - low)
 
-    def marks(self) -> list[float]:
-        """Ratios to mark, not nearer to each other than their labels are wide."""
-        inside = sorted(
-            (one for one in MARKS if self.low <= one <= self.high), key=lambda one: abs(math.log(one))
-        )
+    def marks(self) -> dict[float, bool]:
+        """Ratios to mark, as far apart as their labels are wide; whether a phone has room for it."""
+        chosen = self._apart([one for one in MARKS if self.low <= one <= self.high], APART)
+        few = self._apart(chosen, APART_ON_A_PHONE)
+        return {one: one in few for one in sorted(chosen)}
+
+    def _apart(self, ratios: Sequence[float], least: float) -> list[float]:
+        """Of `ratios` those that are so far from each other, the nearest to 1 first."""
         chosen: list[float] = []
-        for one in inside:
-            if all(abs(self.place(one) - self.place(other)) > 11.0 for other in chosen):
+        for one in sorted(ratios, key=lambda one: abs(math.log(one))):
+            if all(abs(self.place(one) - self.place(other)) > least for other in chosen):
                 chosen.append(one)
-        return sorted(chosen)
+        return chosen
 
 
 def render(advice: AdviceFacts) -> str:
@@ -94,7 +101,8 @@ def render(advice: AdviceFacts) -> str:
             tied=len(verdict.undecided) > 1,
             drawn=[_drawn(advice, line, scale) for line in ranked],
             marks=[
-                (scale.place(one), "as now" if one == 1.0 else change(wanted, one)) for one in scale.marks()
+                (scale.place(one), "as now" if one == 1.0 else change(wanted, one), is_roomy)
+                for one, is_roomy in scale.marks().items()
             ],
             now=scale.place(1.0),
             told=[(SOURCES.get(one.source, one.source), one) for one in verdict.told],

@@ -10,10 +10,15 @@ _JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
 """Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
 
 
+_SHORT = 20
+"""Letters up to which a table keeps a name on one line, where it stands in columns."""
+
+
 def breakable(name: str) -> Markup:
     """`name` for a page: broken between its parts where it has to be, inside one only if that is too long."""
     parts = [str(escape(part)) for part in _JOINT.split(name)]
-    return Markup(f'<span class="name">{"<wbr>".join(parts)}</span>')
+    kind = "name short" if len(name) <= _SHORT else "name"
+    return Markup(f'<span class="{kind}">{"<wbr>".join(parts)}</span>')
 
 
 def loose(name: str) -> str:

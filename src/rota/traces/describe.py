@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from os import PathLike
 
 import numpy as np
@@ -126,7 +127,7 @@ class Description:
             ("of it before eligible", str(self.holds) if self.holds else ""),
         ]  # fmt: skip
         lines += [(f"odd: {odd.what}", f"{odd.count:,} {odd.done}{_examples(odd)}") for odd in self.odd]
-        lines += [(name, _fact(value)) for name, value in self.facts.items()]
+        lines += [_fact_line(name, value) for name, value in self.facts.items()]
         return [(name, value) for name, value in lines if value]
 
     def _gpu_hours_text(self) -> str:
@@ -138,7 +139,15 @@ class Description:
     def _span_text(self) -> str:
         if self.first_submit_s is None or self.last_submit_s is None:
             return ""
-        return f"{self.first_submit_s:,.0f} s to {self.last_submit_s:,.0f} s ({format_duration(self.span_s)})"
+        first, last = map(self._moment, (self.first_submit_s, self.last_submit_s))
+        return f"{first} to {last} ({format_duration(self.span_s)})"
+
+    def _moment(self, seconds: float) -> str:
+        """A date where the trace has them, else the seconds as they stand in the file."""
+        epoch = self.facts.get("epoch")
+        if not isinstance(epoch, str):
+            return f"{seconds:,.0f} s"
+        return f"{datetime.strptime(epoch, '%Y-%m-%d %H:%M:%S') + timedelta(seconds=seconds):%Y-%m-%d %H:%M}"
 
 
 TRACE = Argument(
@@ -232,6 +241,13 @@ def _percent(share: float | None) -> str:
 
 def _examples(odd: OddRows) -> str:
     return f" ({', '.join(odd.examples)})" if odd.examples else ""
+
+
+def _fact_line(name: str, value: object) -> tuple[str, str]:
+    """What a fact is called and what it is; seconds in words."""
+    if name.endswith("_s") and isinstance(value, int | float):
+        return name.removesuffix("_s"), format_duration(value)
+    return name, _fact(value)
 
 
 def _fact(value: object) -> str:

@@ -12,7 +12,7 @@ from rota.cli.live.tables import now_s, table_text
 from rota.cli.shell import JsonFlag, complete_policy, print_json
 from rota.errors import InputError
 from rota.model.units import format_duration, plural
-from rota.model.words import NONE, count, duration
+from rota.model.words import BASES, NONE, count, duration
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -149,6 +149,6 @@ def _cell(key: str, value: Any) -> str:
 
 
 def _basis(answer: WhatIf) -> str:
-    known = ", ".join(f"{number} by {source}" for source, number in answer.basis.items() if number)
+    known = ", ".join(f"{number} {BASES[source]}" for source, number in answer.basis.items() if number)
     total = plural(sum(answer.basis.values()), "duration")
     return f"{total}: {known}; took {answer.took_s:.1f} s\n" if known else f"took {answer.took_s:.1f} s\n"
