@@ -50,6 +50,20 @@ def shares(held: dict[int, tuple[int, int]], tenants: Tenants) -> QuotaShares:
 QUOTAS = Tenants.of(Tenant("a", 16), Tenant("a/x", 8), Tenant("b", 8), Tenant("free"))
 
 
+def test_what_is_closed_counts_as_long_as_somebody_holds_it() -> None:
+    """Two nodes take no grants any more: one whose jobs run on, and one that is empty."""
+    trace = trace_of("A 8x9 B 8x9", tenant=[0, 1], tenant_names=("a", "nobody"))
+    state = State(trace.jobs, Cluster.build([NodeShape(4, 8)], Tenants.of(Tenant("a", 16))), Progress(2))
+    for row in (0, 1):
+        state.submit(row)
+        state.start(Grant(row, tuple(range(8 * row, 8 * row + 8))))
+    for node in (1, 3):
+        state.occupancy.lose(node)
+    found = QuotaShares(Snapshot(state), VirtualClusterQuotas(state.cluster, state.jobs))
+    assert (found.there, found.granted) == (24.0, 16.0)
+    assert found.used == {"a": 8, NOBODY: 8}
+
+
 def test_use_and_quota() -> None:
     """A virtual cluster is a tenant without a parent; who is not configured has no quota."""
     found = shares({0: (0, 10), 1: (1, 4), 2: (2, 2)}, QUOTAS)
