@@ -15,8 +15,8 @@ import typer
 from rota.cli import advise, analyze, fidelity, moments, promise, simulate, systems, trace
 from rota.cli.commands import DESCRIBING, LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
-from rota.cli.live.tables import one_line
 from rota.cli.streams import discard_output, sentence_of
+from rota.cli.terminal import one_line
 from rota.errors import InputError, RotaError
 
 INTERRUPTED = 130

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rota.cli.background import controller_pid, dead_agent
 from rota.cli.live.connect import SOCKET, home, live, recorded_url
-from rota.cli.live.tables import one_line
 from rota.cli.service import flags_of_running
 from rota.cli.shell import JsonFlag, console, print_json
+from rota.cli.terminal import one_line
 from rota.model.units import plural
 
 if TYPE_CHECKING:

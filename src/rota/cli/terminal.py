@@ -1,4 +1,4 @@
-"""How wide output is.  Standard library only."""
+"""How wide output is, and what it may hold.  Standard library only."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def width() -> int:
     import shutil
 
     return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def one_line(text: str) -> str:
+    """`text` without line ends and other characters that would move the cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

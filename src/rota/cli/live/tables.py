@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 
-from rota.cli.terminal import WIDTH, width
+from rota.cli.terminal import WIDTH, one_line, width
 from rota.model.words import NONE
 from rota.wire import cluster_clock
 
@@ -89,11 +89,6 @@ def pairs_text(pairs: Iterable[tuple[str, str]], sentences: Container[str] = ())
         + "\n"
         for key, value in kept
     )
-
-
-def one_line(text: str) -> str:
-    """`text` without line ends and other characters that would move the cursor."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def wrapped(text: str, indent: str = "", further: str = "") -> str:

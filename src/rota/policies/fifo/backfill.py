@@ -23,7 +23,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.whole import whole_grant
-from rota.policies.fifo.parted import Queue, Queues
+from rota.policies.fifo.parted import PartQueue, Queues
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter, is_room
@@ -170,7 +170,7 @@ class EasyBackfill:
         return grants, kept
 
     def _serve(
-        self, snapshot: Snapshot, queue: Queue, grants: list[Grant], scratch: Occupancy, fit: Fitter
+        self, snapshot: Snapshot, queue: PartQueue, grants: list[Grant], scratch: Occupancy, fit: Fitter
     ) -> list[Reservation]:
         """Add the grants for one queue to `grants`; what is kept for its first job that does not fit."""
         ever = partial(self._has_a_place, fit)
@@ -187,7 +187,7 @@ class EasyBackfill:
         grants += self._pass_by(snapshot, behind, promise, scratch, queue.nodes)
         return _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
 
-    def _around(self, snapshot: Snapshot, queue: Queue, begun: list[Grant]) -> dict[int, Grant]:
+    def _around(self, snapshot: Snapshot, queue: PartQueue, begun: list[Grant]) -> dict[int, Grant]:
         """Grants in force, and those `begun` now, whose end the first job of a queue may wait for."""
         held = {**snapshot.grants, **{grant.job: grant for grant in begun}}
         if queue.nodes < 0 or snapshot.cluster.tenants:  # a quota may be full of what stands elsewhere

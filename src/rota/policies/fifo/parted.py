@@ -13,7 +13,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.table.node_sets import NodeSets
 
 
-class Queue(NamedTuple):
+class PartQueue(NamedTuple):
     """Jobs that wait for the same nodes, or for some that they share."""
 
     rows: Ints
@@ -33,11 +33,11 @@ class Queues:
         self._known: dict[bytes, tuple[Ints, list[int]]] = {}
         """By the sets of nodes that somebody asks for: the queue of each set, and the nodes of each queue."""
 
-    def of(self, snapshot: Snapshot, order: Ints) -> list[Queue]:
+    def of(self, snapshot: Snapshot, order: Ints) -> list[PartQueue]:
         """Rows in `order` by queue, the queue of the first row first."""
         jobs, cluster = snapshot.jobs.table, snapshot.cluster
         if not jobs.node_set_names or cluster.tenants.has_caps():
-            return [Queue(order, -1)]
+            return [PartQueue(order, -1)]
         if jobs is not self._jobs or cluster is not self._cluster:
             self._jobs, self._cluster, self._known = jobs, cluster, {}
         codes = jobs.node_set[order] + 1  # 0: any node
@@ -47,11 +47,11 @@ class Queues:
             known = self._known[asked.tobytes()] = _told_apart(asked, jobs, snapshot.occupancy.node_sets)
         of_set, nodes = known
         if len(nodes) == 1:
-            return [Queue(order, nodes[0])]
+            return [PartQueue(order, nodes[0])]
         queue_of = of_set[codes]
         places = [np.flatnonzero(queue_of == queue) for queue in range(len(nodes))]
         first = sorted(range(len(nodes)), key=lambda queue: int(places[queue][0]))
-        return [Queue(order[places[queue]], nodes[queue]) for queue in first]
+        return [PartQueue(order[places[queue]], nodes[queue]) for queue in first]
 
 
 def _told_apart(asked: Bools, jobs: JobTable, node_sets: NodeSets) -> tuple[Ints, list[int]]:
