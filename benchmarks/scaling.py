@@ -1,6 +1,6 @@
 """How the engine time of each policy grows with the jobs, with the GPUs and with the types of GPUs.
 
-    python benchmarks/scaling.py [POLICY ...] [--only trace jobs nodes types] [--jobs 10000 300000]
+    python benchmarks/scaling.py [POLICY ...] [--only trace jobs nodes types site] [--jobs 10000 300000]
         [--seeds 0 0] [--nodes 80 1250] [--nodes-jobs 100000] [--types-jobs 20000] [--load 0.9] [--limit 300]
         [--trace jobs.csv]
 
@@ -15,6 +15,8 @@ has more of them for each job; what a step costs has grown only where the first 
           two lists that are alike in it
   nodes   the larger cluster against the smaller one, nodes of 8, lists of equal length and load
   types   two types of GPUs, one of which every other job insists on, against one type
+  site    as dumps of sites are: everybody asks for one of three partitions, for CPUs and for memory, where no
+          node states how much it has; against the same jobs that ask for GPUs only, `--types-jobs` of them
 
 All policies are measured unless some are named.  One whose need nobody provides is named with the reason;
 one that takes longer than the limit is stopped, and its figure is a lower bound.
@@ -34,7 +36,7 @@ import numpy as np
 
 import rota.table.free
 from rota.errors import InputError, PolicyError
-from rota.model.cluster import Cluster, parse_cluster
+from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.trace import Trace
 from rota.scheduler.policy import systems
 from rota.traces import read
@@ -134,6 +136,29 @@ def of_types(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
     )
 
 
+def of_site(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
+    """The same jobs on the same nodes, without and with what the accounting of a site says of each."""
+    labels = ("small", "middle", "large")
+    counts = (20, 20, 40)
+    cluster = Cluster.build(
+        [NodeShape(count=n, gpus=8, labels=(label,)) for n, label in zip(counts, labels, strict=True)]
+    )
+    trace = generate(arguments.types_jobs, seed=0, load=arguments.load, cluster=cluster)
+    draw = np.random.default_rng(0)
+    gpus = trace.jobs.gpus
+    asked = np.where(gpus > 20 * 8, 2, draw.choice(3, len(trace), p=np.array(counts) / 80)).astype(np.int32)
+    asked[gpus > 40 * 8] = -1
+    of_a_site = replace(
+        trace.jobs,
+        node_set=asked,
+        node_set_names=labels,
+        cpus=gpus * draw.choice([2.0, 4.0, 6.0], len(trace)),
+        memory_gib=gpus * draw.choice([8.0, 16.0, 32.0], len(trace)),
+    )
+    measure = partial(cost, cluster=cluster, limit_s=arguments.limit)
+    return partial(measure, trace=trace), partial(measure, trace=replace(trace, jobs=of_a_site))
+
+
 def of_trace(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
     """The whole list under one policy, measured once, and under any."""
     cluster = parse_cluster("80x8")
@@ -149,6 +174,7 @@ MEASURES = {
     "jobs": ("{jobs[0]:,} to {jobs[1]:,} jobs", of_jobs),
     "nodes": ("{nodes[0]} to {nodes[1]} nodes", of_nodes),
     "types": ("one type to two", of_types),
+    "site": ("as a site has them", of_site),
 }
 
 
@@ -173,7 +199,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=[0, 0], help="of the two lists of `jobs`")
     parser.add_argument("--nodes", type=int, nargs=2, default=[80, 1250])
     parser.add_argument("--nodes-jobs", type=int, default=100_000, help="jobs of both lists of `nodes`")
-    parser.add_argument("--types-jobs", type=int, default=20_000, help="jobs of both lists of `types`")
+    parser.add_argument(
+        "--types-jobs", type=int, default=20_000, help="jobs of both lists of `types` and `site`"
+    )
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--limit", type=float, default=300.0, help="CPU seconds after which a run is stopped")
     parser.add_argument("--only", nargs="+", choices=list(MEASURES), default=list(MEASURES))
