@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+from outages import outages
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.worlds.simulated.faults import Fault, timeline
@@ -372,18 +373,6 @@ def gangs_of(seed: int) -> Scene:
     return Scene(jobs, sizes, migration=True)
 
 
-def with_outages(scene: Scene, seed: int) -> Scene:
-    """`scene` on servers that are lost up to twice each, for a moment or for some turns."""
-    draw, faults = random.Random(f"faults {seed}"), list[Fault]()
-    for node in range(len(scene.sizes)):
-        at_s = 0
-        for _ in range(draw.randint(0, 2)):
-            lost_s = at_s + draw.choice([draw.randint(1, 900), 60 * draw.randint(1, 10)])
-            at_s = lost_s + draw.choice([1, 30, 100, 400])
-            faults.append(Fault(node, float(lost_s), float(at_s)))
-    return replace(scene, faults=faults)
-
-
 def rota(scene: Scene) -> Spans:
     """What the policy makes of the same scene."""
     text = " ".join(f"j{n} {gpus}x{run_s}@{submit_s}" for n, (submit_s, gpus, run_s) in enumerate(scene.jobs))
@@ -458,7 +447,8 @@ def test_every_turn_where_gangs_give_servers_back(seed: int) -> None:
 @each_seed(10, 120, 800, at_once=20)
 def test_every_turn_while_servers_are_lost(seed: int, *, gangs: bool) -> None:
     """Who belonged there asks for a home by submission; what a group leaves is there for moves."""
-    scene = with_outages(gangs_of(seed) if gangs else scene_of(seed, migration=False), seed)
+    scene = gangs_of(seed) if gangs else scene_of(seed, migration=False)
+    scene = replace(scene, faults=outages(len(scene.sizes), seed))
     ours = rota(scene)
     assert agree(ours, NaiveGandiva(scene, ours).run())
 

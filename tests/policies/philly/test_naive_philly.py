@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from outages import outages
 from play import play, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
@@ -534,22 +535,11 @@ def test_nobody_moves_who_gains_nothing_by_it() -> None:
     assert record.intervals.filter(record.intervals["job_id"] == "C").height == 1
 
 
-def with_outages(scene: Scene, seed: int) -> Scene:
-    """`scene` on nodes that are lost up to twice each, for seconds or for longer than an attempt."""
-    draw, faults = random.Random(f"faults {seed}"), list[Fault]()
-    for node in range(len(scene.sizes)):
-        at_s = 0
-        for _ in range(draw.randint(0, 2)):
-            lost_s = at_s + draw.choice([draw.randint(1, 900), 60 * draw.randint(1, 10)])
-            at_s = lost_s + draw.choice([1, 30, 100, 400])
-            faults.append(Fault(node, float(lost_s), float(at_s)))
-    return replace(scene, faults=faults)
-
-
 @each_seed(10, 140, 800, at_once=20)
 def test_every_span_while_nodes_are_lost(seed: int) -> None:
     """Attempts look for nodes among those that are there, and anew whenever those are others."""
-    scene = with_outages(scene_of(seed, ("none", "none", "dedicated", "both")[seed % 4]), seed)
+    scene = scene_of(seed, ("none", "none", "dedicated", "both")[seed % 4])
+    scene = replace(scene, faults=outages(len(scene.sizes), seed))
     assert joined(rota(scene)) == joined(NaivePhilly(scene).run())
 
 
