@@ -585,6 +585,10 @@ def test_a_share_goes_with_a_number_of_gpus(read_text: Any, head: str, cells: st
             "row 1: what stands there beside the columns is not",
         ),
         (
+            b'#rota {"odd": [], "facts": {"epoch": "yesterday"}}\nsubmit_s,gpus,duration_s\n0,1,2\n',
+            "row 1: what stands there beside the columns is not",
+        ),
+        (
             b'#rota {"odd": [1]}\nsubmit_s,gpus,duration_s\n0,1,2\n',
             "row 1: what stands there beside the columns is not",
         ),

@@ -17,7 +17,7 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
-from rota.usage.counting import usage_of
+from rota.usage.counting import months_between, usage_of
 from rota.usage.held import Held
 from rota.usage.of_trace import held_of
 from rota.usage.page import render
@@ -170,6 +170,13 @@ def test_how_busy_gpus_were_says_what_was_held_and_idle() -> None:
     assert (eve.measured_gpu_hours, eve.idle_gpu_hours) == (0.0, None)
     assert usage.total.idle_gpu_hours == pytest.approx(1.5)
     assert "How busy GPUs were is known of 50.0% of the GPU-hours." in notes(usage)
+
+
+def test_months_end_with_the_calendar() -> None:
+    """Who is said to run for thirty thousand years does so in no month beyond it."""
+    epoch = datetime(9998, 11, 5, tzinfo=UTC)
+    begins = [epoch + timedelta(seconds=at_s) for at_s in months_between(epoch, 0.0, 1e12)]
+    assert [f"{month:%Y-%m-%d}" for month in begins] == ["9998-11-01", "9998-12-01", "9999-01-01"]
 
 
 def test_what_was_lost_counts_once_where_the_stretch_ends() -> None:

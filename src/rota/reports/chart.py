@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 
+from rota.model.calendar import moment_of
 from rota.model.columns import Floats
 from rota.model.units import format_duration
 
@@ -124,7 +125,10 @@ def hour_axis(label: str) -> Axis:
 
 
 def _step(length_s: float, most: int) -> float:
-    return next((s for s in _TIME_STEPS_S if length_s / s <= most), _TIME_STEPS_S[-1])
+    longest = _TIME_STEPS_S[-1]
+    return next(
+        (s for s in _TIME_STEPS_S if length_s / s <= most), longest * np.ceil(length_s / longest / most)
+    )
 
 
 def log_time_axis(shortest_s: float, high_s: float, label: str) -> Axis:
@@ -158,7 +162,7 @@ def _ticked(axis: Axis, marks: Floats, text: Callable[[float], str]) -> Axis:
 
 def _date_words(began: datetime, seconds: float) -> str:
     """`9 Oct` at midnight, else `14:00`."""
-    at = began + timedelta(seconds=float(seconds))
+    at = moment_of(began, float(seconds))
     return f"{at.day} {at:%b}" if (at.hour, at.minute, at.second) == (0, 0, 0) else f"{at:%H:%M}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
+from rota.model.calendar import epoch_of, moment_of
 from rota.model.record import Record
 from rota.model.units import format_duration
 
@@ -18,7 +19,7 @@ class WallClock:
     zone: str
 
     def at(self, seconds: float) -> datetime:
-        return self.epoch + timedelta(seconds=seconds)
+        return moment_of(self.epoch, seconds)
 
     def day(self, seconds: float) -> str:
         """`9 Oct 2017`."""
@@ -33,11 +34,8 @@ def clock_of(record: Record) -> WallClock | None:
 
 def clock_named(calendar: Mapping[str, object]) -> WallClock | None:
     """The clock of a trace's `calendar`; None if that says nothing."""
-    stamp = calendar.get("epoch")
-    if not isinstance(stamp, str):
-        return None
-    epoch = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    return WallClock(epoch, str(calendar.get("time_zone", "")))
+    epoch = epoch_of(calendar)
+    return None if epoch is None else WallClock(epoch, str(calendar.get("time_zone", "")))
 
 
 def time_label(clock: WallClock | None, start_s: float, end_s: float) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError, brief
+from rota.model.calendar import stamp_of
 from rota.model.columns import Array, Bools, Floats, read_only
 from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
@@ -130,7 +131,7 @@ def finish(
 def _from_zero(trace: Trace, zone: str) -> Trace:
     """The trace with wall-clock stamps shifted so that the first submission is at 0."""
     epoch = float(trace.jobs.submit_s.min())
-    stamp = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    stamp = stamp_of(datetime.fromtimestamp(epoch, UTC))
     seen = trace.observed
     return replace(
         trace,

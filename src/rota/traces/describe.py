@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
 from os import PathLike
 
 import numpy as np
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from rota.arguments import Argument, either, instance_of, is_file, takes
 from rota.errors import shown
+from rota.model.calendar import epoch_of, moment_of
 from rota.model.columns import Array, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
@@ -144,10 +144,8 @@ class Description:
 
     def _moment(self, seconds: float) -> str:
         """A date where the trace has them, else the seconds as they stand in the file."""
-        epoch = self.facts.get("epoch")
-        if not isinstance(epoch, str):
-            return f"{seconds:,.0f} s"
-        return f"{datetime.strptime(epoch, '%Y-%m-%d %H:%M:%S') + timedelta(seconds=seconds):%Y-%m-%d %H:%M}"
+        epoch = epoch_of(self.facts)
+        return f"{seconds:,.0f} s" if epoch is None else f"{moment_of(epoch, seconds):%Y-%m-%d %H:%M}"
 
 
 TRACE = Argument(

@@ -26,6 +26,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import IntEnum
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -37,6 +38,7 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError
+from rota.model.calendar import epoch_of, stamp_of
 from rota.model.columns import Array, Floats
 from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
 from rota.model.jobs import JobPart, Outcome, Truth
@@ -131,7 +133,7 @@ def read(source: TraceSource) -> Trace:
 def _calendar(submit_s: Floats) -> dict[str, object]:
     """The moment of second 0, where the seconds of all jobs can be nothing but Unix time."""
     is_unix = len(submit_s) > 0 and ((submit_s >= _FIRST_UNIX_S) & (submit_s <= _LAST_UNIX_S)).all()
-    return {"epoch": "1970-01-01 00:00:00", "time_zone": "UTC"} if is_unix else {}
+    return {"epoch": stamp_of(datetime.fromtimestamp(0, UTC)), "time_zone": "UTC"} if is_unix else {}
 
 
 @dataclass(frozen=True)
@@ -187,9 +189,10 @@ def _head(file: str, text: str, row: int | None = None) -> _Head:
     try:
         given = json.loads(text)
         json.dumps(given, ensure_ascii=False).encode()  # a ValueError, if a name holds half a character
-        odd = given.get("odd")
+        odd, facts = given.get("odd"), dict(given.get("facts", {}))
+        epoch_of(facts)  # a ValueError, if it is no moment
         return _Head(
-            facts=dict(given.get("facts", {})),
+            facts=facts,
             odd=odd if odd is None else tuple(map(_odd_rows, odd)),
             names={name: [str(text) for text in names] for name, names in given.get("names", {}).items()},
         )

@@ -30,6 +30,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
+from rota.model.calendar import stamp_of
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
@@ -120,7 +121,7 @@ def _calendar(comments: Mapping[str, object]) -> dict[str, object]:
         local = datetime.fromtimestamp(start_s, zone)
     except (OverflowError, ValueError, OSError):
         return {}
-    return {"epoch": local.strftime("%Y-%m-%d %H:%M:%S"), "time_zone": str(zone)}
+    return {"epoch": stamp_of(local), "time_zone": str(zone)}
 
 
 def _zone(comments: Mapping[str, object]) -> tzinfo:

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from rota.errors import InputError
+from rota.model.calendar import moment_of
 from rota.model.columns import Array, Floats
 from rota.usage.held import HOUR_S, Held
 from rota.usage.prices import Prices
@@ -76,11 +77,12 @@ def _cuts(held: Held, by_month: bool, since: datetime | None, until: datetime | 
 
 def months_between(epoch: datetime, begins_s: float, ends_s: float) -> list[float]:
     """When the months begin that have a part in this time, in seconds since `epoch`."""
-    began = epoch + timedelta(seconds=begins_s)
+    began = moment_of(epoch, begins_s)
     month = datetime(began.year, began.month, 1, tzinfo=UTC)
     starts: list[float] = []
-    while (at_s := (month - epoch).total_seconds()) <= ends_s:
-        starts.append(at_s)
+    ended = moment_of(epoch, ends_s)
+    while month <= ended:
+        starts.append((month - epoch).total_seconds())
         month = (month + timedelta(days=32)).replace(day=1)
     return starts
 
@@ -105,7 +107,7 @@ def _picked(names: Sequence[str], places: Sequence[int]) -> list[str]:
 
 def _months(held: Held, pieces: _Pieces) -> list[str]:
     assert held.epoch is not None
-    return [f"{held.epoch + timedelta(seconds=at_s):%Y-%m}" for at_s in pieces.start_s.tolist()]
+    return [f"{moment_of(held.epoch, at_s):%Y-%m}" for at_s in pieces.start_s.tolist()]
 
 
 # -- sums ----------------------------------------------------------------------------------------------

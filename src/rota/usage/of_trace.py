@@ -7,10 +7,10 @@ its submission.  It holds those it asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 
+from rota.model.calendar import epoch_of
 from rota.model.columns import Bools, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
@@ -30,7 +30,7 @@ def held_of(trace: Trace) -> Held:
     start_s = np.where(began, start_s, jobs.submit_s)
     return Held(
         source=trace.source,
-        epoch=_epoch(trace),
+        epoch=epoch_of(trace.calendar),
         job=np.arange(len(trace)),
         start_s=start_s,
         end_s=start_s + run_s,
@@ -54,13 +54,6 @@ def _failed(trace: Trace, run_s: Floats) -> Floats:
     lost_s = np.where(trace.truth.outcome == Outcome.FAILED, run_s, np.minimum(lost_s, run_s))
     part: Floats = np.divide(lost_s, run_s, out=np.zeros(len(trace)), where=run_s > 0.0)
     return part
-
-
-def _epoch(trace: Trace) -> datetime | None:
-    stamp = trace.calendar.get("epoch")
-    if not isinstance(stamp, str):
-        return None
-    return datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
 
 
 def _names(trace: Trace) -> dict[str, Sequence[str]]:

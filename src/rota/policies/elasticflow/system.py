@@ -56,11 +56,9 @@ from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.plenty import Plenty, start_beside
 from rota.scheduler.stages.quota_caps import caps_of
 from rota.scheduler.stages.resize import MAKES_PLACE, Settled, feasible_counts
-from rota.scheduler.stages.sizes import on_closed, remember_nothing_new, short_of, sizes_now
+from rota.scheduler.stages.sizes import TRIES, on_closed, remember_nothing_new, short_of, sizes_now
 from rota.scheduler.targets import GPUS
 
-_TRIES = 10
-"""At most; a large cluster of several types cannot wait until everything fits."""
 _LEFT_OVER = Constraint(
     Code.POLICY, detail="promised deadlines, and others who make more of them, take all GPUs for now"
 )
@@ -236,7 +234,7 @@ class ElasticFlow:
         is_asked_again = at_s == snapshot.now and not snapshot.cause & MAKES_PLACE
         most = {row: has for row, has, _ in known if is_asked_again}
         meant = {row: share for row, _, share in known if is_asked_again}
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             shares = self._shares(snapshot, planner, promised, others, most)
             shares |= {ask.row: ask.held for ask in apart}
             grants, preempt = carry_out_whole(snapshot, shares, stays)

@@ -44,10 +44,12 @@ class Kinds:
     """The kinds of jobs in a cluster."""
 
     def __init__(self, cluster: Cluster, domains: Domains, are_told_apart: bool, up: int = -1) -> None:
-        """`up` are the nodes that may be granted; gangs turn to others only once those are back."""
+        """`up` are the nodes that may be granted: gangs turn to others only once those are back.
+
+        Unless kinds `are_told_apart`, where more than free GPUs decides, only nodes count.
+        """
         self._domains = domains
         self._up = up
-        """For whom only nodes count unless they `are_told_apart`: where more than free GPUs decides."""
         self._by_type = NodeSets(cluster).of_type
         self._are_told_apart = are_told_apart and len(self._by_type) > 1
         self._kinds: dict[Key, Kind] = {}

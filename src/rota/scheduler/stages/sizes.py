@@ -32,7 +32,7 @@ from rota.table.state import Phase
 LEFT_ALONE_S, LEFT_ALONE_MOST_S = 60.0, 3600.0
 """How long a job is left alone after a refusal, twice as long after each further one, and at most."""
 _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
-_TRIES = 10
+TRIES = 10
 """At most; a large cluster of several types cannot wait until everything fits."""
 
 
@@ -155,7 +155,7 @@ def settle_sizes(
     Jobs of one type each may find places for less than there is of all types together.
     """
     no_place = memory.get("no_place", [-math.inf, []])
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         memory["no_place"] = no_place
 
         def of_others(left_out: Set[int], sizes: Sizes = sizes) -> dict[int, int]:

@@ -1,0 +1,36 @@
+"""Calendar dates of a trace: the moment of its second 0 as it stands in files, and moments from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+_STAMP = "%Y-%m-%d %H:%M:%S"
+_FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+"""A year within what the standard library can tell, so that months and marks beside them can be told too."""
+
+
+def stamp_of(moment: datetime) -> str:
+    """How `epoch` is written."""
+    return moment.strftime(_STAMP)
+
+
+def epoch_of(calendar: Mapping[str, object]) -> datetime | None:
+    """The `epoch` of a trace's calendar, labelled UTC so that no zone's rules are applied to it again.
+
+    None if it has none.  Raises ValueError for what is no such moment.
+    """
+    stamp = calendar.get("epoch")
+    if stamp is None:
+        return None
+    if not isinstance(stamp, str):
+        raise ValueError(f"epoch {stamp!r}")
+    return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+
+
+def moment_of(epoch: datetime, seconds: float) -> datetime:
+    """So many seconds after `epoch`; an end of the calendar if that lies beyond."""
+    try:
+        return min(max(epoch + timedelta(seconds=seconds), _FIRST), _LAST)
+    except OverflowError:
+        return _LAST if seconds > 0.0 else _FIRST
