@@ -21,6 +21,7 @@ from rota.client.sbatch_names import (
 from rota.client.sbatch_options import FLAGS, HERE, READERS, known_options, said_of
 from rota.errors import InputError
 from rota.wire.script import MOST_BYTES
+from shared_data import ROOT, needs_shared
 
 TYPICAL = """\
 #!/bin/bash -l
@@ -239,6 +240,32 @@ def test_each_option_is_called_something_in_one_place() -> None:
     assert said_of("-t") == "here it is --time"
     assert said_of("--qos") == "there are no qualities of service; use --priority"
     assert said_of("--lr") == ""
+
+
+INPUTS: dict[str, dict[str, Any]] = {
+    "guard.sh": {"gpus": 0, "time_s": 60.0, "command": ["guard.sh", "data/"]},
+    "own_folder.sh": {"gpus": 0},
+    "shortened.sh": {"array": "1-3", "memory_gib": 8.0, "name": "stage2", "time_s": 60.0},
+    "signal_children.sh": {"notice_signal": "USR1", "notice_s": 20.0, "notice_to": "children", "time_s": 5.0},
+    "digit_types.sh": {"gpus": 1, "gpu_types": ["2080Ti"], "time_s": 864000.0},
+    "digit_types_mig.sh": {"gpus": 1, "gpu_types": ["1g.10gb"]},
+    "digit_types_count.sh": {"gpus": 2, "gpu_types": ["3090"]},
+}
+
+
+@needs_shared
+@pytest.mark.parametrize("name", INPUTS)
+def test_scripts_that_came_out_wrong(name: str) -> None:
+    found = read_sbatch(ROOT / "inputs" / name, ["data/"], "/x")
+    spec = make_spec(found.fields)
+    assert {field: getattr(spec, field) for field in INPUTS[name]} == INPUTS[name]
+    assert found.warnings == []
+
+
+@needs_shared
+def test_a_script_from_windows() -> None:
+    with pytest.raises(InputError, match="ends as on Windows"):
+        read_sbatch(ROOT / "inputs/windows_ends.sh", [], "/x")
 
 
 def test_short_names_lead_somewhere() -> None:

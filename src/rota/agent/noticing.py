@@ -16,6 +16,8 @@ from rota.agent.processes import send, table
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
 """Below these the signal goes on: a shell runs its trap only once the program that it waits for has ended."""
+HARMLESS = frozenset({signal.SIGURG, signal.SIGWINCH, signal.SIGCONT})
+"""A process that does not handle one of these passes it over."""
 NOTICE_S = 0.2
 """Until a notice that nothing handled is tried again."""
 
@@ -54,10 +56,20 @@ class NoticeRound:
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process catches a signal or waits for it blocked; False if it is gone."""
+    """Whether a process would live through a signal and see it; False if it is gone."""
     masks = _status(pid)
+    if not masks or number in HARMLESS:
+        return bool(masks)
     wanted = int(masks.get("SigCgt", "0"), 16) | int(masks.get("SigBlk", "0"), 16)
-    return bool(wanted >> (number - 1) & 1)
+    return bool(wanted >> (number - 1) & 1) or _waits(pid)
+
+
+def _waits(pid: int) -> bool:
+    """Whether a process is in `sigwait`: meanwhile the kernel shows what it waits for as not blocked."""
+    try:
+        return "sigtimedwait" in Path(f"/proc/{pid}/wchan").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
 
 
 def _name(pid: int) -> str:
