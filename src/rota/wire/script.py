@@ -22,8 +22,8 @@ def check_script(text: str) -> None:
 
 def windows_row(text: str) -> int | None:
     """Number of the first line that ends in CR LF, as on Windows; None if none does."""
-    before, found, _ = text.partition("\r\n")
-    return before.count("\n") + 1 if found else None
+    before, ending, _ = text.partition("\r\n")
+    return before.count("\n") + 1 if ending else None
 
 
 def interpreter(text: str) -> list[str]:
