@@ -14,6 +14,7 @@ import numpy as np
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats
+from rota.model.gpu_slices import gpus_held
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.reports.clock import WallClock, clock_named
@@ -52,7 +53,7 @@ class JobHistory:
     starts: bool
     """Whether the trace recorded starts."""
     gpus: Floats
-    """Held while it ran, shares counted as such."""
+    """Held while it ran: shares count as such, MIG slices by their part of a GPU."""
     submit_s: Floats
     eligible_s: Floats
     """When it could have started; submission where nobody recorded that."""
@@ -85,7 +86,7 @@ class JobHistory:
         start_s = seen.start_s if seen is not None and starts else jobs.submit_s.copy()
         ran = np.isfinite(start_s) & (run_s > 0) & (jobs.gpus > 0)
         end_s = np.where(ran, start_s + run_s, np.nan)
-        gpus = jobs.gpus * jobs.gpu_share
+        gpus = gpus_held(trace)
         held_s = np.nan_to_num(trace.truth.held_s)
         paths = list(jobs.tenant_names)
         tops = NamedCodes.of([path.partition("/")[0] for path in paths])

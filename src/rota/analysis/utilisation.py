@@ -144,7 +144,7 @@ def _idle_users(history: JobHistory, thresholds: Thresholds) -> Said:
     """Users who hold GPUs that do nothing, by what the GPUs or, where nobody measured them, the CPUs did."""
     long = history.ran & (history.run_s >= thresholds.idle_run_h * HOUR_S)
     on_gpus = np.isfinite(history.utilisation)
-    each_gpu = history.cpu_cores / np.maximum(history.gpus, 1e-9)
+    each_gpu = history.cpu_cores / np.maximum(history.trace.jobs.gpus, 1)
     cores = each_gpu[long & np.isfinite(each_gpu)]
     counted = len(cores) > 0 and float(np.median(cores)) >= CPU_MARGIN * thresholds.idle_cpu_cores
     by_cpu = np.isfinite(each_gpu) & (counted and not on_gpus.any())
