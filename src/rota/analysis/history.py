@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rota.analysis.finding import NamedJob
 from rota.model.cluster import Cluster
-from rota.model.columns import Array, Bools, Floats
+from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.gpu_slices import gpus_held
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
@@ -147,6 +148,26 @@ def _cpu_cores(trace: Trace) -> Floats:
         return np.full(len(trace), np.nan)
     cores: Floats = np.divide(cpu_s, run_s, out=np.full(len(trace), np.nan), where=known)
     return cores
+
+
+def named_jobs(history: JobHistory, rows: Ints) -> tuple[NamedJob, ...]:
+    """The jobs of `rows` as their users know them, in the order of submission."""
+    jobs, clock = history.trace.jobs, history.clock
+    return tuple(
+        NamedJob(
+            id=jobs.ids[row],
+            name=jobs.name_of("group", row),
+            node_set=jobs.name_of("node_set", row),
+            submitted=f"{clock.at(history.submit_s[row]):%Y-%m-%d %H:%M}"
+            if clock
+            else f"{history.submit_s[row]:,.0f} s",
+            gpus=int(jobs.gpus[row]),
+            run_s=float(history.run_s[row]),
+            gpu_hours=float(history.gpu_hours[row]),
+            outcome=Outcome(int(history.outcome[row])).name.lower(),
+        )
+        for row in np.sort(rows).tolist()
+    )
 
 
 def failed(history: JobHistory) -> Bools:
