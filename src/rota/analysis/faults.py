@@ -29,6 +29,8 @@ class FaultKind:
     """Names of the parts of each bar, where there are several."""
     advice: str
     """What the user can do about it, as sentences."""
+    top: float = 0.0
+    """What a full bar stands for; the longest one if 0."""
 
 
 KINDS = (
@@ -58,6 +60,7 @@ KINDS = (
         *("Part of the time limit that is used", "Median job of each user.", ()),
         "Ask for about twice what such jobs have run so far: a job that asks for less starts sooner where the "
         "scheduler backfills.",
+        top=1.0,
     ),
 )
 
@@ -89,6 +92,12 @@ class FaultGroup:
         return f"{plural(count, 'finding')} ({known}): {plural(len(held), 'job')}, {_held(sum(held.values()))}."
 
     @property
+    def note(self) -> str:
+        """How they were counted, where that is the same for all."""
+        notes = {finding.note for finding in self.findings}
+        return notes.pop() if len(notes) == 1 else ""
+
+    @property
     def figure(self) -> Bars | None:
         """The worst of them as bars to one scale."""
         rows = tuple(finding.bar for finding in self.findings if finding.bar is not None)
@@ -96,7 +105,7 @@ class FaultGroup:
             return None
         more = len(rows) - MOST_BARS
         caption = self.kind.caption + (f" The worst {MOST_BARS}; the table has all." if more > 0 else "")
-        return Bars(self.kind.figure, caption, rows[:MOST_BARS], self.kind.parts)
+        return Bars(self.kind.figure, caption, rows[:MOST_BARS], self.kind.parts, self.kind.top)
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
