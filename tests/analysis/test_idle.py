@@ -21,7 +21,7 @@ ZERO = {"gpu_utilisation": 0.0, "gpu_memory_gib": 0.0, "energy_j": 0.0, "cpu_s":
 
 
 def site(**used: float) -> Trace:
-    """Two users with twenty jobs of two GPUs and two hours each; `used` is what each job of the second used."""
+    """Two users with twenty jobs of two GPUs and two hours each; each job of the second `used` that."""
     jobs = [(10000.0 * i, 10000.0 * i, 10000.0 * i + 7200, 2) for i in range(2 * JOBS)]
     trace = trace_of(*jobs, tenant=[i % 2 for i in range(2 * JOBS)], tenant_names=("ann", "bob"))
     usage = {id: dict(used if row % 2 else BUSY) for row, id in enumerate(trace.jobs.ids)}
@@ -37,19 +37,19 @@ def uncollected(analysis: Analysis) -> object:
     return finding.numbers["by_user"] if finding is not None else {}
 
 
-# what each of bob's jobs used, how sure it is that he left his GPUs idle, and for how many use was not collected
+# what each of bob's jobs used, how sure it is that his GPUs idled, and for how many use was not collected
 @pytest.mark.parametrize(
     ("used", "certainty", "unknown"),
     [
         pytest.param(ZERO, None, JOBS, id="all zero while the CPUs worked"),
         pytest.param(ZERO | {"energy_j": 9e5}, None, JOBS, id="the node's energy was metered"),
         pytest.param({"gpu_utilisation": 0.0}, None, JOBS, id="nothing else is known"),
-        pytest.param({"gpu_utilisation": 0.0, "cpu_s": 0.0, "memory_gib": 0.0}, None, JOBS, id="nothing at all"),
-        pytest.param(ZERO | {"gpu_memory_gib": 1.0, "cpu_s": 2.0}, "sure", 0, id="memory taken, no use, no CPU"),
+        pytest.param({"gpu_utilisation": 0.0, "cpu_s": 0.0, "memory_gib": 0.0}, None, JOBS, id="nothing"),
+        pytest.param(ZERO | {"gpu_memory_gib": 1.0, "cpu_s": 2.0}, "sure", 0, id="memory, no use, no CPU"),
         pytest.param(ZERO | {"gpu_memory_gib": 1.0}, "sure", 0, id="memory taken, no use"),
         pytest.param(ZERO | {"gpu_utilisation": 0.02}, "sure", 0, id="hardly any use"),
         pytest.param(ZERO | {"cpu_s": 2.0}, "likely", 0, id="neither GPUs nor CPUs did anything"),
-        pytest.param({"gpu_utilisation": 0.0, "cpu_s": 2.0}, "likely", 0, id="no counter but use and CPU time"),
+        pytest.param({"gpu_utilisation": 0.0, "cpu_s": 2.0}, "likely", 0, id="use and CPU time alone"),
         pytest.param(BUSY, None, 0, id="busy"),
         pytest.param({"cpu_s": 30000.0}, None, 0, id="no figure of use at all"),
     ],

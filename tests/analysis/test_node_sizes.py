@@ -62,7 +62,9 @@ def test_gangs_on_more_nodes(
 
 def test_a_stated_node_is_known_by_its_name() -> None:
     shapes = [NodeShape(2, 8, "v100", names=("a", "b")), NodeShape(1, 4, "v100", names=("c",))]
-    assert spread(site((8, "ab", "v100"), (4, "c", "v100")), Cluster.build(shapes)).value == pytest.approx(0.5)
+    assert spread(site((8, "ab", "v100"), (4, "c", "v100")), Cluster.build(shapes)).value == pytest.approx(
+        0.5
+    )
 
 
 @needs_shared

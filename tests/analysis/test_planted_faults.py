@@ -64,10 +64,14 @@ def test_what_nobody_measured_is_no_fault() -> None:
 
 def test_a_counter_that_stands_at_zero_measures_nothing() -> None:
     lines = dump(3, ("idle",), SMALL).splitlines()
-    whole = [line if "gpuutil" not in line else f"{line.split('gpuutil=')[0]}gpuutil=0,mem=8G" for line in lines]
+    whole = [
+        line if "gpuutil" not in line else f"{line.split('gpuutil=')[0]}gpuutil=0,mem=8G" for line in lines
+    ]
     (by_cpu,) = study(trace_of("\n".join(whole))).faults
     assert (by_cpu.subject, by_cpu.certainty) == ("nlp/idler", "likely"), "its CPUs did nothing"
-    bare = [line if "|cpu=" not in line else f"{line.split('|cpu=')[0]}|gres/gpuutil=0,mem=8G" for line in whole]
+    bare = [
+        line if "|cpu=" not in line else f"{line.split('|cpu=')[0]}|gres/gpuutil=0,mem=8G" for line in whole
+    ]
     analysis = study(trace_of("\n".join(bare)))
     assert named(analysis) == set()
     needs = [gap.needs for gap in analysis.unsaid if gap.what == "how busy the held GPUs were"]

@@ -136,7 +136,9 @@ def test_slices_count_by_their_part_of_a_gpu(cluster: str) -> None:
     """Seven slices for 7 h and a whole GPU beside them: 14 GPU-hours on two GPUs."""
     jobs = [(0.0, 0.0, 25200.0, 1)] * 8
     types = {"gpu_types": [1] * 7 + [2], "type_names": ("a100_1g.5gb", "a100")}
-    trace = trace_of(*jobs, (25200.0, 25200.0, 25200.0, 0), **{**types, "gpu_types": [*types["gpu_types"], 0]})
+    trace = trace_of(
+        *jobs, (25200.0, 25200.0, 25200.0, 0), **{**types, "gpu_types": [*types["gpu_types"], 0]}
+    )
     analysis = study(trace, parse_cluster(cluster) if cluster else None)
     assert dict(analysis.facts)["GPU-hours"] == "14"
     assert value(analysis, "allocation") == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Faults of one kind together: their title, one figure for all of them, the worst in full, and what would help."""
+"""Faults of one kind together: their title, one figure for all, the worst in full, and what would help."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.analysis.figures import MOST_BARS
-from rota.analysis.finding import Bars, Finding, Remedy, hours
+from rota.analysis.finding import LIKELY, SURE, Bars, Finding, Remedy, hours
 from rota.model.units import plural
 
 IN_FULL = 10
@@ -38,14 +38,20 @@ KINDS = (
         "idle_user",
         *("Users who hold idle GPUs", "users who hold idle GPUs", "who holds GPUs that idle"),
         *("Idle GPU-hours by user", "GPU-hours measured.", ("idle", "the rest")),
-        "End jobs whose work is done, and interactive sessions that are not in use. If the program runs on CPUs, "
-        "ask for no GPU; if it has a GPU and does not use it, see whether it was built with support for GPUs.",
+        "End jobs whose work is done, and interactive sessions that are not in use. If the program runs on "
+        "CPUs, ask for no GPU; if it does not use the GPU it has, see whether it was built with support for "
+        "GPUs.",
     ),
     FaultKind(
         "failing_array",
-        *("Arrays that die in the same way", "arrays that die in the same way", "which arrays die in the same way"),
+        *(
+            "Arrays that die in the same way",
+            "arrays that die in the same way",
+            "which arrays die in the same way",
+        ),
         *("Jobs that died in the same way", "Jobs.", ("died", "otherwise")),
-        "Run one task to its end before all others are submitted, and look at its log for the reason given here.",
+        "Run one task to its end before all others are submitted, and look at its log for the reason given "
+        "here.",
     ),
     FaultKind(
         "wrong_partition",
@@ -58,8 +64,8 @@ KINDS = (
         "over_asked_limits",
         *("Time limits far above need", "time limits far above need", "how generous time limits are"),
         *("Part of the time limit that is used", "Median job of each user.", ()),
-        "Ask for about twice what such jobs have run so far: a job that asks for less starts sooner where the "
-        "scheduler backfills.",
+        "Ask for about twice what such jobs have run so far: a job that asks for less starts sooner where "
+        "the scheduler backfills.",
         top=1.0,
     ),
 )
@@ -86,10 +92,12 @@ class FaultGroup:
     def summary(self) -> str:
         """How many, and what their jobs held together."""
         held = {job.id: job.gpu_hours for finding in self.findings for job in finding.jobs}
-        sure = sum(finding.certainty == "sure" for finding in self.findings)
+        sure = sum(finding.certainty == SURE for finding in self.findings)
         count = len(self.findings)
-        known = "sure" if sure == count else "likely" if not sure else f"{sure:,} of them sure, the others likely"
-        return f"{plural(count, 'finding')} ({known}): {plural(len(held), 'job')}, {_held(sum(held.values()))}."
+        known = f"{sure:,} of them sure, the others likely"
+        known = SURE if sure == count else known if sure else LIKELY
+        held_in_all = f"{plural(len(held), 'job')}, {hours(sum(held.values()))} GPU-hours"
+        return f"{plural(count, 'finding')} ({known}): {held_in_all}."
 
     @property
     def note(self) -> str:
@@ -111,10 +119,6 @@ class FaultGroup:
     def remedies(self) -> tuple[Remedy, ...]:
         """Each system that addresses one of them, once."""
         return tuple({(one.system, one.why): one for f in self.findings for one in f.remedies}.values())
-
-
-def _held(gpu_hours: float) -> str:
-    return f"{hours(gpu_hours)} GPU-hours"
 
 
 def grouped(faults: Sequence[Finding]) -> tuple[FaultGroup, ...]:

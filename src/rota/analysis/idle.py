@@ -10,7 +10,7 @@ from rota.analysis.history import HOUR_S, JobHistory, named_jobs
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats
 from rota.model.units import plural
-from rota.usage.busy import Counters
+from rota.usage.busy import WORKING_CORES, Counters
 
 STUDY = "utilisation"
 WHAT = "who holds GPUs that idle"
@@ -113,11 +113,11 @@ def _not_collected(history: JobHistory, counters: Counters) -> tuple[Finding, ..
     order = [i for i in np.argsort(-of, kind="stable").tolist() if of[i] > 0]
     share = float(history.gpu_hours[missing].sum() / history.gpu_hours.sum())
     jobs, metered = int(missing.sum()), int((missing & counters.metered).sum())
-    worked = missing & ~(counters.accounted & np.isfinite(counters.cores))
+    worked = bool((counters.cores[missing] > WORKING_CORES).all())
     sentence = (
-        f"Use was not collected for {plural(jobs, 'job')} of {plural(len(order), 'user')} ({percent(share)} of the "
-        f"GPU-hours): use and memory of their GPUs are zero"
-        f"{'' if worked.any() else ' while their CPUs worked'}, so that nothing is said of how busy they were."
+        f"Use was not collected for {plural(jobs, 'job')} of {plural(len(order), 'user')} "
+        f"({percent(share)} of the GPU-hours): use and memory of their GPUs are zero"
+        f"{' while their CPUs worked' if worked else ''}, so that nothing is said of how busy they were."
     )
     each = [f"{history.user.names[i]} for {of[i]:,.0f} of {all_of[i]:,.0f}" for i in order]
     rows = [
@@ -135,7 +135,9 @@ def _not_collected(history: JobHistory, counters: Counters) -> tuple[Finding, ..
                 "metered": metered,
                 "by_user": {history.user.names[i]: int(of[i]) for i in order},
             },
-            figure=bars("Jobs whose use was not collected", "Jobs by user.", rows, ("not collected", "the rest")),
+            figure=bars(
+                "Jobs whose use was not collected", "Jobs by user.", rows, ("not collected", "the rest")
+            ),
             note=f"By user: {listed(each, 5)}.{energy}",
         ),
     )

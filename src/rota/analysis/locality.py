@@ -66,7 +66,7 @@ def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
 
 
 def _spread(history: JobHistory, gangs: Ints, spread: Bools, may_be: Bools, sizes: NodeSizes) -> Finding:
-    """`spread` gangs had room on fewer of their nodes for certain, those that `may_be` if these are larger."""
+    """`spread` gangs had room on fewer of their nodes for certain, those that `may_be` if they are larger."""
     share = float(spread.mean())
     held = history.gpu_hours[gangs]
     part = float(held[spread].sum() / held.sum()) if held.sum() else 0.0

@@ -1,7 +1,7 @@
 """How many GPUs each node has, and on how few of its nodes a gang would have had room.
 
-A stated cluster says it, by the name of the node or by its type.  Otherwise a node has at least what jobs held
-there at one moment: what follows from that is certain.  It may have as many as the largest node of its type.
+A stated cluster says it, by the name of the node or by its type.  Otherwise a node has at least what jobs
+held there at one moment: what follows from that is certain.  It may have as many as the largest of its type.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ class NodeSizes:
         return [name for name, least in self.least.items() if self.most[name] > least]
 
     def needed(self, gpus: Ints, nodes: Sequence[tuple[str, ...]]) -> tuple[Ints, Ints]:
-        """Fewest of its own nodes on which each gang has room: for certain, and if all have the most they may.
+        """Fewest of its nodes on which each gang has room: for certain, and if all are as large as can be.
 
         `gpus` of each gang, shape (n,), and the `nodes` that it ran on.
         """
         certain, possible = (
             np.array(
-                [_fewest(size, [of.get(node, 0) for node in own]) for size, own in zip(gpus, nodes, strict=True)],
+                [
+                    _fewest(size, [of.get(node, 0) for node in own])
+                    for size, own in zip(gpus, nodes, strict=True)
+                ],
                 dtype=np.int64,
             )
             for of in (self.least, self.most)
@@ -81,7 +84,7 @@ def _stated(cluster: Cluster, nodes: Sequence[SeenNode]) -> list[tuple[int, int]
 
 
 def _of_type(cluster: Cluster, node: SeenNode) -> tuple[int, int]:
-    """The least and the largest of the sizes stated for its type that are no less than what was held there."""
+    """The least and the largest of the sizes stated for its type that have room for what was held there."""
     types = [name.casefold() for name in cluster.type_names]
     kind = types.index(node.gpu_type.casefold()) if node.gpu_type.casefold() in types else None
     known = kind is not None and node.gpu_type != ANY_TYPE

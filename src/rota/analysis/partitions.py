@@ -56,7 +56,9 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
                 misplaced.setdefault(key, []).append(row)
             left = np.setdiff1d(left, wrong)
     findings = _everybodys(history, waited_s, misplaced, thresholds)
-    for (user, label, other_label), own in sorted(misplaced.items(), key=lambda item: -float(waited_s[item[1]].sum())):
+    for (user, label, other_label), own in sorted(
+        misplaced.items(), key=lambda item: -float(waited_s[item[1]].sum())
+    ):
         total_h = float(waited_s[own].sum()) / HOUR_S
         there = int((_of(history, label) & (history.user.code == user)).sum())
         if len(own) < thresholds.wrong_jobs or total_h < thresholds.wrong_hours:
@@ -237,7 +239,9 @@ def _finding(history: JobHistory, waited_s: Floats, user: int, label: str, other
         user=name,
         certainty=LIKELY,
         evidence="sizes, types and limits of the other partition are known from its jobs alone",
-        bar=Bar(f"{name}: {label}", (total_s / HOUR_S,), f"{total_s / HOUR_S:,.0f} h, {plural(len(rows), 'job')}"),
+        bar=Bar(
+            f"{name}: {label}", (total_s / HOUR_S,), f"{total_s / HOUR_S:,.0f} h, {plural(len(rows), 'job')}"
+        ),
         jobs=named_jobs(history, rows),
         note=(
             f"{percent(part)} of this user's jobs in {label}. The other one has the GPUs they accept, nodes "

@@ -72,7 +72,9 @@ class Pools:
         by_node = history.starts and seen is not None and bool(seen.nodes)
         cells = _cells_of_nodes(history) if by_node else _cells_of_jobs(history, kind, kinds)
         stated = history.cluster
-        capacity = float(whole_gpus(stated).sum()) if stated is not None else sum(cell.capacity for cell in cells)
+        capacity = (
+            float(whole_gpus(stated).sum()) if stated is not None else sum(cell.capacity for cell in cells)
+        )
         if stated is not None and len(cells) == 1:
             widest = float(whole_gpus(stated).max())
             cells = (NodePool(cells[0].labels, cells[0].gpu_type, capacity, cells[0].used, widest),)

@@ -12,6 +12,7 @@ from rota.analysis.faults import KINDS
 from rota.analysis.finding import Finding, NamedJob, hours
 from rota.model.atomic import replacing
 from rota.model.units import format_duration, plural
+from rota.model.words import NONE
 from rota.usage.table import safe_cell
 
 TABLE, FOLDER = "findings.csv", "findings"
@@ -84,11 +85,10 @@ def _text(user: str, findings: Sequence[Finding], source: str) -> str:
 def _table(jobs: Sequence[NamedJob]) -> str:
     """Columns of text, one line for each job."""
     lines = [("job", "name", "partition", "submitted", "GPUs", "ran", "GPU-hours", "ended")]
-    lines += [
-        (job.id, job.name or "-", job.node_set or "-", job.submitted, f"{job.gpus}", format_duration(job.run_s),
-         hours(job.gpu_hours), job.outcome)
-        for job in jobs
-    ]  # fmt: skip
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
-    return "".join(f"{line.rstrip()}\n" for line in padded)
+    for job in jobs:
+        ran, held = format_duration(job.run_s), hours(job.gpu_hours)
+        names = job.id, job.name or NONE, job.node_set or NONE
+        lines.append((*names, job.submitted, f"{job.gpus}", ran, held, job.outcome))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "".join(f"{'  '.join(cells).rstrip()}\n" for cells in padded)

@@ -68,7 +68,10 @@ def analyze(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=f"Write {PAGE}, analysis.json, findings.csv and findings/USER.txt here.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help=f"Write {PAGE}, analysis.json, findings.csv and findings/USER.txt here."
+        ),
     ] = None,
     format: Annotated[
         str | None,
@@ -175,7 +178,10 @@ def _show(analysis: Analysis, out: Path | None) -> None:
         _say(screen, remark, "yellow")
     _say(screen, "")
     if out is None:
-        _say(screen, "Nothing was written; --out DIR keeps a page with figures, JSON, and a text for each user.")
+        _say(
+            screen,
+            "Nothing was written; --out DIR keeps a page with figures, JSON, and a text for each user.",
+        )
         return
     _say(screen, f"Page: {shown(out / PAGE)}")
     if analysis.faults:

@@ -1,7 +1,7 @@
 """MIG slices: which part of a GPU a type such as `1g.10gb`, `mig-2g.20gb` or `nvidia_a100_3g.20gb` is.
 
-A slice of three of the seven parts into which a GPU divides its compute counts as 3/7 of a GPU in every total:
-GPU-hours, costs, capacity, what was held.  An A30 and an RTX PRO 6000 divide into four parts.
+A slice of three of the seven parts into which a GPU divides its compute counts as 3/7 of a GPU in every
+total: GPU-hours, costs, capacity, what was held.  An A30 and an RTX PRO 6000 divide into four parts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _only(names: tuple[str, ...], mask: int) -> str:
 
 
 def gpus_held(trace: Trace) -> Floats:
-    """GPUs that each job holds while it runs, shape (n,): devices, times the share of each, times `gpu_part`."""
+    """GPUs that each job holds while it runs, shape (n,): devices times their share times `gpu_part`."""
     parts = np.array([gpu_part(name) for name in types_held(trace)], dtype=np.float64)
     held: Floats = trace.jobs.gpus * trace.jobs.gpu_share * parts
     return held
@@ -83,7 +83,9 @@ def said_of_slices(by_type: Mapping[str, float]) -> str:
     if not by_type:
         return ""
     counted = sum(amount * gpu_part(name) for name, amount in by_type.items())
-    parts = [f"{name} is {part[0]} of {part[1]} parts" for name in sorted(by_type) if (part := slice_of(name))]
+    parts = [
+        f"{name} is {part[0]} of {part[1]} parts" for name in sorted(by_type) if (part := slice_of(name))
+    ]
     shown = ", ".join(parts[:4]) + (", ..." if len(parts) > 4 else "")
     return (
         f"{hours(sum(by_type.values()))} hours of MIG slices count as {hours(counted)} GPU-hours, "

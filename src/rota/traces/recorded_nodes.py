@@ -35,8 +35,8 @@ class SeenNode:
 def seen_nodes(trace: Trace) -> list[SeenNode]:
     """Every node that a job of `trace` ran on, by name; none if the trace names no nodes.
 
-    GPUs     the most that jobs held there at one moment; a job on several nodes held as many on each, and where
-             they do not divide, only what it held on each for certain counts
+    GPUs     the most that jobs held there at one moment; a job on several nodes held as many on each, and
+             where they do not divide, only what it held on each for certain counts
     Type     the one that most jobs got there; a node with several at once is a node for each of them.  Where
              none is on record, the first that a job there accepts
     Labels   the node sets of the jobs that ran there
@@ -86,9 +86,9 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
 def _size(node: SeenNode, alike: Counter[int]) -> int:
     """Devices of a node, by the most that were held on nodes of its type and labels (how many nodes by size).
 
-    MIG slices         as many as were seen: how a site cuts its GPUs follows no rule
-    Nearly all alike   the size of the others, where nine in ten were seen with the same, and this one with less
-    No power of two    as it stands if another node was seen with the same, and none with more; else rounded up
+    MIG slices        as many as were seen: how a site cuts its GPUs follows no rule
+    Nearly all alike  the size of the others, where nine in ten were seen with the same and this one with less
+    Else              rounded up to a power of two, unless two nodes were seen with as many and none with more
     """
     if slice_of(node.gpu_type) or not node.most:
         return node.most

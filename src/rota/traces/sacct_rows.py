@@ -137,7 +137,7 @@ def jobs_of(table: TextTable) -> tuple[TextTable, list[OddRows], dict[str, dict[
 
 
 def _usage(rows: TextTable) -> dict[str, dict[str, float]]:
-    """What the rows of each job used at most: memory of host and GPUs, utilisation, energy, seconds of CPU cores."""
+    """What the rows of each job used at most: memory of host and GPUs, utilisation, energy, CPU time."""
     used: dict[str, dict[str, float]] = {}
     names = [name for name in USAGE if rows.has(name)]
     for id, *texts in rows.frame.select(rows.first_of(*ID), *names).iter_rows() if names else ():

@@ -61,10 +61,10 @@ def memory_gib_in(tres: str) -> float:
 
 
 def usage_in(tres: str) -> dict[str, float]:
-    """What a step used: `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time),
-    `energy_j`, and `cpu_s` of CPU cores.
+    """What a step used, as far as the text says.
 
-    Only what the text says; amounts without unit are bytes here, as Slurm writes usage.
+    `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time), `energy_j`, `cpu_s` (cores);
+    amounts without unit are bytes here, as Slurm writes usage.
     """
     used = {name: (float(number), unit) for name, number, unit in _USED.findall(tres)}
     sizes = {"memory_gib": "mem", "gpu_memory_gib": "gres/gpumem"}
@@ -80,7 +80,7 @@ def usage_in(tres: str) -> dict[str, float]:
 
 
 def cpu_time_s(cell: str) -> float | None:
-    """Seconds of `1-12:00:00`, `02:30:00` or `30:00.250`, as Slurm writes processor time; None if it is none."""
+    """Seconds of `1-12:00:00`, `02:30:00` or `30:00.250`, as Slurm writes CPU time; None if it is none."""
     match = _CLOCK.fullmatch(cell.strip())
     if match is None:
         return None

@@ -1,7 +1,7 @@
 """How busy the GPUs of a trace's jobs were, where the trace says: Slurm's `gres/gpuutil` of the steps.
 
-A counter that stands at 0 is no measurement by itself: where GPUs are not accounted for, all counters of a job's
-GPUs stand at 0 while it works.  Use counts as collected for a job if
+A counter that stands at 0 is no measurement by itself: where GPUs are not accounted for, all counters of a
+job's GPUs stand at 0 while it works.  Use counts as collected for a job if
 
 - a counter of its GPUs moved: they were used, or their memory was taken; or
 - other counters of the job moved, and they say that its CPUs did next to nothing either.

@@ -26,7 +26,11 @@ def columns(usage: UsageView) -> list[Column]:
     total = usage.total
     shown = [
         Column("jobs", "that held something", lambda line: f"{line.jobs:,}"),
-        Column("GPU-hours", "GPUs times the share of each, times hours; a MIG slice is a part of a GPU", lambda line: hours(line.gpu_hours)),
+        Column(
+            "GPU-hours",
+            "GPUs times the share of each, times hours; a MIG slice is a part of a GPU",
+            lambda line: hours(line.gpu_hours),
+        ),
         Column("share", "of all GPU-hours", lambda line: _percent(line.share)),
         Column("failed", "part in attempts that failed", lambda line: _part(line.failed_gpu_hours, line)),
         Column(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_planted_faults import trace_of
 
 from rota.analysis import sending
 from rota.analysis.faults import IN_FULL, grouped
@@ -15,7 +16,6 @@ from rota.analysis.finding import LIKELY, SURE, Bar, Finding, NamedJob
 from rota.analysis.page import render
 from rota.analysis.studies import Analysis, study
 from sacct_site import FAULTS, Site, dump
-from test_planted_faults import trace_of
 
 
 def named_job(number: int) -> NamedJob:
@@ -47,7 +47,9 @@ def site() -> Analysis:
 def test_faults_stand_by_kind_with_one_figure(site: Analysis) -> None:
     (group,) = grouped(MANY)
     assert (len(group.worst), len(group.others)) == (IN_FULL, 21)
-    assert group.summary.startswith("31 findings (16 of them sure, the others likely): 40 jobs, 160 GPU-hours")
+    assert group.summary.startswith(
+        "31 findings (16 of them sure, the others likely): 40 jobs, 160 GPU-hours"
+    )
     assert group.note == "Idle: below the threshold."
     assert group.figure is not None
     assert len(group.figure.rows) == 12
