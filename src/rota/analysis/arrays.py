@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.analysis.failures import FailedAttempts
-from rota.analysis.finding import SURE, Bar, Finding, Said, Unsaid, hours, percent
+from rota.analysis.finding import SURE, Bar, Finding, Said, Unsaid, hours
 from rota.analysis.history import JobHistory, failed, named_jobs
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools
@@ -161,5 +161,4 @@ def _finding(
         },
         bar=Bar(what, (float(len(dead)), float(len(rows) - len(dead))), f"{len(dead):,} of {len(rows):,}"),
         jobs=named_jobs(history, np.array(dead, dtype=np.int64)),
-        note=f"{percent(len(dead) / len(rows))} of them; trying one before the others would have shown it.",
     )

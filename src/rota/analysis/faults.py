@@ -57,7 +57,7 @@ KINDS = (
         "wrong_partition",
         *("Jobs sent to the wrong partition", "jobs sent to the wrong partition"),
         *("which jobs waited for the wrong partition", "Hours waited for a full partition"),
-        *("All jobs of the user that the finding is about.", ()),
+        *("By user and partition, of all jobs that each finding is about.", ()),
         "Submit to both partitions (--partition=A,B), or look which one has free nodes before submitting.",
     ),
     FaultKind(
@@ -98,6 +98,11 @@ class FaultGroup:
         known = SURE if sure == count else known if sure else LIKELY
         held_in_all = f"{plural(len(held), 'job')}, {hours(sum(held.values()))} GPU-hours"
         return f"{plural(count, 'finding')} ({known}): {held_in_all}."
+
+    @property
+    def names_users(self) -> bool:
+        """Whether they are about something else than users, such as arrays."""
+        return any(finding.user != finding.subject for finding in self.findings)
 
     @property
     def note(self) -> str:

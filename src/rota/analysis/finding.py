@@ -188,6 +188,11 @@ def hours(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
 
 
+def gpu_count(amount: float) -> str:
+    """GPUs as people read them: `405`, and `1.4` where MIG slices or shares leave parts below ten."""
+    return f"{amount:,.0f}" if amount >= 10 or amount == round(amount) else f"{amount:.2g}"
+
+
 def listed(names: Sequence[str], most: int = 3) -> str:
     """`a, b and c`, or `a, b, c and 4 more`."""
     shown = list(names[:most])

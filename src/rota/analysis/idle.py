@@ -66,9 +66,11 @@ def _idle_user(
     if np.isfinite(history.utilisation[own]).any():
         level = float(np.average(history.utilisation[own], weights=history.gpu_hours[own]))
         did = f"kept the GPUs busy {percent(level)} of the time"
+        level_said = f"whose GPUs were busy at most {percent(thresholds.idle_utilisation)} of the time"
     else:
         level = float(np.average(history.cpu_cores[own], weights=history.gpu_hours[own]))
         did = f"kept {level:.2g} CPU cores busy, too little to drive a GPU"
+        level_said = f"that kept at most {thresholds.idle_cpu_cores:g} CPU cores busy for each GPU"
     sentence = (
         f"{name} held GPUs that did nothing: {plural(jobs, 'job')} with {hours(gpu_hours)} GPU-hours "
         f"({percent(part)} of the measured ones of this user) {did}."
@@ -83,7 +85,7 @@ def _idle_user(
         evidence=evidence,
         numbers={"jobs": jobs, "share_of_user": part, "level": level},
         bar=Bar(name, (gpu_hours, rest), f"{hours(gpu_hours)} of {hours(gpu_hours + rest)}"),
-        note=f"Idle: a job of {thresholds.idle_run_h:g} h or more at that level or below it.",
+        note=f"Idle: a job of {thresholds.idle_run_h:g} h or more {level_said}.",
         remedies=(SHARING,),
         jobs=named_jobs(history, np.flatnonzero(own)),
     )

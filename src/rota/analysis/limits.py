@@ -92,6 +92,5 @@ def _finding(history: JobHistory, used: Floats, code: int, most: float, rest: fl
         numbers={"jobs": int(own.sum()), "others_median": rest, "median": mine},
         bar=Bar(name, (mine,), f"{percent(mine)}; others {percent(rest)}"),
         jobs=named_jobs(history, np.flatnonzero(own)),
-        note="A job that asks for less starts sooner where the scheduler backfills.",
         remedies=(_BACKFILL,),
     )

@@ -19,7 +19,7 @@ from rota.analysis import (
     workload,
 )
 from rota.analysis.faults import KINDS, FaultGroup, grouped
-from rota.analysis.finding import Bars, Finding, Said, Unsaid
+from rota.analysis.finding import Bars, Finding, Said, Unsaid, gpu_count, hours
 from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.thresholds import Thresholds
@@ -154,10 +154,10 @@ def _facts(history: JobHistory, pools: Pools) -> tuple[tuple[str, str], ...]:
     facts = [("Trace", f"{shown(history.trace.source)} ({history.trace.format})")]
     facts.append(("Jobs", f"{len(history.trace):,}"))
     if history.ran.any():
-        facts.append(("GPU-hours", f"{history.gpu_hours.sum():,.0f}"))
+        facts.append(("GPU-hours", hours(float(history.gpu_hours.sum()))))
     if history.starts:
         facts.append(
-            ("GPUs", f"{pools.capacity:,.0f}" + ("" if history.cluster else " at the busiest moment"))
+            ("GPUs", gpu_count(pools.capacity) + ("" if history.cluster else " at the busiest moment"))
         )
     if history.clock:
         facts.append(("Submitted", f"{history.clock.day(low_s)} to {history.clock.day(high_s)}"))

@@ -6,7 +6,7 @@ import numpy as np
 
 from rota.analysis import idle
 from rota.analysis.figures import bars, over_time, steps_of
-from rota.analysis.finding import Finding, Said, Unsaid, hours, percent
+from rota.analysis.finding import Finding, Said, Unsaid, gpu_count, hours, percent
 from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.idle import NEEDS, SHARING
 from rota.analysis.pools import Pools
@@ -37,10 +37,10 @@ def _held(history: JobHistory, pools: Pools) -> Said:
     capacity = pools.capacity
     share = mean / capacity
     sentence = (
-        f"Of {capacity:,.0f} GPUs, {mean:,.0f} were held on average ({percent(share)}) between the first and "
-        f"the last submission, {format_duration(high_s - low_s)} apart."
+        f"Of {gpu_count(capacity)} GPUs, {gpu_count(mean)} were held on average ({percent(share)}) "
+        f"between the first and the last submission, {format_duration(high_s - low_s)} apart."
     )
-    text = f"GPUs held over time, of {capacity:,.0f}; mean {mean:,.0f}."
+    text = f"GPUs held over time, of {gpu_count(capacity)}; mean {gpu_count(mean)}."
     figure = over_time("held", "GPUs held", text, history, [("held", held)], "GPUs", capacity)
     numbers = {"gpus": capacity, "held_mean": mean, "gpu_hours": float(history.gpu_hours.sum())}
     return Said(
@@ -58,12 +58,12 @@ def _held(history: JobHistory, pools: Pools) -> Said:
 
 def _demand(history: JobHistory, held: Steps) -> Said:
     low_s, high_s = history.span_s
-    mean = held.integral(low_s, high_s) / (high_s - low_s)
+    mean, peak = held.integral(low_s, high_s) / (high_s - low_s), float(held.value.max())
     sentence = (
-        f"Had no job waited, {mean:,.0f} GPUs would have been held on average over the "
-        f"{format_duration(high_s - low_s)} of submissions, and {float(held.value.max()):,.0f} at the peak."
+        f"Had no job waited, {gpu_count(mean)} GPUs would have been held on average over the "
+        f"{format_duration(high_s - low_s)} of submissions, and {gpu_count(peak)} at the peak."
     )
-    text = f"GPUs that jobs would hold had none waited; mean {mean:,.0f}."
+    text = f"GPUs that jobs would hold had none waited; mean {gpu_count(mean)}."
     figure = over_time("held", "GPUs asked for", text, history, [("asked for", held)], "GPUs")
     numbers = {"gpus_mean": mean, "gpu_hours": float(history.gpu_hours.sum())}
     finding = Finding("demand", STUDY, sentence, mean, "GPUs", numbers=numbers, figure=figure)

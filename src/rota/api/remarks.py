@@ -68,10 +68,11 @@ def slices_remarks(cluster: Cluster) -> Iterator[str]:
     of_type = np.bincount(cluster.device_type, minlength=len(cluster.type_names)).tolist()
     slices = {name: n for name, n in zip(cluster.type_names, of_type, strict=True) if n and slice_of(name)}
     if slices:
-        counted = sum(n * gpu_part(name) for name, n in slices.items())
+        counted, total = sum(n * gpu_part(name) for name, n in slices.items()), sum(slices.values())
+        count = "counts" if total == 1 else "count"
         yield (
-            f"{plural(sum(slices.values()), 'MIG slice')} of this cluster count as {counted:.3g} GPUs in "
-            f"GPU-seconds and utilisation, each by its part of a GPU; jobs ask for slices."
+            f"{plural(total, 'MIG slice')} of this cluster {count} as {counted:.3g} GPUs in GPU-seconds and "
+            "utilisation, each by its part of a GPU; jobs ask for slices."
         )
 
 

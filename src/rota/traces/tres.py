@@ -63,7 +63,7 @@ def memory_gib_in(tres: str) -> float:
 def usage_in(tres: str) -> dict[str, float]:
     """What a step used, as far as the text says.
 
-    `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time), `energy_j`, `cpu_s` (cores);
+    `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time), `energy_j`, `cpu_s`;
     amounts without unit are bytes here, as Slurm writes usage.
     """
     used = {name: (float(number), unit) for name, number, unit in _USED.findall(tres)}
