@@ -7,7 +7,7 @@ total: GPU-hours, costs, capacity, what was held.  An A30 and an RTX PRO 6000 di
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -50,7 +50,7 @@ def types_held(trace: Trace) -> list[str]:
     return [got.get(row) or only[mask] for row, mask in enumerate(masks)]
 
 
-def _only(names: tuple[str, ...], mask: int) -> str:
+def _only(names: Sequence[str], mask: int) -> str:
     accepted = [name for code, name in enumerate(names) if not mask or mask >> code & 1]
     return accepted[0] if len(accepted) == 1 else ""
 
