@@ -131,6 +131,25 @@ def test_run_times_that_nobody_knows_are_no_hours() -> None:
     assert analysis.checked == ()
 
 
+@pytest.mark.parametrize("cluster", ["", "1x7:a100_1g.5gb,1x1:a100"])
+def test_slices_count_by_their_part_of_a_gpu(cluster: str) -> None:
+    """Seven slices for 7 h and a whole GPU beside them: 14 GPU-hours on two GPUs."""
+    jobs = [(0.0, 0.0, 25200.0, 1)] * 8
+    types = {"gpu_types": [1] * 7 + [2], "type_names": ("a100_1g.5gb", "a100")}
+    trace = trace_of(
+        *jobs, (25200.0, 25200.0, 25200.0, 0), **{**types, "gpu_types": [*types["gpu_types"], 0]}
+    )
+    analysis = study(trace, parse_cluster(cluster) if cluster else None)
+    assert dict(analysis.facts)["GPU-hours"] == "14"
+    assert value(analysis, "allocation") == pytest.approx(1.0)
+    (finding,) = [one for one in analysis.findings if one.key == "allocation"]
+    assert finding.numbers["gpus"] == pytest.approx(2.0)
+    assert analysis.remarks == (
+        "49 hours of MIG slices count as 7 GPU-hours, each slice by its part of a GPU "
+        "(a100_1g.5gb is 1 of 7 parts).",
+    )
+
+
 def test_company_counts_while_it_is_there() -> None:
     """Two jobs on node a for half of the first one's time; one alone on b."""
     trace = trace_of((0, 0, 100, 1), (0, 50, 100, 1), (0, 0, 100, 1))

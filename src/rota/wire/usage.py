@@ -49,3 +49,5 @@ class UsageView(BaseModel):
     """True if no starts are recorded, so that hours stand where jobs were submitted."""
     without_price: list[str] = []
     """GPU types that the price list of the cluster leaves out: their hours are in no cost."""
+    slice_hours: dict[str, float] = {}
+    """By type of MIG slice: hours for which slices were held; each counts as a part of a GPU-hour."""
