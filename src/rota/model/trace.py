@@ -12,6 +12,12 @@ from rota.model.jobs import JobTable, RecordedRun, Truth
 from rota.model.units import plural
 
 
+DROPPED = "dropped: "
+"""How `OddRows.done` begins of rows that are not in the trace."""
+EXAMPLES = 5
+"""Rows of a kind that are named."""
+
+
 @dataclass(frozen=True)
 class OddRows:
     """Rows of a file that are not ordinary jobs, and what was done with them."""
@@ -23,6 +29,18 @@ class OddRows:
     count: int
     examples: tuple[str, ...] = ()
     """Up to five of them, as `row 17 (job 4711)`."""
+
+    @property
+    def is_left_out(self) -> bool:
+        """True if these rows are not in the trace."""
+        return self.done.startswith(DROPPED)
+
+    def __str__(self) -> str:
+        """One sentence: how many rows, the first of them, what is odd, and what became of them."""
+        named = ", ".join(self.examples) + (" ..." if self.count > len(self.examples) else "")
+        rows = plural(self.count, "row") + (f" ({named})" if self.examples else "")
+        why = self.done.removeprefix(DROPPED)
+        return f"Left out: {rows}: {self.what}; {why}." if self.is_left_out else f"{rows}: {self.what}; {why}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +64,11 @@ class Trace:
     def calendar(self) -> dict[str, object]:
         """`epoch` (the moment of second 0, on the wall clock of `time_zone`) where the trace has dates."""
         return {key: self.facts[key] for key in ("epoch", "time_zone") if key in self.facts}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """A sentence for each kind of row of the file that is not in the trace."""
+        return tuple(str(odd) for odd in self.odd if odd.is_left_out)
 
     def __repr__(self) -> str:
         """One line, whatever the number of jobs."""

@@ -182,7 +182,9 @@ def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
         raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
     if not frame.height:
         raise InputError.at("there is no job in it", file=source.file, expected="one row per job")
-    return TextTable(source.file, cells, np.arange(1, frame.height + 1)), _head(source.file, head)
+    table = TextTable(source.file, cells, np.arange(1, frame.height + 1))
+    kept = ~np.isin(table.row, list(source.left_out))
+    return table.take(kept), _head(source.file, head)
 
 
 def _head(file: str, text: str, row: int | None = None) -> _Head:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import stat
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
+
+import polars as pl
 
 from rota.errors import InputError
 
@@ -46,6 +49,8 @@ class TraceSource:
     """The path as the user gave it, for messages."""
     data: bytes
     """Parquet as it is; text in UTF-8 without byte order mark, lines ended by a single newline."""
+    left_out: frozenset[int] = frozenset()
+    """Rows, counted as the reader of the format does, that are passed over: they cannot be read."""
 
     @property
     def is_parquet(self) -> bool:
@@ -60,6 +65,13 @@ class TraceSource:
         if len(self.data) > _SAMPLE_BYTES and b"\n" in sample:
             sample = sample[: sample.rindex(b"\n")]
         return tuple(line for line in sample.decode("utf-8", "replace").split("\n") if line.strip())[:50]
+
+    @property
+    def rows(self) -> int:
+        """Rows of a Parquet file, or lines of a text that are not blank."""
+        if self.is_parquet:
+            return int(pl.scan_parquet(io.BytesIO(self.data)).select(pl.len()).collect().item())
+        return sum(1 for line in self.data.split(b"\n") if line.strip())
 
     def begins_with(self, mark: str) -> bool:
         """Whether `mark` is the first that stands in the text."""
