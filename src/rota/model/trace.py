@@ -40,7 +40,9 @@ class OddRows:
         named = ", ".join(self.examples) + (" ..." if self.count > len(self.examples) else "")
         rows = plural(self.count, "row") + (f" ({named})" if self.examples else "")
         why = self.done.removeprefix(DROPPED)
-        return f"Left out: {rows}: {self.what}; {why}." if self.is_left_out else f"{rows}: {self.what}; {why}."
+        return (
+            f"Left out: {rows}: {self.what}; {why}." if self.is_left_out else f"{rows}: {self.what}; {why}."
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
 """Rows that cannot be read: named, counted and left out, so that one of them never costs the whole file.
 
-A reader raises `BadRows` with every row of a kind at once; `leaving_out` reads again without them, so that the
-rest is read exactly as if they were not in the file.  A file of which half or more cannot be read is refused.
+A reader raises `BadRowsError` with every row of a kind at once; `leaving_out` reads again without them, so
+that the rest is read as if they were not in the file.  A file half of which cannot be read is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BadKind:
         return OddRows(what, done, len(self.rows), examples)
 
 
-class BadRows(InputError):
+class BadRowsError(InputError):
     """Rows of a file are not what its format says; the sentence names the first."""
 
     kinds: tuple[BadKind, ...] = ()
@@ -49,7 +49,7 @@ class BadRows(InputError):
     noun: str = "row"
 
     @classmethod
-    def found(cls, file: str, kinds: Sequence[BadKind]) -> BadRows:
+    def found(cls, file: str, kinds: Sequence[BadKind]) -> BadRowsError:
         """The error for `kinds`, of rows that are lines of `file`."""
         first = min(kinds, key=lambda kind: kind.rows[0])
         sentence = InputError.at(
@@ -60,45 +60,57 @@ class BadRows(InputError):
         return error
 
 
-class BadEntry(InputError):
-    """One entry of a list is not what its format says; `collected` makes `BadRows` of all of them."""
+class BadEntryError(InputError):
+    """One entry of a list is not what its format says; `collected` makes `BadRowsError` of all of them."""
 
     kind: BadKind
 
     @classmethod
     def found(
-        cls, file: str, row: int, problem: str, *, field: str | None, expected: str, says_row: bool = True
-    ) -> BadEntry:
+        cls,
+        file: str,
+        row: int,
+        problem: str,
+        *,
+        field: str | None = None,
+        expected: str,
+        says_row: bool = True,
+    ) -> BadEntryError:
         """The error for the entry `row`; its sentence names that where a user can count so (`says_row`)."""
         named = row if says_row else None
         error = cls(str(InputError.at(problem, file=file, row=named, field=field, expected=expected)))
         error.kind = BadKind(problem, (row,), field, expected)
         return error
 
+    def with_rows(self, others: Iterable[int]) -> BadEntryError:
+        """The same error, with which the rows `others` are left out as well."""
+        self.kind = replace(self.kind, rows=tuple(dict.fromkeys((*self.kind.rows, *others))))
+        return self
+
 
 def collected(
     entries: Iterable[_Entry], read: Callable[[_Entry], _Read], of: int | None = None, noun: str = "row"
 ) -> list[_Read]:
-    """`read` of each entry; raises `BadRows` with all those that raise `BadEntry`, of a file of `of` rows."""
+    """`read` of each entry; BadRowsError, of a file of `of` rows, with all those that raise BadEntryError."""
     found: list[_Read] = []
-    wrong: list[BadEntry] = []
+    wrong: list[BadEntryError] = []
     for entry in entries:
         try:
             found.append(read(entry))
-        except BadEntry as error:
+        except BadEntryError as error:
             wrong.append(error)
     if wrong:
         raise _together(wrong, of, noun)
     return found
 
 
-def _together(wrong: Sequence[BadEntry], of: int | None, noun: str) -> BadRows:
+def _together(wrong: Sequence[BadEntryError], of: int | None, noun: str) -> BadRowsError:
     kinds: dict[tuple[str | None, str | None], BadKind] = {}
     for error in wrong:
         own = error.kind
         known = kinds.get((own.field, own.expected), replace(own, rows=()))
-        kinds[own.field, own.expected] = replace(known, rows=known.rows + own.rows)
-    together = BadRows(str(wrong[0]))
+        kinds[own.field, own.expected] = replace(known, rows=tuple(dict.fromkeys(known.rows + own.rows)))
+    together = BadRowsError(str(wrong[0]))
     together.kinds, together.of, together.noun = tuple(kinds.values()), of, noun
     return together
 
@@ -114,7 +126,7 @@ def leaving_out(read: Callable[[TraceSource], Trace]) -> Callable[[TraceSource],
         while True:
             try:
                 trace = read(source)
-            except BadRows as error:
+            except BadRowsError as error:
                 rows = {row for kind in error.kinds for row in kind.rows}
                 source = replace(source, left_out=source.left_out | rows)
                 noted += [kind.noted(error.noun) for kind in error.kinds]
@@ -125,10 +137,12 @@ def leaving_out(read: Callable[[TraceSource], Trace]) -> Callable[[TraceSource],
     return reading
 
 
-def _check_enough(error: BadRows, source: TraceSource, new: int) -> None:
+def _check_enough(error: BadRowsError, source: TraceSource, new: int) -> None:
     """Raise `error`, which found `new` bad rows, where too few of the rows are left."""
     bad, of = len(source.left_out), error.of or source.rows
     if not new or bad >= _TOO_MANY * of:
         if bad == 1:
             raise error
-        raise InputError(f"{error}; {bad:,} of {plural(of, error.noun)} cannot be read, too many to leave out")
+        raise InputError(
+            f"{error}; {bad:,} of {plural(of, error.noun)} cannot be read, too many to leave out"
+        )

@@ -15,7 +15,7 @@ from rota.model.calendar import stamp_of
 from rota.model.columns import Array, Bools, Floats, read_only
 from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import DROPPED, EXAMPLES, OddRows, Trace
-from rota.traces.bad_rows import BadKind, BadRows
+from rota.traces.bad_rows import BadKind, BadRowsError
 from rota.traces.table import MOST, TextTable, encode
 
 _MOST_TYPES = 63
@@ -142,7 +142,7 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
 
 
 def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
-    """Raise BadRows for a number that is no size or moment of anything, such as a product of two large cells."""
+    """Raise BadRowsError for a number that is no size and no moment, such as a product of two large cells."""
     for name, values in columns.items():
         if name.endswith("_names") or isinstance(values, Mapping):
             continue
@@ -153,7 +153,7 @@ def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
             comes_to = numbers[at]
             problem = f"{name} of job {brief(odd.ids[at])} comes to {comes_to:g}"
             rows = tuple(odd.table.row[huge].tolist())
-            raise BadRows.found(odd.table.file, [BadKind(problem, rows, expected=f"at most {MOST}")])
+            raise BadRowsError.found(odd.table.file, [BadKind(problem, rows, expected=f"at most {MOST}")])
 
 
 def _note_observed(odd: Oddities, submit_s: Floats, observed: RecordedRun | None) -> None:

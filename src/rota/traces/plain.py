@@ -24,11 +24,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -46,6 +44,7 @@ from rota.model.once import json_once
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
+from rota.traces.plain_after import after_of
 from rota.traces.plain_header import check_header, check_kinds
 from rota.traces.plain_recorded import filled, recorded
 from rota.traces.registry import trace_format
@@ -120,7 +119,7 @@ def read(source: TraceSource) -> Trace:
             **numbers,
             **_named(table, head.names),
             "deadlines": _deadlines(table),
-            "after": _after(table, odd.ids),
+            "after": after_of(table, odd.ids),
             "parts": _parts(table),
         },
         truth=truth,
@@ -326,30 +325,6 @@ def _deadline_list(cell: str) -> tuple[Deadline, ...]:
         return ()
     are_sizes = all(abs(at_s) <= MOST and abs(value) <= MOST for at_s, value in several)
     return several if are_sizes and all(a.at_s <= b.at_s for a, b in pairwise(several)) else ()
-
-
-def _after(table: TextTable, ids: Any) -> dict[int, tuple[int, ...]]:
-    """Rows that each row waits for."""
-    if not table.has("after"):
-        return {}
-    row_of = {id: row for row, id in enumerate(ids)}
-    cells = [cell.split(";") if cell else [] for cell in table.text("after")]
-    missing = np.array([any(id not in row_of for id in cell) for cell in cells])
-    table.reject(missing, "after", "{} names a job that is not in the file", "job ids joined by ;")
-    after = {row: tuple(row_of[id] for id in cell) for row, cell in enumerate(cells) if cell}
-    endless = np.zeros(len(table), dtype=np.bool_)
-    endless[_never_ready(after)] = True
-    table.reject(endless, "after", "waiting for {} never ends", "jobs that do not wait for each other")
-    return after
-
-
-def _never_ready(after: Mapping[int, Sequence[int]]) -> list[int]:
-    """Rows of one circle of jobs that wait for each other, in order; none if there is no circle."""
-    try:
-        TopologicalSorter(after).prepare()
-    except CycleError as error:
-        return sorted(set(error.args[1]))
-    return []
 
 
 def _parts(table: TextTable) -> dict[int, tuple[JobPart, ...]]:

@@ -155,13 +155,15 @@ def read(source: TraceSource) -> Trace:
 
 
 def _check_amounts(table: TextTable) -> None:
-    """Refuse a TRES whose GPUs, cores or memory are no amounts."""
+    """Raise BadRowsError for each TRES whose GPUs, cores or memory are no amounts."""
     for name in ("ReqTRES", "AllocTRES"):
         cells = table.text(name) if table.has(name) else pl.Series([], dtype=pl.String)
-        for cell in cells.unique(maintain_order=True):
-            if entry := unread_in(cell):
-                problem = f"{brief(entry)} is no amount".replace("{", "{{").replace("}", "}}")
-                table.reject((cells == cell).to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
+        wrong = {cell: entry for cell in cells.unique(maintain_order=True) if (entry := unread_in(cell))}
+        if wrong:
+            bad = cells.is_in(list(wrong))
+            entry = wrong[cells.filter(bad)[0]]
+            problem = f"{brief(entry)} is no amount".replace("{", "{{").replace("}", "}}")
+            table.reject(bad.to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
 
 
 def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
@@ -363,13 +365,16 @@ def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
         return {}
     cells = jobs.text("NodeList")
     known: dict[str, tuple[str, ...]] = {}
-    for cell in cells.unique():
+    wrong: dict[str, str] = {}
+    for cell in cells.unique(maintain_order=True):
         try:
             known[cell] = nodes_in(cell)
         except ValueError as error:
-            bad = (cells == cell).to_numpy()
-            problem = "{} " + str(error).replace("{", "{{").replace("}", "}}")
-            jobs.reject(bad, "NodeList", problem, "names such as gpu[01-04,07],login1")
+            wrong[cell] = str(error)
+    if wrong:
+        bad = cells.is_in(list(wrong))
+        problem = "{} " + wrong[cells.filter(bad)[0]].replace("{", "{{").replace("}", "}}")
+        jobs.reject(bad.to_numpy(), "NodeList", problem, "names such as gpu[01-04,07],login1")
     rows = zip(clusters_of(jobs), cells, strict=True)
     return {
         row: tuple(cluster + name for name in known[cell])

@@ -18,7 +18,7 @@ import polars as pl
 from rota.errors import InputError, brief
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.units import plural
-from rota.traces.bad_rows import BadKind, BadRows
+from rota.traces.bad_rows import BadKind, BadRowsError
 from rota.traces.near_names import near_name
 from rota.traces.source import TraceSource
 
@@ -136,12 +136,12 @@ class TextTable:
         return encode(self.text(name).str.strip_chars())
 
     def reject(self, bad: Bools, name: str, problem: str, expected: str) -> None:
-        """Raise BadRows for the rows marked in `bad`; `{}` in `problem` becomes the first one's cell."""
+        """Raise BadRowsError for the rows marked in `bad`; `{}` in `problem` becomes the first one's cell."""
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             problem = problem.format(brief(self.frame[name][at])) if self.has(name) else problem
             rows = tuple(self.row[bad].tolist())
-            raise BadRows.found(self.file, [BadKind(problem, rows, name, expected)])
+            raise BadRowsError.found(self.file, [BadKind(problem, rows, name, expected)])
 
     def rows(self, at: Ints) -> TextTable:
         """The table of the rows `at`, in that order."""
@@ -217,7 +217,7 @@ def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str
     counts = [lines[row - 1].count(mark) + 1 for row in rows]
     ragged = [(row, fields) for row, fields in zip(rows, counts, strict=True) if fields != len(names)]
     if ragged:
-        raise BadRows.found(source.file, _ragged(ragged, names, is_headed))
+        raise BadRowsError.found(source.file, _ragged(ragged, names, is_headed))
     frame = (
         pl.read_csv(
             b"\n".join([lines[row - 1] for row in rows]),
@@ -259,7 +259,7 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
         early = "a quote is closed before the cell ends"
         kinds.append(BadKind(early, tuple(closed_early), expected=expected))
     if kinds:
-        raise BadRows.found(source.file, kinds)
+        raise BadRowsError.found(source.file, kinds)
     frame = pl.DataFrame(records, schema=dict.fromkeys(names or (), pl.String), orient="row")
     return TextTable(source.file, frame, np.array(rows, dtype=np.int64))
 
@@ -269,15 +269,17 @@ def _records(
 ) -> Iterator[tuple[int, list[str] | csv.Error]]:
     """The cells of each record after `skip` lines, with the line it starts in; blank ones are passed over.
 
-    An error stands for a record whose quotes do not close.  After it, and after one on several lines that has not
-    `width` cells (those of the first record, if None), the next record begins one line later: an open quote
-    does not swallow the rows below it.
+    An error stands for a record whose quotes do not close.  After it, and after one on several lines that has
+    not `width` cells (those of the first record, if None), the next record begins one line later: an open
+    quote does not swallow the rows below it.
     """
     lines = source.data.decode().split("\n")
     at = skip
     while at < len(lines):
         first = at
-        reader = csv.reader((f"{lines[i]}\n" for i in range(first, len(lines))), delimiter=separator, strict=True)
+        reader = csv.reader(
+            (f"{lines[i]}\n" for i in range(first, len(lines))), delimiter=separator, strict=True
+        )
         try:
             for record in reader:
                 row, end = at + 1, first + reader.line_num
