@@ -202,8 +202,8 @@ def test_kinds_are_told_apart_and_their_first_rows_named(read_text: Any) -> None
     assert len(trace) == 52
     assert trace.remarks == (
         "Left out: 1 row (row 21): the line has 2 fields; expected 4, as many as the header.",
-        "Left out: 7 rows (row 4, row 5, row 6, row 7, row 8 ...): duration_s: '-60' is less than 0; expected a "
-        "number of at least 0.",
+        "Left out: 7 rows (row 4, row 5, row 6, row 7, row 8 ...): duration_s: '-60' is less than 0; "
+        "expected a number of at least 0.",
     )
 
 

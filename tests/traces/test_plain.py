@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rota.errors import InputError
 from rota.model.job_columns import AllowedCounts, JobKind
 from rota.model.jobs import JobPart, JobTable, Outcome, PlainJob
 from rota.traces import read

@@ -12,8 +12,9 @@ Eligible  `etime`; what passed since `qtime` is `held_s`
 Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
-          cancelled while waiting: kept with duration 0; earlier attempts fail, and where R does not say when
-          one ended, it did when R was written; put back for good: ends as its last attempt did; arrays as
+          cancelled while waiting: kept with duration 0; earlier attempts were put back, and did not fail; where
+          R does not say when one ended, it did when R was written; put back for good: ends as its last attempt
+          did; arrays as
           such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.
           The tenant is `account or group/user`, the group the job name, the node set the queue
 """
@@ -28,7 +29,7 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Floats
-from rota.model.jobs import Outcome, RecordedRun, Truth
+from rota.model.jobs import REQUEUED, Interruption, Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.bad_rows import BadEntryError
 from rota.traces.build import Oddities, finish
@@ -79,7 +80,7 @@ def read(source: TraceSource) -> Trace:
     start_s = _earliest(source, jobs, *STARTED)
     run_s = np.array([_run_s(source, job) for job in ends])
     submitted = ~np.isnan(submit_s)
-    waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
+    waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends]) & ~(run_s > 0)
     odd.note("cancelled while waiting", "kept with duration 0", waiting)
     run_s[waiting] = 0.0
     whole = np.array([task is not None and not task[2] for task in map(_TASK.match, odd.ids)])
@@ -91,7 +92,7 @@ def read(source: TraceSource) -> Trace:
     odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s))
     again = np.array([job.kind == "R" for job in ends]) & ~odd.dropped
     odd.note("waiting again at the end of the log", "kept, ending as its last attempt did", again)
-    failures = _failures(source, jobs, odd)
+    failures, interruptions = _earlier(source, jobs, odd)
     end_s = np.array([moment(source, job, "end") for job in ends])
     last_start_s = np.array([moment(source, job, *STARTED) for job in ends])
     return finish(
@@ -110,6 +111,8 @@ def read(source: TraceSource) -> Trace:
             {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
             {},
             {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
+            {},
+            interruptions,
         ),
         facts={"duration": "seconds of running as recorded"},
         zone="UTC" if not is_json(source) else "local time of the site, zone not recorded",
@@ -184,25 +187,37 @@ def _run_s(source: TraceSource, job: PbsRecord) -> float:
         what = f"job {job.id} ends before it starts"
         raise BadEntryError.found(source.file, job.row, what, field="end", expected="a later time")
     used_s = seconds(job.under("resources_used").get("walltime", ""))
-    return end_s - start_s if end_s >= start_s else used_s if start_s == start_s else NAN
+    return end_s - start_s if end_s >= start_s else used_s
 
 
-def _failures(
+def _earlier(
     source: TraceSource, jobs: list[list[PbsRecord]], odd: Oddities
-) -> dict[int, tuple[float, ...]]:
-    """By row: seconds that the attempts before the last one ran, where that is known."""
-    runs = {
-        row: [_run_s(source, job) for job in attempts[:-1]]
-        for row, attempts in enumerate(jobs)
-        if len(attempts) > 1
-    }
+) -> tuple[dict[int, tuple[float, ...]], dict[int, tuple[Interruption, ...]]]:
+    """By row: seconds that the attempts before the last one ran that failed, and those that were put back.
+
+    One whose run time is not known is left out of both.
+    """
+    failures: dict[int, tuple[float, ...]] = {}
+    interruptions: dict[int, tuple[Interruption, ...]] = {}
+    endless = []
+    for row, attempts in enumerate(jobs):
+        timed = [(job, run_s) for job in attempts[:-1] if (run_s := _run_s(source, job)) == run_s]
+        endless += [row] * (len(timed) < len(attempts) - 1)
+        failed = tuple(run_s for job, run_s in timed if _has_failed(job))
+        put_back = tuple(Interruption(run_s, REQUEUED) for job, run_s in timed if not _has_failed(job))
+        failures |= {row: failed} if failed else {}
+        interruptions |= {row: put_back} if put_back else {}
     rows = np.arange(len(jobs))
-    several = np.isin(rows, list(runs)) & ~odd.dropped
-    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
-    endless = [row for row, run_s in runs.items() if np.isnan(run_s).any()]
+    several = np.array([len(attempts) > 1 for attempts in jobs], dtype=np.bool_) & ~odd.dropped
+    odd.note("several attempts", "kept as one job; those that were put back did not fail", several)
     done = "that attempt is left out: how long it ran is not known"
     odd.note("attempt without an end", done, np.isin(rows, endless) & ~odd.dropped)
-    return {row: tuple(t for t in run_s if t == t) for row, run_s in runs.items()}
+    return failures, interruptions
+
+
+def _has_failed(job: PbsRecord) -> bool:
+    """Whether an earlier attempt failed: one that was put back (R) did not, whatever its exit status."""
+    return job.kind == "E" and _outcome(job, False) == Outcome.FAILED
 
 
 def _so_far(source: TraceSource, records: list[PbsRecord], running: list[PbsRecord]) -> list[float]:

@@ -3,8 +3,9 @@
 Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; empty if a table gives it)
           optional: every other column of a job (`rota.model.job_columns`; tenant, group and workload by
           name, gpu_types or gpu_type as A100|V100, deadlines as 3600=10;7200=4, members by name),
-          job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
-          attempts, joined by ;), signatures (what they failed of, joined by ;), held_s (from submission
+          job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED, PREEMPTED), failures_s (run times of
+          failed attempts, joined by ;), interrupted_s (of attempts that the site ended, as
+          3600=preempted;60=requeued), signatures (what they failed of, joined by ;), held_s (from submission
           until it could have started, whoever schedules),
           start_s and end_s (observed; where there is no end_s: start_s + duration_s), ran_on (names of
           its nodes, joined by |), ran_type (of its GPUs),
@@ -66,6 +67,7 @@ OTHERS = (
     "ran_type",
     "array",
     "exit",
+    "interrupted_s",
 )
 """What stands beside the columns of a job."""
 _FIRST_UNIX_S = 1e9

@@ -21,9 +21,10 @@ Arrays    a JobID such as 17_3 says which array a job is a task of
 Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
           or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
-Handling  steps: their usage goes to `facts["usage"]`; earlier attempts fail; cancelled while waiting: kept
-          with duration 0; waiting: dropped; running: kept, with the time elapsed so far; TIMEOUT, NODE_FAIL,
-          OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, PREEMPTED and REVOKED as
+Handling  steps: their usage goes to `facts["usage"]`; an earlier attempt failed, was preempted or was put
+          back as its state says, and if it is COMPLETED or CANCELLED, the number was given again; cancelled
+          while waiting: kept with duration 0; waiting: dropped; running: kept, with the time elapsed so far;
+          TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, REVOKED as
           CANCELLED, as does DEADLINE of a job that never started.  The tenant is `account/user`, the group
           the job name
 """
@@ -43,7 +44,7 @@ from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
-from rota.traces.sacct_attempts import SacctAttempts
+from rota.traces.sacct_attempts import FAILING, SacctAttempts
 from rota.traces.sacct_clock import on_one_clock
 from rota.traces.sacct_ends import arrays_of, exits_of, signatures_of
 from rota.traces.sacct_moments import LOCAL, STAMPS, plain_moments, without_idle_starts
@@ -65,11 +66,9 @@ WAITING, RUNNING = -1, -2
 """Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
-    **dict.fromkeys(
-        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUNCH_FAILED", "DEADLINE"),
-        Outcome.FAILED,
-    ),
-    **dict.fromkeys(("CANCELLED", "PREEMPTED", "REVOKED"), Outcome.CANCELLED),
+    **dict.fromkeys(FAILING, Outcome.FAILED),
+    **dict.fromkeys(("CANCELLED", "REVOKED"), Outcome.CANCELLED),
+    "PREEMPTED": Outcome.PREEMPTED,
     **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), WAITING),
     **dict.fromkeys(
         (
@@ -123,11 +122,11 @@ def read(source: TraceSource) -> Trace:
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
-    elapsed_s, resizing = _elapsed(table, start_s, end_s), (words.text("State") == "RESIZING").to_numpy()
-    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, elapsed_s, resizing)
+    elapsed_s, said = _elapsed(table, start_s, end_s), words.text("State").to_list()
+    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, elapsed_s, said)
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
-    states = states[attempts.is_last]
+    ended_as, states = states[attempts.ran], states[attempts.is_last]
     states[_expired(jobs, attempts)] = Outcome.CANCELLED
     duration_s = _durations(jobs, odd, states, attempts)
     return finish(
@@ -143,9 +142,9 @@ def read(source: TraceSource) -> Trace:
         },
         truth=Truth.build(
             duration_s,
-            outcome=np.where(states < 0, Outcome.COMPLETED, states),
+            outcome=np.maximum(np.where(states == WAITING, ended_as, states), int(Outcome.COMPLETED)),
             held_s=_held(table, odd, attempts, submit_s),
-            failures=attempts.failures(),
+            failures=attempts.failures,
             signatures=signatures_of(words, attempts, states == Outcome.FAILED),
         ),
         observed=_observed(ran, attempts),
@@ -206,7 +205,9 @@ def _elapsed(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
 
 def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAttempts) -> Floats:
     """Seconds run by the last attempt of each job, and the notes and drops that go with the states."""
-    duration_s, started = attempts.elapsed_s.copy(), np.isfinite(attempts.start_s)
+    duration_s = attempts.elapsed_s.copy()
+    started = np.isfinite(attempts.start_s) | (duration_s > 0)
+    states[(states == Outcome.PREEMPTED) & ~started] = Outcome.CANCELLED
     unstarted = (states == Outcome.CANCELLED) & ~started
     duration_s[unstarted] = 0.0
     expired = _expired(jobs, attempts)
@@ -220,8 +221,9 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
     running = (states == RUNNING) & ~odd.dropped
     odd.note("still running at the time of the dump", "kept, ending after the time elapsed", running)
     odd.note("ended as TIMEOUT", "kept as failed", (jobs.text("State") == "TIMEOUT").to_numpy())
-    several = np.isin(np.arange(len(jobs)), list(attempts.earlier)) & ~odd.dropped
-    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    odd.note("ended as PREEMPTED", "kept as preempted", (states == Outcome.PREEMPTED) & ~odd.dropped)
+    several = np.isin(np.arange(len(jobs)), list(attempts.several)) & ~odd.dropped
+    odd.note("several attempts", "kept as one job; each attempt ended as its state says", several)
     sizes = "kept as one run, at the size that it had longest"
     odd.note("changed its size while it ran", sizes, attempts.resized & ~odd.dropped)
     if jobs.has("Restarts"):
@@ -348,7 +350,8 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
         kind = kind or (of_partition.get(partitions[row], "") if partitions else "")
         if kind:
             types[row] = kind
-    return RecordedRun(attempts.start_s, attempts.end_s, nodes, types, arrays_of(ran), exits_of(ran))
+    moments, ends = (attempts.start_s, attempts.end_s), (arrays_of(ran), exits_of(ran))
+    return RecordedRun(*moments, nodes, types, *ends, attempts.interruptions)
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
