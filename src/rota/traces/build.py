@@ -43,16 +43,19 @@ class Oddities:
         again = np.array([old != new for old, new in zip(given, self.ids, strict=True)], dtype=np.bool_)
         self.note("job id used before", "kept under the id with ~2, ~3 ... appended", again)
 
-    def note(self, what: str, done: str, rows: Array) -> None:
-        """Count the rows marked in the boolean array `rows`, if any."""
-        at = np.flatnonzero(rows)
-        if len(at):
-            examples = tuple(f"row {self.table.row[i]} (job {self.ids[i]})" for i in at[:EXAMPLES])
+    def note(self, what: str, done: str, rows: Array, details: Mapping[int, str] | None = None) -> None:
+        """Count the rows marked in the boolean array `rows`, if any; `details` say more of some, by place."""
+        at = np.flatnonzero(rows).tolist()
+        if at:
+            more = {place: f": {detail}" for place, detail in (details or {}).items()}
+            examples = tuple(
+                f"row {self.table.row[i]} (job {self.ids[i]}{more.get(i, '')})" for i in at[:EXAMPLES]
+            )
             self.noted.append(OddRows(what, done, len(at), examples))
 
-    def drop(self, what: str, why: str, rows: Array) -> None:
+    def drop(self, what: str, why: str, rows: Array, details: Mapping[int, str] | None = None) -> None:
         """Count the rows and leave them out of the trace."""
-        self.note(what, f"{DROPPED}{why}", rows & ~self.dropped)
+        self.note(what, f"{DROPPED}{why}", rows & ~self.dropped, details)
         self.dropped |= rows
 
     def check_left(self) -> None:

@@ -12,11 +12,11 @@ Eligible  `etime`; what passed since `qtime` is `held_s`
 Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
-          cancelled while waiting: kept with duration 0; earlier attempts were put back, and did not fail; where
-          R does not say when one ended, it did when R was written; put back for good: ends as its last attempt
-          did; arrays as
-          such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.
-          The tenant is `account or group/user`, the group the job name, the node set the queue
+          cancelled while waiting: kept with duration 0; earlier attempts were put back, and did not fail;
+          where R does not say when one ended, it did when R was written; put back for good: ends as its last
+          attempt did; arrays as such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel)
+          CANCELLED, others FAILED.  The tenant is `account or group/user`, the group the job name, the node
+          set the queue
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from rota.traces.pbs_records import (
 )
 from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 from rota.traces.registry import trace_format
+from rota.traces.runaways import drop_runaways
 from rota.traces.source import TraceSource
 from rota.traces.table import TextTable, encode
 
@@ -88,32 +89,36 @@ def read(source: TraceSource) -> Trace:
     odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
     running = np.array([job.kind == "S" for job in ends]) & ~np.isnan(start_s) & ~odd.dropped
     run_s[running] = _so_far(source, records, [ends[row] for row in np.flatnonzero(running)])
+    asked, end_s = _asked(ends), np.array([moment(source, job, "end") for job in ends])
+    last_start_s = np.array([moment(source, job, *STARTED) for job in ends])
+    failures, interruptions = _earlier(source, jobs)
+    observed = RecordedRun(
+        start_s,
+        np.where(np.isnan(end_s) & ~running, last_start_s + run_s, end_s),
+        {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
+        {},
+        {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
+        {},
+        interruptions,
+    )
+    drop_runaways(odd, np.array(asked["gpus"]), run_s, np.array(asked["limit_s"]), observed)
+    running &= ~odd.dropped
     odd.note("still running at the end of the log", "kept, with the time until then", running)
     odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s))
     again = np.array([job.kind == "R" for job in ends]) & ~odd.dropped
     odd.note("waiting again at the end of the log", "kept, ending as its last attempt did", again)
-    failures, interruptions = _earlier(source, jobs, odd)
-    end_s = np.array([moment(source, job, "end") for job in ends])
-    last_start_s = np.array([moment(source, job, *STARTED) for job in ends])
+    _note_earlier(source, jobs, odd)
     return finish(
         "pbs",
         odd,
-        jobs={"submit_s": np.nan_to_num(submit_s), **_asked(ends)},
+        jobs={"submit_s": np.nan_to_num(submit_s), **asked},
         truth=Truth.build(
             run_s,
             outcome=[_outcome(job, bool(waits)) for job, waits in zip(ends, waiting, strict=True)],
             held_s=np.maximum(eligible_s - submit_s, 0.0),
             failures=failures,
         ),
-        observed=RecordedRun(
-            start_s,
-            np.where(np.isnan(end_s) & ~running, last_start_s + run_s, end_s),
-            {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
-            {},
-            {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
-            {},
-            interruptions,
-        ),
+        observed=observed,
         facts={"duration": "seconds of running as recorded"},
         zone="UTC" if not is_json(source) else "local time of the site, zone not recorded",
     )
@@ -191,7 +196,7 @@ def _run_s(source: TraceSource, job: PbsRecord) -> float:
 
 
 def _earlier(
-    source: TraceSource, jobs: list[list[PbsRecord]], odd: Oddities
+    source: TraceSource, jobs: list[list[PbsRecord]]
 ) -> tuple[dict[int, tuple[float, ...]], dict[int, tuple[Interruption, ...]]]:
     """By row: seconds that the attempts before the last one ran that failed, and those that were put back.
 
@@ -199,20 +204,22 @@ def _earlier(
     """
     failures: dict[int, tuple[float, ...]] = {}
     interruptions: dict[int, tuple[Interruption, ...]] = {}
-    endless = []
     for row, attempts in enumerate(jobs):
         timed = [(job, run_s) for job in attempts[:-1] if (run_s := _run_s(source, job)) == run_s]
-        endless += [row] * (len(timed) < len(attempts) - 1)
         failed = tuple(run_s for job, run_s in timed if _has_failed(job))
         put_back = tuple(Interruption(run_s, REQUEUED) for job, run_s in timed if not _has_failed(job))
         failures |= {row: failed} if failed else {}
         interruptions |= {row: put_back} if put_back else {}
-    rows = np.arange(len(jobs))
-    several = np.array([len(attempts) > 1 for attempts in jobs], dtype=np.bool_) & ~odd.dropped
-    odd.note("several attempts", "kept as one job; those that were put back did not fail", several)
-    done = "that attempt is left out: how long it ran is not known"
-    odd.note("attempt without an end", done, np.isin(rows, endless) & ~odd.dropped)
     return failures, interruptions
+
+
+def _note_earlier(source: TraceSource, jobs: list[list[PbsRecord]], odd: Oddities) -> None:
+    """Count jobs of several attempts, and those of which one has no run time."""
+    several = np.array([len(attempts) > 1 for attempts in jobs], dtype=np.bool_)
+    odd.note("several attempts", "kept as one job; those put back did not fail", several & ~odd.dropped)
+    endless = [any(np.isnan(_run_s(source, job)) for job in attempts[:-1]) for attempts in jobs]
+    done = "that attempt is left out: how long it ran is not known"
+    odd.note("attempt without an end", done, np.array(endless, dtype=np.bool_) & ~odd.dropped)
 
 
 def _has_failed(job: PbsRecord) -> bool:

@@ -44,14 +44,16 @@ from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
+from rota.traces.runaways import drop_runaways
 from rota.traces.sacct_attempts import FAILING, SacctAttempts
 from rota.traces.sacct_clock import on_one_clock
 from rota.traces.sacct_ends import arrays_of, exits_of, signatures_of
 from rota.traces.sacct_moments import LOCAL, STAMPS, plain_moments, without_idle_starts
 from rota.traces.sacct_priority import levels_of
 from rota.traces.sacct_rows import COMMAND, FIELDS, ID, clusters_of, jobs_of, read_rows
+from rota.traces.sacct_times import elapsed_of, limits_of
 from rota.traces.source import TraceSource
-from rota.traces.table import MOST, TextTable, encode, is_blank
+from rota.traces.table import MOST, TextTable, encode
 from rota.traces.tres import (
     cpus_in,
     gpu_types_in,
@@ -61,7 +63,6 @@ from rota.traces.tres import (
     unread_in,
 )
 
-MINUTE_S = 60.0
 WAITING, RUNNING = -1, -2
 """Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
 STATES: dict[str, int] = {
@@ -84,11 +85,8 @@ STATES: dict[str, int] = {
         RUNNING,
     ),
 }
-NO_LIMIT = ("unlimited", "partition_limit", "invalid")
 _ENOUGH = 4
 """So many of its fields, with the number of the job, are those of a dump in which the state is missing."""
-_LIMIT = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?")
-_MINUTES = re.compile(r"\d{1,12}")
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
@@ -122,19 +120,21 @@ def read(source: TraceSource) -> Trace:
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
-    elapsed_s, said = _elapsed(table, start_s, end_s), words.text("State").to_list()
+    elapsed_s, said = elapsed_of(table, start_s, end_s), words.text("State").to_list()
     attempts = SacctAttempts.of(table, submit_s, start_s, end_s, elapsed_s, said)
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
     ended_as, states = states[attempts.ran], states[attempts.is_last]
     states[_expired(jobs, attempts)] = Outcome.CANCELLED
+    limit_s, observed = limits_of(jobs), _observed(ran, attempts)
+    drop_runaways(odd, _gpus(jobs, ran), attempts.elapsed_s, limit_s, observed)
     duration_s = _durations(jobs, odd, states, attempts)
     return finish(
         "sacct",
         odd,
         jobs={
             "submit_s": submit_s[attempts.first],
-            "limit_s": _limits(jobs),
+            "limit_s": limit_s,
             **_resources(jobs, ran, odd),
             **_names(jobs),
             **_node_sets(jobs),
@@ -147,7 +147,7 @@ def read(source: TraceSource) -> Trace:
             failures=attempts.failures,
             signatures=signatures_of(words, attempts, states == Outcome.FAILED),
         ),
-        observed=_observed(ran, attempts),
+        observed=observed,
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
         zone=zone,
     )
@@ -170,7 +170,7 @@ def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
     if zone != LOCAL:
         return table
     _, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
-    return on_one_clock(table, _elapsed(table, start_s, end_s), noted)
+    return on_one_clock(table, elapsed_of(table, start_s, end_s), noted)
 
 
 def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
@@ -189,18 +189,6 @@ def _state_words(table: TextTable) -> TextTable:
     """`table` with the first word of each state: `CANCELLED by 123` is CANCELLED."""
     words = table.text("State").str.strip_chars().str.split(" ").list.first().str.strip_chars_end("+")
     return TextTable(table.file, table.frame.with_columns(words.alias("State")), table.row)
-
-
-def _elapsed(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
-    """Seconds that each row ran; NaN if that is not recorded."""
-    if table.has("ElapsedRaw"):
-        return table.floats("ElapsedRaw", blank=np.nan)
-    if not table.has("Elapsed"):
-        return end_s - start_s
-    cells = table.text("Elapsed").str.strip_chars()
-    seconds = np.array([_clock(cell) for cell in cells])
-    table.reject(np.isnan(seconds) & ~is_blank(cells), "Elapsed", "{} is no run time", "days-hours:min:sec")
-    return seconds
 
 
 def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAttempts) -> Floats:
@@ -261,7 +249,7 @@ def _tres(jobs: TextTable) -> tuple[list[str], list[str]]:
 def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]:
     """GPUs, CPU cores, memory and accepted GPU types from the TRES columns; `ran` as in `_observed`."""
     asked, given = _tres(jobs)[0], _tres(ran)[1]
-    gpus = _gpus(jobs, [a or r for a, r in zip(given, asked, strict=True)])
+    gpus = _gpus(jobs, ran)
     types = [gpu_types_in(text) for text in asked]
     several = np.array([len(names) > 1 for names in types], dtype=np.bool_)
     odd.note("asks for GPUs of several types", "kept, as GPUs of any one of them", several & ~odd.dropped)
@@ -278,37 +266,13 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
     }
 
 
-def _gpus(jobs: TextTable, tres: list[str]) -> Ints:
-    """GPUs in each TRES text, refused if no machine could have so many."""
-    gpus = [gpus_in(text) for text in tres]
+def _gpus(jobs: TextTable, ran: TextTable) -> Ints:
+    """GPUs that each job was given, else asked for; BadRowsError if no machine could have so many."""
+    gpus = [gpus_in(given or asked) for given, asked in zip(_tres(ran)[1], _tres(jobs)[0], strict=True)]
     column = jobs.first_of("AllocTRES", "ReqTRES")
     huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
     jobs.reject(huge, column, "{} has too many GPUs", f"at most {MOST}")
     return np.array(gpus, dtype=np.int64)
-
-
-def _limits(jobs: TextTable) -> Any:
-    """Run time stated at submission, in seconds; NaN if none or without limit."""
-    name = next((name for name in ("TimelimitRaw", "Timelimit") if jobs.has(name)), None)
-    if name is None:
-        return np.nan
-    cells = jobs.text(name).str.strip_chars()
-    free = is_blank(cells) | cells.str.to_lowercase().is_in(list(NO_LIMIT)).to_numpy()
-    seconds = np.array([_clock(cell) for cell in cells])
-    expected = "minutes" if name == "TimelimitRaw" else "days-hours:minutes:seconds"
-    jobs.reject(np.isnan(seconds) & ~free, name, "{} is not a time limit", expected)
-    return seconds
-
-
-def _clock(text: str) -> float:
-    """Seconds of `1-12:00:00`, `02:30:00`, `30:00`, or of a bare number of minutes; else NaN."""
-    if _MINUTES.fullmatch(text):
-        return int(text) * MINUTE_S
-    match = _LIMIT.fullmatch(text)
-    if not match:
-        return np.nan
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def _names(jobs: TextTable) -> dict[str, Any]:
