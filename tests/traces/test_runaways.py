@@ -40,8 +40,8 @@ def test_a_job_far_beyond_its_limit_is_left_out(read_text: Any) -> None:
     assert "7" not in trace.jobs.ids
     assert sizes(trace) == {"n1": 4}
     assert trace.remarks == (
-        "Left out: 1 row (row 2 (job 7: 9,120 times its limit of 2h)): ran far beyond its time limit; when it "
-        "ended is not certain.",
+        "Left out: 1 row (row 2 (job 7: 9,120 times its limit of 2h)): ran far beyond its time limit; when "
+        "it ended is not certain.",
     )
     assert not any("still running" in odd.what for odd in trace.odd)
     assert trace.facts["epoch"] == f"{DAY[:-1]} 09:00:00"

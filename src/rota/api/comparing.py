@@ -204,6 +204,7 @@ def simulate(
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
         remarks=(
+            *whole.remarks,
             *refused_remarks(history, where),
             *due_before_remarks(history),
             *unread,

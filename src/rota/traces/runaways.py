@@ -31,9 +31,9 @@ _MOST_NODES = 0.5
 def drop_runaways(odd: Oddities, gpus: Ints, run_s: Floats, limit_s: Floats, seen: RecordedRun) -> None:
     """Leave out the jobs that cannot have run as long as `run_s` says, each named with the reason.
 
-    Those that ran far beyond their `limit_s` (NaN for none), unless many jobs did so that the site enforces no
-    limits; and those without an end on record whose GPUs on a node other jobs held in the meantime.  All arrays
-    have one value of each job.
+    Those that ran far beyond their `limit_s` (NaN for none), unless many jobs did, since then the site
+    enforces no limits; and those without an end on record whose GPUs on a node other jobs held in the
+    meantime.  All arrays have one value of each job.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(limit_s > 0, run_s / limit_s, 0.0)

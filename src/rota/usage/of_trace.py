@@ -42,6 +42,7 @@ def held_of(trace: Trace) -> Held:
         wait_s=wait_s,
         is_known=np.isfinite(ran_s),
         has_starts=has_starts,
+        remarks=trace.remarks,
         names=_names(trace),
     )
 
