@@ -37,7 +37,8 @@ class OddRows:
     def __str__(self) -> str:
         """One sentence: how many rows, the first of them, what is odd, and what became of them."""
         named = ", ".join(self.examples) + (" ..." if self.count > len(self.examples) else "")
-        rows = plural(self.count, "row") + (f" ({named})" if self.examples else "")
+        noun = "job" if self.examples and self.examples[0].startswith("job ") else "row"
+        rows = plural(self.count, noun) + (f" ({named})" if self.examples else "")
         why = self.done.removeprefix(DROPPED)
         return (
             f"Left out: {rows}: {self.what}; {why}." if self.is_left_out else f"{rows}: {self.what}; {why}."

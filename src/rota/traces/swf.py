@@ -58,7 +58,7 @@ _DAY_S = 86400.0
 def _matches(source: TraceSource) -> bool:
     """By most of the first lines, since one of them may be cut."""
     lines = [line.split() for line in source.opening if not line.startswith(";")]
-    fitting = [len(line) >= len(FIELDS) and all(map(_is_number, line)) for line in lines]
+    fitting = [len(line) >= len(FIELDS) and all(map(_is_number, line[: len(FIELDS)])) for line in lines]
     return 2 * sum(fitting) > len(lines)
 
 
