@@ -223,3 +223,18 @@ def test_jobs_after_one_that_is_left_out_are_left_out_at_once(read_text: Any) ->
     trace = read_text("\n".join(lines))
     assert list(trace.jobs.ids) == [f"j{n}" for n in range(6)]
     assert "(row 3, row 4): after: 'a' names a job that is not in the file" in trace.remarks[1]
+
+
+@pytest.mark.parametrize(
+    ("byte", "says"), [(b"\xe9", "byte 0xe9 is not UTF-8"), (b"\x00", "byte 0x00 is no letter")]
+)
+@pytest.mark.parametrize("format", ["plain", "sacct", "swf", "gavel", "helios"])
+def test_a_line_that_is_no_text_is_left_out(read_text: Any, format: str, byte: bytes, says: str) -> None:
+    """A name in Latin-1, or what a disk made of a line as the power failed."""
+    rows = rows_of(format)
+    lines = text_of(format, rows).encode().split(b"\n")
+    at = BAD + (0 if format in NO_HEADER else 1)
+    lines[at] = lines[at][:3] + byte + lines[at][3:]
+    trace = read_text(b"\n".join(lines))
+    assert same(trace, read_text(text_of(format, without(rows)), format))
+    assert f"Left out: 1 row (row {at + 1}): {says}" in trace.remarks[0]

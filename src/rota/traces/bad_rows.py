@@ -13,7 +13,7 @@ from typing import TypeVar
 from rota.errors import InputError
 from rota.model.trace import DROPPED, EXAMPLES, OddRows, Trace
 from rota.model.units import plural
-from rota.traces.source import TraceSource
+from rota.traces.source import TEXT, TraceSource
 
 _Entry = TypeVar("_Entry")
 _Read = TypeVar("_Read")
@@ -58,6 +58,18 @@ class BadRowsError(InputError):
         error = cls(str(sentence))
         error.kinds = tuple(kinds)
         return error
+
+
+def check_text(source: TraceSource) -> None:
+    """Raise BadRowsError for the lines of `source` that were no UTF-8 and are not left out."""
+    kinds: dict[str, tuple[int, ...]] = {}
+    for row, what in source.garbled.items():
+        if row not in source.left_out:
+            kinds[what] = (*kinds.get(what, ()), row)
+    if kinds:
+        raise BadRowsError.found(
+            source.file, [BadKind(what, rows, expected=TEXT) for what, rows in kinds.items()]
+        )
 
 
 class BadEntryError(InputError):

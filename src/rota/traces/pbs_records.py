@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from rota.errors import InputError, brief
-from rota.traces.bad_rows import BadEntryError, collected
+from rota.traces.bad_rows import BadEntryError, check_text, collected
 from rota.traces.json_text import parsed
 from rota.traces.pbs_resources import gpus_of, unread_in
 from rota.traces.source import TraceSource
@@ -69,6 +69,7 @@ def read_records(source: TraceSource) -> list[PbsRecord]:
             "job",
         )
     else:
+        check_text(source)
         lines = enumerate(source.data.decode().split("\n"), 1)
         read = collected(
             (one for one in lines if one[1].strip() and one[0] not in source.left_out),

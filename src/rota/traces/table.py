@@ -18,7 +18,7 @@ import polars as pl
 from rota.errors import InputError, brief
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.units import plural
-from rota.traces.bad_rows import BadKind, BadRowsError
+from rota.traces.bad_rows import BadKind, BadRowsError, check_text
 from rota.traces.near_names import near_name
 from rota.traces.source import TraceSource
 
@@ -196,6 +196,7 @@ def read_table(
     `names` are the columns of a file without header.  `quoted` says whether a double quote has the
     meaning it has in CSV, and `noun` what a row is.
     """
+    check_text(source)
     read = _read_quoted if quoted and b'"' in source.data else _read_lines
     table = read(source, names, separator, skip)
     if not len(table):
