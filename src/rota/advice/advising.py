@@ -23,7 +23,7 @@ from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watc
 from rota.advice.verdict import judge
 from rota.api.arguments import ARGUMENTS
 from rota.api.asked import check_seeds, trace_as_asked
-from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
+from rota.api.fitting import usual_policy
 from rota.api.setting import parse_knowledge
 from rota.api.unread import unread_remarks
 from rota.arguments import TEXT, WHOLE, Argument, all_of, takes
@@ -143,7 +143,7 @@ def advise(
     part = part_of(whole, window, most_jobs)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     want = wanted(weights, part.trace, None if power is None else parse_power(power, where))
-    own = parse_policy(present or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
+    own = parse_policy(present or usual_policy(whole))
     told = frozenset(kind for name, them in _TABLES.items() if world.get(name) is not None for kind in them)
     chosen = candidates(Situation(part.trace, where, frozenset(weights), told), own, policies)
     said = parse_knowledge(knowledge)

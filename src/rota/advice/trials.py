@@ -22,7 +22,7 @@ from rota.errors import RotaError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.record import Record
-from rota.reports.compare import Calibration
+from rota.reports.likeness import Calibration
 from rota.reports.sample import Sample
 from rota.scheduler.policy import PolicySpec
 from rota.traces.shaking import shaken
