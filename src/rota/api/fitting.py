@@ -1,10 +1,10 @@
 """Which policy a site runs, as its own trace tells: a small family is replayed, and the nearest one is taken.
 
 The family is of policies that batch schedulers have: strict order, what does not fit passed by, or EASY
-backfill; a queue for each partition or one for all; Slurm's QOS first or not; and its multifactor priority with
-fair share or size.  First the ways to queue are tried, with the trace's priorities; then other orders with the
-best of them.  What cannot differ on a trace is not tried: EASY without time limits, queues without partitions,
-priorities that are all equal.  Near is what misplaces little waiting (`rota.reports.calibration`).
+backfill; a queue for each partition or one for all; Slurm's QOS first or not.  First the ways to queue are
+tried, with the trace's priorities; then other orders with the best of them.  What cannot differ on a trace is
+not tried: EASY without time limits, queues without partitions, priorities that are all equal.  Near is what
+misplaces little waiting (`rota.reports.calibration`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
 """The same by format: batch schedulers backfill, on the limits that users state."""
 MOST_JOBS = 2_000
 """Jobs that count in a fit; of more, those in a row that waited longest together."""
-ENOUGH = 0.01
-"""A policy whose misplaced waiting is no larger part of all waiting is not searched beyond."""
+LITTLE = 0.01
+"""Part of all waiting: policies that misplace as much to within it are equal, and one that misplaces no more is
+not searched beyond."""
 
 WORLD = (
     *("cluster", "semantics", "costs", "can", "failures", "retries", "limits", "throughput", "scaling"),
@@ -71,15 +72,16 @@ def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> Polic
         words["progress"] = lambda name, done, jobs: told(f"fit: {name}", done, jobs)
     began_s = time.monotonic()
     part = fitted_part(trace)
+    little_s = LITTLE * _waited_s(part)
     found: dict[str, float] = {}
 
     def try_all(policies: Sequence[str]) -> str:
         new = [policy for policy in policies if policy not in found]
         found.update(_misplaced(part, new, replay, words) if new else {})
-        return min(found, key=found.__getitem__)
+        return next(policy for policy in found if found[policy] <= min(found.values()) + little_s)
 
     best = try_all(queueings(trace))
-    if found[best] > ENOUGH * _waited_s(part):
+    if found[best] > little_s:
         best = try_all(orders(trace, best))
     return PolicyFit(best, found, part.said, time.monotonic() - began_s)
 

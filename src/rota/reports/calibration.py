@@ -25,7 +25,7 @@ from rota.reports.calibration_words import (
     calibration_text,
     not_simulated,
 )
-from rota.reports.likeness import Calibration, Likeness, PolicyFit, Statistics, is_near, misplaced_s
+from rota.reports.likeness import WITHIN, Calibration, Likeness, PolicyFit, Statistics, is_near, misplaced_s
 from rota.reports.metrics import METRICS, Value, waiting_s
 from rota.reports.sample import SIZE_CLASSES, Sample
 from rota.reports.window import Window
@@ -36,8 +36,6 @@ FEWEST_OF_A_GROUP = 10
 """Tenants, partitions and priorities with fewer jobs are one group, `others`."""
 OTHERS = "others"
 ALL = "all"
-NEAR_ENOUGH = 0.25
-"""A replay agrees with what happened if its mean waiting does and no more of the waiting is misplaced."""
 
 
 def calibration(
@@ -87,10 +85,13 @@ def _misplaced_s(groups: Sequence[Likeness]) -> float:
 
 
 def _agrees(whole: Likeness, off_s: float) -> bool:
-    """Whether the mean wait is near what it was, and little of the waiting (`off_s` in all) is misplaced."""
+    """Whether the mean wait is near what it was, and no more than `WITHIN` of the waiting is misplaced.
+
+    `off_s` is misplaced in all; less than a minute a job is nothing.
+    """
     if not whole.jobs or "mean" in whole.unlike:
         return False
-    return off_s <= NEAR_ENOUGH * whole.waited_s or is_near(off_s / whole.jobs, 0.0)
+    return off_s <= WITHIN * whole.waited_s or is_near(off_s / whole.jobs, 0.0)
 
 
 def _sample(record: Record, window: Window | None, jobs: pl.Series) -> Sample:
@@ -185,4 +186,7 @@ def _mean(values: Sequence[Value]) -> float | None:
 
 
 def _error(ours: float | None, truth: float | None) -> float | None:
-    return ours / truth - 1 if ours is not None and truth else None
+    """The relative difference; None where nothing is there to be relative to."""
+    if ours is None or truth is None:
+        return None
+    return ours / truth - 1 if truth else 0.0 if not ours else None

@@ -66,19 +66,17 @@ def part_words(error: float) -> str:
 
 
 def unexplained_words(unlike: Sequence[Likeness]) -> str:
-    """`jobs of >8 GPUs (mean wait 6h against 24h), tenant a/b (...) and 3 other groups`."""
-    named = [f"{group_words(one)} (wait {_waits(one, one.unlike)})" for one in unlike[:MOST_GROUPS]]
+    """`jobs of >8 GPUs (wait 6h against 24h), tenant a/b (...) and 3 other groups`."""
+    named = [f"{one.title} ({_worst(one)})" for one in unlike[:MOST_GROUPS]]
     more = len(unlike) - MOST_GROUPS
     return ", ".join(named) + (f" and {plural(more, 'other group')}" if more > 0 else "")
 
 
-def group_words(group: Likeness) -> str:
-    """`jobs of >8 GPUs`, `tenant vision/ann`, `partition a100`."""
-    if group.kind == "all":
-        return "all jobs"
-    if group.kind == "size":
-        return "jobs without GPUs" if group.name == "CPU only" else f"jobs of {group.name}"
-    return f"{group.kind} {group.name}"
+def _worst(group: Likeness) -> str:
+    """`wait 6h against 24h` on average, or the statistic that does not agree if the mean does."""
+    key = next((key for key in ("mean", "p99", "p90", "p50") if key in group.unlike), "mean")
+    name = "" if key == "mean" else f"{STATISTICS[key]} "
+    return f"{name}wait {_both(getattr(group.waiting, key), getattr(group.waiting_seen, key))}"
 
 
 def _waits(group: Likeness, keys: Sequence[str]) -> str:

@@ -63,6 +63,15 @@ class Likeness:
     """Sum of the differences between the sorted waits of both sides."""
 
     @property
+    def title(self) -> str:
+        """`all jobs`, `jobs of >8 GPUs`, `tenant vision/ann`, `partition a100`."""
+        if self.kind == "all":
+            return "all jobs"
+        if self.kind == "size":
+            return "jobs without GPUs" if self.name == "CPU only" else f"jobs of {self.name}"
+        return f"{self.kind} {self.name}"
+
+    @property
     def waited_s(self) -> float:
         """Seconds that the jobs of the group waited in all, as observed."""
         return self.jobs * self.waiting_seen.mean if self.jobs else 0.0
