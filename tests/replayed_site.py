@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import sacct_site
 
+import sacct_site
 from rota.api.setting import make_setting
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Bools

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-import replayed_site
 
+import replayed_site
 from rota.advice import Advice, advise
 
 EASY = "fifo:backfill=easy"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import replayed_site
-from play import trace_of
 
+import replayed_site
 import rota
+from play import trace_of
 from rota.api.fitting import MOST_JOBS, fitted_part, orders, queueings
 from rota.api.results import Results
 from rota.model.jobs import RecordedRun

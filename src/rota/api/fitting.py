@@ -31,8 +31,8 @@ SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
 MOST_JOBS = 2_000
 """Jobs that count in a fit; of more, those in a row that waited longest together."""
 LITTLE = 0.01
-"""Part of all waiting: policies that misplace as much to within it are equal, and one that misplaces no more is
-not searched beyond."""
+"""Part of all waiting: policies that misplace as much to within it are equal; one that misplaces no more ends
+the search."""
 
 WORLD = (
     *("cluster", "semantics", "costs", "can", "failures", "retries", "limits", "throughput", "scaling"),
