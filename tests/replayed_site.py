@@ -1,9 +1,8 @@
-"""Dumps of a made-up site whose policy is known: what `sacct_site` asks for, started as a policy starts it here."""
+"""Dumps of a made-up site whose policy is known: what `sacct_site` asks for, started by a policy of ours."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def trace_of(text: str) -> Trace:
 
 
 def dump(policy: str, *, seed: int = 0, qos: bool = False, late: int = 0) -> str:
-    """A dump of a site of two partitions with a node of eight GPUs each, under `policy`, with costs of starts.
+    """A dump of two partitions with a node of eight GPUs each, under `policy`, with costs of starts.
 
     `qos`: a fifth of the jobs is of a QOS that comes first, and the scheduler noted priorities that say so.
     `late`: jobs of at least this many GPUs are held back for a day, which no policy of ours does; 0 for none.
@@ -44,14 +43,11 @@ def dump(policy: str, *, seed: int = 0, qos: bool = False, late: int = 0) -> str
     held = (trace.jobs.gpus >= late) if late else np.zeros(len(trace), dtype=np.bool_)
     start_s = _starts(policy, trace, held)
     place = {id: row for row, id in enumerate(trace.jobs.ids)}
-    origin = sacct_site.START + np.timedelta64(0, "s")
-    first = min(
-        np.datetime64(dict(zip(head.split("|"), line.split("|"), strict=True))["Submit"]) for line in lines
-    )
-    shift_s = float((first - origin) / np.timedelta64(1, "s"))
+    rows = [dict(zip(head.split("|"), line.split("|"), strict=True)) for line in lines]
+    first = min(np.datetime64(cells["Submit"]) for cells in rows)
+    shift_s = float((first - sacct_site.START) / np.timedelta64(1, "s"))
     out = [head]
-    for line in lines:
-        cells = dict(zip(head.split("|"), line.split("|"), strict=True))
+    for cells in rows:
         begin_s = shift_s + round(float(start_s[place[cells["JobIDRaw"]]]))
         cells["Start"] = sacct_site._stamp(begin_s)
         cells["End"] = sacct_site._stamp(begin_s + int(cells["ElapsedRaw"]))
@@ -81,9 +77,3 @@ def _starts(policy: str, trace: Trace, held: Bools) -> np.ndarray:
     start_s = np.empty(len(trace))
     start_s[order] = record.jobs["start_s"].to_numpy()
     return start_s
-
-
-def write(path: Path, text: str) -> Path:
-    """`path`, which holds `text` now."""
-    path.write_text(text, encoding="utf-8")
-    return path
