@@ -23,6 +23,7 @@ KNOWN = [
     ("fifo:backfill=easy,queue=all", False),
     (EASY, True),
     ("fifo:backfill=easy,priority=no", True),
+    ("multifactor", False),
 ]
 
 
@@ -67,8 +68,9 @@ def test_only_what_can_differ_is_tried() -> None:
     assert orders(plain, "fifo") == []
     site = replayed_site.trace_of(replayed_site.dump(EASY, qos=True))
     assert queueings(site) == [EASY, "fifo:skip=yes", "fifo", f"{EASY},queue=all", "fifo:queue=all"]
-    assert orders(site, EASY) == [f"{EASY},priority=no"]
-    assert orders(site, "fifo") == ["fifo:priority=no"]
+    by_factors = ["multifactor", "multifactor:share=0,size=10000"]
+    assert orders(site, EASY) == [f"{EASY},priority=no", *by_factors]
+    assert orders(site, "fifo") == ["fifo:priority=no", *by_factors]
 
 
 def test_of_a_long_trace_the_jobs_that_waited_longest_are_fitted() -> None:

@@ -1,10 +1,10 @@
 """Which policy a site runs, as its own trace tells: a small family is replayed, and the nearest one is taken.
 
 The family is of policies that batch schedulers have: strict order, what does not fit passed by, or EASY
-backfill; a queue for each partition or one for all; Slurm's QOS first or not.  First the ways to queue are
-tried, with the trace's priorities; then other orders with the best of them.  What cannot differ on a trace is
-not tried: EASY without time limits, queues without partitions, priorities that are all equal.  Near is what
-misplaces little waiting (`rota.reports.calibration`).
+backfill; a queue for each partition or one for all; Slurm's QOS first or not; its multifactor priority, by
+fair share or by size.  First the ways to queue are tried, with the trace's priorities; then other orders, with
+the best of them.  What cannot differ on a trace is not tried: EASY without time limits, queues without
+partitions, priorities that are all equal.  Near is what misplaces little waiting (`rota.reports.calibration`).
 """
 
 from __future__ import annotations
@@ -101,9 +101,13 @@ def queueings(trace: Trace) -> list[str]:
 def orders(trace: Trace, queueing: str) -> list[str]:
     """`queueing` with other orders, as far as they can differ on `trace`."""
     jobs = trace.jobs
-    return [f"{queueing}{',' if ':' in queueing else ':'}priority=no"] * (
-        len(set(jobs.priority.tolist())) > 1
-    )
+    found = []
+    if len(set(jobs.priority.tolist())) > 1:
+        found.append(f"{queueing}{',' if ':' in queueing else ':'}priority=no")
+    if np.isfinite(jobs.limit_s).any():
+        found += ["multifactor"] * (len(set(jobs.tenant.tolist())) > 1)
+        found += ["multifactor:share=0,size=10000"] * (len(set(jobs.gpus.tolist())) > 1)
+    return found
 
 
 def fitted_part(trace: Trace, most: int = MOST_JOBS) -> FittedPart:

@@ -28,7 +28,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.tenants import Between
 from rota.policies.fifo.backfill import EasyBackfill
 from rota.policies.multifactor.usage import bring_up, held_by
-from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Placement
@@ -77,6 +77,7 @@ class Multifactor:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         self.used = bring_up(memory, snapshot.now, self.parameters.half_life_s)
         decision = self.inner.decide(snapshot, memory)
+        decision.wake = Wake()  # also where no job waits: use is counted from one decision to the next
         memory["holds"] = held_by(snapshot, [*snapshot.grants.values(), *decision.grants])
         return decision
 
