@@ -2,9 +2,9 @@
 
 The family is of policies that batch schedulers have: strict order, what does not fit passed by, or EASY
 backfill; a queue for each partition or one for all; Slurm's QOS first or not; its multifactor priority, by
-fair share or by size.  First the ways to queue are tried, with the trace's priorities; then other orders, with
-the best of them.  What cannot differ on a trace is not tried: EASY without time limits, queues without
-partitions, priorities that are all equal.  Near is what misplaces little waiting (`rota.reports.calibration`).
+fair share or by size.  First the ways to queue are tried, with the trace's priorities; then other orders.
+What cannot differ on a trace is not tried: EASY without time limits, queues without partitions, priorities
+that are all equal.  Near is what misplaces little waiting (`rota.reports.calibration`).
 """
 
 from __future__ import annotations
