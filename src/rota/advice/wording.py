@@ -86,12 +86,12 @@ def _without_a_fit(advice: AdviceFacts) -> Iterator[str]:
     """What does best in a replay that does not fit what happened, and what a firm word would take."""
     best, present = advice.verdict.best, advice.verdict.present
     if advice.verdict.stays:
-        found = "in the replay nothing is decidedly better than what is there"
+        outcome = "in the replay nothing is decidedly better than what is there"
     else:
-        found = f"in the replay {best.policy} does best: {_moved(advice, best)}"
+        outcome = f"in the replay {best.policy} does best: {_moved(advice, best)}"
     yield (
-        f"No firm recommendation: {found}; but the replay of the present policy, {present.policy}, does not "
-        f"fit what happened: {', and '.join(advice.verdict.unsupported)}."
+        f"No firm recommendation: {outcome}; but the replay of the present policy, {present.policy}, does "
+        f"not fit what happened: {', and '.join(advice.verdict.unsupported)}."
     )
     if advice.nearer is not None and advice.nearer.policy != present.policy:
         yield (

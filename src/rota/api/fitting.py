@@ -73,17 +73,17 @@ def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> Polic
     began_s = time.monotonic()
     part = fitted_part(trace)
     little_s = LITTLE * _waited_s(part)
-    found: dict[str, float] = {}
+    misplaced: dict[str, float] = {}
 
     def try_all(policies: Sequence[str]) -> str:
-        new = [policy for policy in policies if policy not in found]
-        found.update(_misplaced(part, new, replay, words) if new else {})
-        return next(policy for policy in found if found[policy] <= min(found.values()) + little_s)
+        new = [policy for policy in policies if policy not in misplaced]
+        misplaced.update(_misplaced(part, new, replay, words) if new else {})
+        return next(policy for policy in misplaced if misplaced[policy] <= min(misplaced.values()) + little_s)
 
     best = try_all(queueings(trace))
-    if found[best] > little_s:
+    if misplaced[best] > little_s:
         best = try_all(orders(trace, best))
-    return PolicyFit(best, found, part.said, time.monotonic() - began_s)
+    return PolicyFit(best, misplaced, part.said, time.monotonic() - began_s)
 
 
 def queueings(trace: Trace) -> list[str]:
@@ -91,23 +91,23 @@ def queueings(trace: Trace) -> list[str]:
     jobs = trace.jobs
     has_limits = bool(np.isfinite(jobs.limit_s).any())
     has_parts = len(set(jobs.node_set.tolist())) > 1
-    found = [SITE_POLICY, *["fifo:backfill=easy"] * has_limits, "fifo"]
+    policies = [SITE_POLICY, *["fifo:backfill=easy"] * has_limits, "fifo"]
     if has_parts:
-        found += [*["fifo:backfill=easy,queue=all"] * has_limits, "fifo:queue=all"]
+        policies += [*["fifo:backfill=easy,queue=all"] * has_limits, "fifo:queue=all"]
     usual = usual_policy(trace)
-    return sorted(found, key=lambda policy: policy != usual)
+    return sorted(policies, key=lambda policy: policy != usual)
 
 
 def orders(trace: Trace, queueing: str) -> list[str]:
     """`queueing` with other orders, as far as they can differ on `trace`."""
     jobs = trace.jobs
-    found = []
+    policies = []
     if len(set(jobs.priority.tolist())) > 1:
-        found.append(f"{queueing}{',' if ':' in queueing else ':'}priority=no")
+        policies.append(f"{queueing}{',' if ':' in queueing else ':'}priority=no")
     if np.isfinite(jobs.limit_s).any():
-        found += ["multifactor"] * (len(set(jobs.tenant.tolist())) > 1)
-        found += ["multifactor:share=0,size=10000"] * (len(set(jobs.gpus.tolist())) > 1)
-    return found
+        policies += ["multifactor"] * (len(set(jobs.tenant.tolist())) > 1)
+        policies += ["multifactor:share=0,size=10000"] * (len(set(jobs.gpus.tolist())) > 1)
+    return policies
 
 
 def fitted_part(trace: Trace, most: int = MOST_JOBS) -> FittedPart:
@@ -153,8 +153,11 @@ def _misplaced(
 ) -> dict[str, float]:
     """Seconds of misplaced waiting under each of `policies`; infinite where nothing can be compared."""
     results = replay(part.trace, policies=policies, measure=part.measured, site_policy=policies[0], **words)
-    found = {policy: results.calibration_of(policy) for policy in policies}
-    return {policy: one.misplaced_s if one.calibrated else np.inf for policy, one in found.items()}
+    compared = {policy: results.calibration_of(policy) for policy in policies}
+    return {
+        policy: one.misplaced_s if one.whole is not None and one.whole.jobs else np.inf
+        for policy, one in compared.items()
+    }
 
 
 def _waited_s(part: FittedPart) -> float:

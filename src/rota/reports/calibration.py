@@ -63,7 +63,7 @@ def calibration(
     truth, runs = _sample(observed, window, ended), [_sample(record, window, ended) for record in site]
     groups = tuple(_groups(truth, runs, jobs))
     off_s = _misplaced_s(groups)
-    found = Calibration(
+    compared = Calibration(
         "",
         site_policy,
         errors=_errors(truth, runs),
@@ -73,7 +73,7 @@ def calibration(
         utilisation=_utilisation(truth, runs),
         fit=fit,
     )
-    return replace(found, text=calibration_text(found))
+    return replace(compared, text=calibration_text(compared))
 
 
 def _misplaced_s(groups: Sequence[Likeness]) -> float:

@@ -21,41 +21,41 @@ def not_simulated(policy: str) -> str:
     return f"Uncalibrated: the site's own policy {policy!r} was not simulated."
 
 
-def calibration_text(found: Calibration) -> str:
+def calibration_text(calibration: Calibration) -> str:
     """The verdict, then the numbers, then the groups that are not explained."""
-    return " ".join(_sentences(found))
+    return " ".join(_sentences(calibration))
 
 
-def _sentences(found: Calibration) -> Iterator[str]:
-    whole, unlike = found.groups[0], found.unexplained()
-    yield f"Calibration: {_verdict(found, whole)}"
+def _sentences(calibration: Calibration) -> Iterator[str]:
+    whole, unlike = calibration.groups[0], calibration.unexplained()
+    yield f"Calibration: {_verdict(calibration, whole)}"
     if not whole.jobs:
         return
-    share, share_seen = found.utilisation
+    share, share_seen = calibration.utilisation
     numbers = [
         f"mean JCT {_both(whole.jct.mean, whole.jct_seen.mean)}",
         f"waiting {_waits(whole, tuple(STATISTICS))}",
         f"utilisation {words(share, 'share')} against {words(share_seen, 'share')}",
     ]
-    yield f"Replayed against observed: {', '.join(numbers)}; {misplaced_words(found)}."
+    yield f"Replayed against observed: {', '.join(numbers)}; {misplaced_words(calibration)}."
     if unlike:
         yield f"Not explained: {unexplained_words(unlike)}."
 
 
-def _replay(found: Calibration) -> str:
+def _replay(calibration: Calibration) -> str:
     """What was replayed, and why it was taken for the site's own policy."""
-    if found.fit is None:
-        return f"a replay of the site's own policy, {found.site_policy!r},"
-    tried = f"{len(found.fit.misplaced_s)} policies"
-    part = f" on {found.fit.part}" if found.fit.part else ""
-    return f"a replay of {found.site_policy!r}, which fits best of the {tried} tried{part},"
+    if calibration.fit is None:
+        return f"a replay of the site's own policy, {calibration.site_policy!r},"
+    tried = f"{len(calibration.fit.misplaced_s)} policies"
+    part = f" on {calibration.fit.part}" if calibration.fit.part else ""
+    return f"a replay of {calibration.site_policy!r}, which fits best of the {tried} tried{part},"
 
 
-def misplaced_words(found: Calibration) -> str:
+def misplaced_words(calibration: Calibration) -> str:
     """`43% of the waiting is misplaced`; in seconds a job where the jobs had not waited."""
-    whole = found.groups[0]
-    if found.error is not None:
-        return f"{part_words(found.error)} of the waiting is misplaced"
+    whole = calibration.groups[0]
+    if calibration.error is not None:
+        return f"{part_words(calibration.error)} of the waiting is misplaced"
     off_s = whole.misplaced_s / whole.jobs if whole.jobs else 0.0
     return "no job waited" if not off_s else f"no job waited, {words(off_s, 's')} on average in the replay"
 
@@ -91,13 +91,13 @@ def _both(ours_s: float, seen_s: float) -> str:
     return f"{words(ours_s, 's')} against {words(seen_s, 's')}"
 
 
-def _verdict(found: Calibration, whole: Likeness) -> str:
+def _verdict(calibration: Calibration, whole: Likeness) -> str:
     """Whether the replay waits as the site's jobs did, and what to try if it does not."""
-    replay, policy = _replay(found), found.site_policy or ""
+    replay, policy = _replay(calibration), calibration.site_policy or ""
     ours_s, seen_s = whole.waiting.mean, whole.waiting_seen.mean
     if not whole.jobs:
         return f"{replay} finished no job, so nothing can be compared."
-    if found.agrees:
+    if calibration.agrees:
         return f"{replay} waits about as long as your jobs did: the other rows can be set against observed."
     if "mean" not in whole.unlike:
         return (

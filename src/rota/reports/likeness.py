@@ -165,12 +165,12 @@ class Calibration:
         Groups of little weight are left out.
         """
         least_s = LITTLE * self.groups[0].waited_s if self.groups else 0.0
-        found = [
+        apart = [
             group
             for group in self.groups[1:]
             if group.unlike and group.misplaced_s >= least_s and (not kinds or group.kind in kinds)
         ]
-        return tuple(sorted(found, key=lambda group: -group.misplaced_s))
+        return tuple(sorted(apart, key=lambda group: -group.misplaced_s))
 
     def to_dict(self) -> dict[str, object]:
         """All of it as plain values for JSON."""

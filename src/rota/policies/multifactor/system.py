@@ -107,5 +107,5 @@ class Multifactor:
         factor = np.array(
             [0.5 ** (tenants * self.used.get(name, 0.0) / total) for name in table.tenant_names]
         )
-        found: Floats = factor[table.tenant[rows]]
-        return found
+        factors: Floats = factor[table.tenant[rows]]
+        return factors
