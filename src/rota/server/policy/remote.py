@@ -21,6 +21,7 @@ from typing import Any
 from rota.errors import PolicyError
 from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
+from rota.scheduler.asking import extent_of
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.forms import formed
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
@@ -211,7 +212,7 @@ class RemotePolicy:
             self._left = bytes(reply["memory"])
             self.tally.decided_ms = float(reply["ms"])
             decision = unpack_decision(reply["decision"], sealed_memory(self._left))
-            return formed(decision, self.name, len(snapshot.jobs))
+            return formed(decision, self.name, extent_of(snapshot))
         except (PolicyError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise PipeError(f"its answer is no decision ({error!r})") from None
 
