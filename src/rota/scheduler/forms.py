@@ -1,8 +1,8 @@
 """The form of a decision: each field is of its type, before the guard looks at what it says.
 
 A policy that Rota does not ship may answer anything.  What differs in its type alone is put right: NumPy's
-whole numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError names
-the policy, the field, what stood there and what was expected.  Every row, device and node is one that exists:
+whole numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError
+names the policy, the field, what stood there and what was expected.  Every row, device and node exists:
 whatever reads a decision afterwards may look it up.
 """
 

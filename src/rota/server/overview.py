@@ -60,13 +60,13 @@ class Overview:
             troubles=self._troubles(nodes),
         )
 
-    def health(self) -> bool:
-        """Whether the store answers and the scheduler works."""
+    def health(self) -> str:
+        """What keeps the store, the scheduler or its policy from working; empty if nothing does."""
         try:
             self._store.facts()
         except StoreError:
-            return False
-        return not self._scheduler.trouble
+            return "the store does not answer"
+        return self._scheduler.failing.for_strangers
 
     def now_s(self) -> float:
         """Unix seconds by the cluster's clock."""

@@ -49,8 +49,12 @@ from rota.server.policy.messages import (
 from rota.server.refusals import Busy
 
 LONGEST_PAUSE_S = 300.0
+_CANNOT_BEGIN = "cannot begin"
 MOST_FRAMES = 4096
 """With more frames than this on the way, beginning anew from the whole table is cheaper."""
+
+KEEPS = "; everything keeps what it has"
+"""How the sentence about a failure ends."""
 
 Costs = Callable[[], Mapping[int, float]]
 """What the preemption of each running job would cost now, in seconds."""
@@ -162,7 +166,20 @@ class RemotePolicy:
             try:
                 self._begin(self._living(), self._left)
             except PolicyError as error:
-                self._rest(f"cannot begin: {error}")
+                self._rest(f"{_CANNOT_BEGIN}: {error}")
+                return
+        if f" {_CANNOT_BEGIN}: " in self.trouble:
+            self.trouble = ""  # it has begun
+
+    def rest(self, why: str, failed_in_a_row: int) -> None:
+        """Its last decision, the latest of `failed_in_a_row` failures, came to nothing: it is asked later."""
+        self.tally.failed_in_a_row = failed_in_a_row - 1
+        self._rest(why, kill=False)
+
+    @property
+    def rests_s(self) -> float:
+        """Seconds until it may be asked again."""
+        return max(0.0, self._rest_until - time.monotonic())
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """What the policy decides, or a decision that changes nothing and `trouble`."""
@@ -246,7 +263,7 @@ class RemotePolicy:
             self._bury()
         self.tally.failures += 1
         self.tally.failed_in_a_row += 1
-        self.trouble = f"policy {self.name} {why}; everything keeps what it has"
+        self.trouble = f"policy {self.name} {why}{KEEPS}"
         pause_s = max(self.limits.retry_s, at_least_s) * 2.0 ** min(self.tally.failed_in_a_row - 1, 16)
         pause_s = min(pause_s, LONGEST_PAUSE_S)
         self._rest_until = time.monotonic() + pause_s
@@ -254,7 +271,7 @@ class RemotePolicy:
             try:
                 self._living()  # it starts while the policy rests
             except PipeError as error:
-                self.trouble = f"policy {self.name}: {error}; everything keeps what it has"
+                self.trouble = f"policy {self.name}: {error}{KEEPS}"
         return pause_s
 
     def _nothing(self, snapshot: Snapshot, memory: Memory, pause_s: float) -> Decision:
