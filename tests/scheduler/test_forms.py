@@ -136,7 +136,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "an offer": ({"offers": {1: Offer(1e300, 1.0, "")}}, r"offers\[1\].deadline_s=1e\+300; expected a mom"),
     "a promise": ({"promises": {1: Promise(-1e300, 1.0)}}, r"promises\[1\].due_s=-1e\+300; expected a mo"),
     "why not": ({"reject": {1: "\udcff"}}, r"reject\[1\]='\\udcff'; expected text"),
-    "a reason": ({"otherwise": Constraint(Code.POLICY, detail="\ud800")}, r"otherwise.detail=.*; expected te"),
+    "a reason": ({"otherwise": Constraint(Code.POLICY, detail="\ud800")}, r"otherwise.detail=.*; expected t"),
     "its words": ({"offers": {1: Offer(9.0, 1.0, "\ud800")}}, r"offers\[1\].why='\\ud800'; expected text"),
 }  # fmt: skip
 

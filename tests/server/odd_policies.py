@@ -107,6 +107,12 @@ class Odd:
             kept.append(bytearray(1 << 16))
             time.sleep(0.01)
 
+    def gorge(self, memory: Memory) -> None:
+        """Allocates without end, as fast as it can."""
+        kept = []
+        while True:
+            kept.append(b"x" * (1 << 24))
+
     def tell_seed(self, memory: Memory) -> None:
         """Behaves well."""
 

@@ -18,7 +18,7 @@ from live_cluster import LiveCluster
 from rota.errors import InputError
 from rota.server.hooks import notifying
 from rota.server.hooks.delivering import NotTaken, post, run_command
-from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, RISK, Notices, Target, targets_of
+from rota.server.hooks.notifying import END, FAILURE, POLICY, PREEMPTION, RISK, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60.0

@@ -182,8 +182,8 @@ class Failing:
     def _replacement_in_words(self, told: Mapping[str, Any]) -> str:
         return (
             f"policy {told['by']} decides since {self._moment(told['at_s'])} in place of {told['policy']}, "
-            f"which failed {told['times']} times in a row ({told['why']}); once it is mended, `rota policy set "
-            f"{told['policy']}` puts it back"
+            f"which failed {told['times']} times in a row ({told['why']}); once it is mended, "
+            f"`rota policy set {told['policy']}` puts it back"
         )
 
     def _in_words(self, failures: Failures, said: str) -> str:

@@ -34,6 +34,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.knowing import KnowledgeHeard
+from rota.server.policy.memory import SPENT, has_run_out
 from rota.server.policy.messages import (
     Begin,
     Decide,
@@ -81,6 +82,8 @@ class PolicyChild:
         try:
             return self._serve[type(request)](request)
         except (Exception, SystemExit) as error:  # a policy may raise anything, and the controller is told
+            if has_run_out(error):
+                return {SPENT: words_of(error, self.module)}
             sys.excepthook(type(error), error, error.__traceback__)
             sentence = (
                 str(error)

@@ -81,7 +81,7 @@ class TableFeed:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long one waits for whom."""
+    """How long a policy's process is waited for, and how much memory it may take."""
 
     deadline_s: float = 10.0
     """For a decision."""
@@ -89,6 +89,8 @@ class Timeouts:
     """For a process to start and to take in the whole table."""
     retry_s: float = 1.0
     """From a failed decision to the next, at first; after a missed deadline at least the deadline."""
+    memory_gib: float = 0.0
+    """The most that it may take; half of the machine's memory if 0."""
 
 
 @dataclass
@@ -237,7 +239,7 @@ class RemotePolicy:
         """The child, a new one if there is none or it has died since the last call."""
         if self._child is None or not self._child.is_alive():
             self._bury()
-            self._child = PolicyProcess(self._log)
+            self._child = PolicyProcess(self._log, memory_gib=self.limits.memory_gib)
             self.tally.starts += 1
         return self._child
 
