@@ -246,7 +246,7 @@ class Health(BaseModel):
     """All that a caller without a token may know."""
 
     ok: bool
-    why: str = ""
+    error: str = ""
     """What keeps the controller from working, as a sentence; empty if it is well."""
     version: str
     protocol: int

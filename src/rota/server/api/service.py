@@ -50,7 +50,7 @@ async def health(request: Request, cluster: AskedCluster) -> Response:
     """Say whether the controller works, to anybody."""
     pulse: Pulse = request.app.state.pulse
     why = await pulse.what_is_wrong()
-    said = Health(ok=not why, why=why, version=full_version(), protocol=PROTOCOL, now_s=cluster.now_s())
+    said = Health(ok=not why, error=why, version=full_version(), protocol=PROTOCOL, now_s=cluster.now_s())
     return answer(said, 503 if why else 200)
 
 
