@@ -283,7 +283,7 @@ SCENES = [
     ),
     Scene(
         "room for it, and the policy comes back later", "A 2x9",
-        [(Code.ROUND, NAN, 60, "is decided upon at the next round, in 1m")],
+        [(Code.ROUND, NAN, 60, "waits for the round that begins in 1m")],
         policy="", also={"wake": Wake(at_s=60.0)},
     ),
     Scene(
