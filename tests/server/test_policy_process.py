@@ -401,6 +401,36 @@ def test_what_an_explanation_breaks_is_said(benches: Benches) -> None:
         bench.host.explain([1], timeout_s=60.0)
 
 
+def test_an_order_that_names_a_job_that_does_not_exist_is_refused(benches: Benches) -> None:
+    bench = benches("A 4x100 B 4x100")
+    bench.loop(bench.remote("off_by_one")).step()
+    assert bench.host
+    expected = "expected a row from 0 on and below 2, the jobs submitted so far"
+    with pytest.raises(PolicyError, match=f"^off_by_one: ranking.ahead gave rows=2; {expected}$"):
+        bench.host.explain([1], timeout_s=60.0)
+    with pytest.raises(PolicyError, match=f"^off_by_one: ranking.in_turn gave rows=-1; {expected}$"):
+        bench.host.order(timeout_s=60.0)
+
+
+def test_that_a_process_cannot_begin_is_said_no_longer_than_that_is_so(
+    benches: Benches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a quiet cluster, where the policy is not asked: nothing else would say that it works again."""
+    bench = benches("A 2x100")
+    host = bench.remote("fifo")
+    bench.state.submit(0)
+    host.decide(Snapshot(bench.state), {})
+    kill(process_of(bench).pid)
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "executable", "/nowhere/python")
+        host.note()
+        assert "cannot be started" in host.trouble
+        assert host.rests_s > 0.0
+    host.real._rest_until = 0.0
+    host.note()
+    assert host.trouble == ""
+
+
 def test_a_frozen_moment_is_the_present_one(benches: Benches) -> None:
     bench = benches(JOBS)
     loop = bench.loop(bench.remote(TIRESIAS))

@@ -61,6 +61,14 @@ def formed(decision: object, policy: str, extent: Extent) -> Decision:
     return decision
 
 
+def rows_of(who: str, rows: object, extent: Extent) -> list[int]:
+    """The rows of jobs that `who` gave outside a decision.  Raises PolicyError."""
+    try:
+        return _rows("rows", rows, extent)
+    except _WrongError as wrong:
+        raise PolicyError(f"{who} gave {wrong}") from None
+
+
 def _put_right(decision: Decision, extent: Extent) -> None:
     if not isinstance(decision.memory, dict):
         raise _WrongError("memory", decision.memory, "a dict, such as the one that it was given")

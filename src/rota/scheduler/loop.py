@@ -610,7 +610,7 @@ class Loop:
 
 def _comes_free(batch: Batch, row: int) -> bool:
     """Whether `row` was held until now: it has waited for that."""
-    return row in batch.released or any(row == accepted for accepted, _ in batch.accepted)
+    return row in batch.released or row in [accepted for accepted, _ in batch.accepted]
 
 
 def _refuse_missing(policy: Policy, providers: Mapping[Knowledge, Provider]) -> None:

@@ -49,7 +49,6 @@ from rota.server.policy.messages import (
 from rota.server.refusals import Busy
 
 LONGEST_PAUSE_S = 300.0
-_CANNOT_BEGIN = "cannot begin"
 MOST_FRAMES = 4096
 """With more frames than this on the way, beginning anew from the whole table is cheaper."""
 
@@ -149,6 +148,8 @@ class RemotePolicy:
         self._told = KnowledgeTold()
         self._left = memory or None  # what the last decision left
         self._rest_until = 0.0
+        self._cannot_begin = False
+        """True if its process could not begin as a step was noted: that is over once one has begun."""
         feed.followers.append(self._push)
 
     # -- the scheduler's thread ----------------------------------------------------------------------
@@ -168,10 +169,11 @@ class RemotePolicy:
             try:
                 self._begin(self._living(), self._left)
             except PolicyError as error:
-                self._rest(f"{_CANNOT_BEGIN}: {error}")
+                self._rest(f"cannot begin: {error}")
+                self._cannot_begin = True
                 return
-        if f" {_CANNOT_BEGIN}: " in self.trouble:
-            self.trouble = ""  # it has begun
+        if self._cannot_begin:
+            self._cannot_begin, self.trouble = False, ""
 
     def rest(self, why: str, failed_in_a_row: int) -> None:
         """Its last decision, the latest of `failed_in_a_row` failures, came to nothing: it is asked later."""
@@ -203,7 +205,7 @@ class RemotePolicy:
             except PolicyError as error:
                 return self._failed(snapshot, memory, f"failed: {error}", kill=False)
         self.tally.round_trip_ms = (time.perf_counter() - began) * 1000.0
-        self.tally.failed_in_a_row, self.trouble = 0, ""
+        self.tally.failed_in_a_row, self.trouble, self._cannot_begin = 0, "", False
         return decision
 
     def _decided_at_last(self, snapshot: Snapshot, sealed: bytes | None) -> Decision:
