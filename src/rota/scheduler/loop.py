@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.model.columns import Row
 from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
-from rota.model.promises import Offer, Promise
+from rota.model.promises import Offer
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.asking import asked, check_memory, is_ours
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -21,6 +21,7 @@ from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.reasons.first import next_round
+from rota.scheduler.recorder import Recorder
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
@@ -42,38 +43,6 @@ _HASTE: Final = 50.0
 
 Rules = Callable[[State, Decision], Sequence[Breach]]
 """What a world forbids beyond the guard's rules."""
-
-
-class Recorder(Protocol):
-    """Listens to what the loop does; observing changes no decision."""
-
-    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same is over."""
-        ...
-
-    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
-        """`grants`, held since `starts_s`, are left now, all by `how` and at no cost: as many intervals."""
-        ...
-
-    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
-        """`row` was left waiting by the first decision that saw it wait."""
-        ...
-
-    def awaits_round(self, row: int, reason: Constraint) -> None:
-        """`row` has waited for nothing but a round: no decision has seen it wait, and left it waiting."""
-        ...
-
-    def offered(self, row: int, offer: Offer) -> None:
-        """`row` is held until its user has answered `offer`."""
-        ...
-
-    def promised(self, row: int, promise: Promise) -> None:
-        """A deadline has been promised to `row`, or what is expected of it is another than before."""
-        ...
-
-    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
-        """`row` has ended; `why` if the policy ended it."""
-        ...
 
 
 class Loop:

@@ -24,12 +24,12 @@ from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.reasons.order import Precedence
 from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
-from rota.server.failing import DecisionFailedError, Failing
+from rota.server.policy.failing import DecisionFailedError, Failing
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
+from rota.server.policy.rules_in_force import rules_in_force
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
-from rota.server.rules_in_force import rules_in_force
 from rota.server.scheduler_view import SchedulerView
 from rota.server.standing import LoopStanding
 from rota.server.stepping import StepRecorder
