@@ -104,7 +104,7 @@ def test_the_last_good_policy_takes_over_after_three_failures_in_a_row(
     site.until(lambda: site.scheduler.trouble or site.scheduler.policy_trouble)
     since = utc(site.time.epoch_unix_s + site.time.now)
     (said,) = site.scheduler.troubles()
-    what = "decided what cannot be carried out: IndexError: list index out of range (test_policy_failing.py, line "
+    what = "decided what cannot be carried out: IndexError: list index out of range (test_policy_failing.py, "
     assert said.startswith(f"policy {BAD} {what}")
     assert f"(once, since {since}); after 3 times in a row another policy takes over" in said
     site.until(lambda: site.policy_now() != (BAD, "u"))
