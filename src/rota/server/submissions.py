@@ -19,7 +19,7 @@ from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
 from rota.server.views import job_view
-from rota.wire.job import JobSpec, array_indexes, check_tenant
+from rota.wire.job import JobSpec, check_new
 from rota.wire.views import DryRun
 from rota.worlds.live.inbox import Arrived, Changed, Inbox
 
@@ -65,9 +65,7 @@ class Submissions:
         """The specification, if this person may submit it and what it names is there."""
         spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
-            check_tenant(tenant)
-            if spec.array:
-                array_indexes(spec.array)
+            check_new(spec)
         except ValueError as error:
             raise InputError(str(error)) from None
         if os.geteuid() == 0 and not who.admin and not who.account:

@@ -209,7 +209,7 @@ def _job_ids(given: list[str]) -> list[str]:
     return [job_id(one) for one in given]
 
 
-_JOB_ID = re.compile(r"\d+(_\d+)?")
+_JOB_ID = re.compile(r"[0-9]+(_[0-9]+)?")
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job, callback=job_id)]
 JobsArgument = Annotated[
     list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job, callback=_job_ids)
