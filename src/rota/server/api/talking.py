@@ -62,7 +62,9 @@ def straight(services: Services, who: Caller, method: str, path: str, query: str
     if method != "GET" or not job or not asked or not who.user:
         return None
     wait_s = LONGEST_WAIT_S if asked[1] is None else float(asked[1])
-    return StraightCall("/v1/jobs/{id}/wait", partial(_waited, services, who, job["id"], wait_s), is_held=True)
+    return StraightCall(
+        "/v1/jobs/{id}/wait", partial(_waited, services, who, job["id"], wait_s), is_held=True
+    )
 
 
 class StraightCalls:
