@@ -60,8 +60,7 @@ def put(store: Store, said: dict[str, Any]) -> list[str]:
         spec = Submission.model_validate_json(json.dumps({"spec": OK | said})).spec
         check_new(spec)
         return [row.id for row in store.add_jobs("ann", "vision", jobs_of(spec), 1.0)]
-    except (ValidationError, InputError, ValueError) as error:
-        assert str(error)
+    except (ValidationError, InputError, ValueError):
         return []
 
 
@@ -71,9 +70,8 @@ def test_refused_or_on_record(store: Store, said: dict[str, Any]) -> None:
     for id in put(store, said):
         assert JOB_ID.fullmatch(id)
         row = store.job_of_id(id)
-        assert row is not None and row.id == id
-        spec = store.spec(row.row)
-        assert spec is not None and spec == JobSpec(**(OK | said))
+        assert row is not None
+        assert store.spec(row.row) == JobSpec(**(OK | said))
 
 
 @pytest.mark.parametrize("said", [{"array": "999999999"}, {"array": "1-2%999999999"}, {"gpu_share": 0.001}])

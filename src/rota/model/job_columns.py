@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 LEAST_SHARE = 0.001
-"""Smallest part of a device that a new live job may ask for; older controllers took any, and such jobs may be on
-record."""
+"""Smallest part of a device that a new live job may ask for.  Older controllers took any, and such jobs may be
+on record."""
 
 
 class JobKind(IntEnum):
