@@ -197,6 +197,14 @@ def test_wrong(command: str, sentence: str, shown: Canned) -> None:
     assert sentence in done.err
 
 
+def test_status_names_drained_nodes(shown: Canned) -> None:
+    lines = rota("status").out.splitlines()
+    assert lines[-2:] == [
+        "  drained  laptop (by ann: new power supply)",
+        "  trouble  node gpu-9 is lost: nothing heard for 2m",
+    ]
+
+
 def test_how_long_ago_is_by_the_clusters_clock(shown: Canned) -> None:
     """The ends of jobs are told by it, and this machine's may have been set by a day."""
     shown.now_s = 1_700_000_000.0

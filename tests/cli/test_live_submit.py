@@ -449,12 +449,12 @@ def test_interrupts(times: int, desk: Canned) -> None:
         assert err.startswith("rota: job 17 is left to itself; `rota attach 17` follows it again\n")
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """Ends a call without an answer."""
 
 
 def unanswered(_: Asked) -> Answer:
-    raise Gone
+    raise GoneError
 
 
 @pytest.mark.parametrize("command", ["submit", "run"])

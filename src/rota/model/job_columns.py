@@ -15,8 +15,7 @@ from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 LEAST_SHARE = 0.001
-"""Smallest part of a device that a new live job may ask for.  Older controllers took any, and such jobs may be
-on record."""
+"""Smallest part of a device that a new live job may ask for; one on record may have less."""
 
 
 class JobKind(IntEnum):

@@ -16,8 +16,7 @@ MOST_ARRAY = 10_000
 LAST_INDEX = 999_999_999
 """Largest index of an array."""
 JOB_ID = re.compile(r"[0-9]{1,15}(_[0-9]{1,19})?")
-"""Ids as calls name them: `17`, or `17_3` in an array.  Older controllers took indexes of up to 19 digits; such
-jobs may be on record."""
+"""Ids as calls name them: `17`, or `17_3` in an array; indexes on record may have up to 19 digits."""
 NO_NUL: dict[str, Any] = {"pattern": r"^[^\x00]*$"}
 """Of the description only: who sends one is told so in words."""
 VARIABLE: dict[str, Any] = {"pattern": r"^[^=\x00]+$"}

@@ -1,4 +1,4 @@
-"""What a job gets of its caller unasked, and what its caller hears if no answer comes.  Standard library only."""
+"""What a job gets of its caller unasked, and what is said if no answer comes.  Standard library only."""
 
 from __future__ import annotations
 
