@@ -20,6 +20,7 @@ from live_play import (
     WHATIF,
     WHY,
     Answer,
+    Asked,
     Canned,
     job,
     refusal,
@@ -109,6 +110,21 @@ def test_json(command: str, shown: Canned) -> None:
 def test_which_jobs(command: str, query: dict[str, str], shown: Canned) -> None:
     assert rota(*command.split()).status == 0
     assert shown.asked[-1].query == query
+
+
+def test_more_jobs_than_one_answer_has_come_page_by_page(shown: Canned) -> None:
+    """Newest last, whatever page they came with; `before` names the oldest of the page before."""
+    every = [job(f"{number}", name=f"n{number}") for number in range(1, 10_004)]
+
+    def listed(call: Asked) -> list[JobView]:
+        before = int(call.query.get("before", len(every) + 1))
+        return every[: before - 1][-int(call.query["limit"]) :]
+
+    shown.replies["GET /v1/jobs"] = listed
+    lines = rota("ls", "--all", "--limit", "10002").out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == [f"{number}" for number in range(2, 10_004)]
+    asked = [call.query for call in shown.asked if call.path == "/v1/jobs"]
+    assert asked == [{"limit": "10000"}, {"limit": "2", "before": "4"}]
 
 
 def test_no_jobs(cluster: Canned) -> None:

@@ -168,6 +168,8 @@ class MemoryController:
             and which.name in ("", view.name)
             and (which.since_s is None or view.submit_s >= which.since_s)
         ]
+        if which.before:
+            chosen = chosen[: [view.id for view in chosen].index(which.before)]
         return chosen[-which.limit :]
 
     def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:

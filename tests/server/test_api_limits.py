@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_toys import Stage, served
 from starlette.responses import PlainTextResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.client import Refused
 from rota.server.api.app import ApiSettings
 from rota.server.callers import Caller
-from rota.server.limits import BodyLimit, CallRates, LongQuestions, RateLimit
+from rota.server.limits import BodyLimit, CallRates, LongQuestions, RateLimit, UnreadAnswers
 
 SPEC = {"command": ["x"]}
 
@@ -192,3 +192,68 @@ def test_who_asks_for_much_at_once_has_a_few_turns_and_others_theirs() -> None:
     asyncio.run(scene())
     assert most["ann GET /v1/jobs"] == 3
     assert not any(now.values())
+
+
+def asked_of(app: ASGIApp, who: str, send: Send) -> asyncio.Future[None]:
+    scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "identity": Caller(who, "", False)}
+    return asyncio.ensure_future(app(scope, None, send))  # type: ignore[arg-type]
+
+
+class Reader:
+    """The other end of a connection, which reads what it is sent once it is let."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+        self.status = 0
+        self.bodies: list[bytes] = []
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            return
+        self.bodies.append(message["body"])
+        await self.reads.wait()
+
+
+def test_unread_answers_are_sent_in_pieces_and_bounded() -> None:
+    """Those of one caller: others are answered, and so is that one once they are read."""
+    body = bytes(range(256)) * 1024  # four pieces
+    app = UnreadAnswers(PlainTextResponse(body), most_bytes=3 * len(body))
+
+    async def scene() -> None:
+        ann, bob = [Reader() for _ in range(6)], Reader()
+        calls = []
+        for reader in ann:
+            calls.append(asked_of(app, "ann", reader.send))
+            await asyncio.sleep(0)
+        calls.append(asked_of(app, "bob", bob.send))
+        await asyncio.sleep(0)
+        assert [reader.status for reader in (*ann, bob)] == [200, 200, 200, 200, 429, 429, 200]
+        assert [len(reader.bodies) for reader in ann[:4]] == [1, 1, 1, 1]
+        for reader in (*ann, bob):
+            reader.reads.set()
+        await asyncio.gather(*calls)
+        assert b"".join(ann[0].bodies) == body == b"".join(bob.bodies)
+        again = Reader()
+        again.reads.set()
+        await asked_of(app, "ann", again.send)
+        assert again.status == 200
+        assert app._unread == {}
+
+    asyncio.run(scene())
+
+
+def test_a_turn_ends_where_the_answer_begins() -> None:
+    """Who does not read one answer keeps no other question waiting."""
+    app = LongQuestions(PlainTextResponse("x"), most=1)
+
+    async def scene() -> None:
+        readers = [Reader() for _ in range(3)]
+        calls = [asked_of(app, "ann", reader.send) for reader in readers]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [reader.status for reader in readers] == [200, 200, 200]
+        for call in calls:
+            call.cancel()
+
+    asyncio.run(scene())

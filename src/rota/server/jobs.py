@@ -55,7 +55,7 @@ class Jobs:
         self._is_quiet = is_quiet
 
     def jobs(self, which: JobFilter) -> list[JobView]:
-        """Newest last."""
+        """Newest last; NotFound for a `before` that is not there."""
         since = None if which.since_s is None else which.since_s - self._epoch_s
         rows = self._store.jobs(
             JobQuery(
@@ -64,6 +64,7 @@ class Jobs:
                 user=which.user or None,
                 name=which.name or None,
                 since_s=since,
+                before_row=self._records.row(which.before).row if which.before else None,
                 limit=which.limit,
             )
         )

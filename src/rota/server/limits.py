@@ -23,6 +23,10 @@ MOST_BODY_BYTES = 4 * MIB
 CALLS_PER_S = 1000.0
 BURST_CALLS = 10_000.0
 MOST_AT_ONCE = 4
+MOST_UNREAD_BYTES = 32 * MIB
+"""Of one caller's answers."""
+PIECE_BYTES = 1 << 16
+"""Of an answer, sent once those before it have been read."""
 LONG = frozenset(
     f"/v1/{name}" for name in ("jobs", "history", "usage", "costs", "events", "policy/decisions", "whatif")
 )
@@ -123,9 +127,10 @@ class CallRates:
 
 
 class LongQuestions:
-    """Of the long questions of one person so many are worked on at once; the others wait for their turn.
+    """So many long questions of one person are worked on at once; the others wait for their turn.
 
-    So nobody keeps the rest of the cluster waiting, nor fills the memory with answers that they do not read.
+    So a person keeps neither the rest of the cluster waiting nor fills the memory.  A turn ends where the
+    answer begins: who reads slowly keeps no other question of theirs waiting.
     """
 
     def __init__(self, app: ASGIApp, most: int = MOST_AT_ONCE) -> None:
@@ -140,8 +145,71 @@ class LongQuestions:
             await self._app(scope, receive, send)
             return
         turn = self._turns.setdefault(who.user, asyncio.Semaphore(self._most))
-        async with turn:
+        await turn.acquire()
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                turn.release()
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                end()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            end()
+
+
+class UnreadAnswers:
+    """Answers 429 to a caller of whose earlier answers more than `most_bytes` wait to be read.
+
+    Answers are sent a piece at a time, as they are read: what has not been sent is counted.
+    """
+
+    def __init__(self, app: ASGIApp, most_bytes: int = MOST_UNREAD_BYTES) -> None:
+        self._app, self._most = app, most_bytes
+        self._unread: dict[tuple[str, str], int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on, or answer it."""
+        who: Caller | None = scope.get("identity")
+        if who is None:
             await self._app(scope, receive, send)
+            return
+        key = who.user, who.node
+        if (unread := self._unread.get(key, 0)) > self._most:
+            sentence = (
+                f"{unread / MIB:.0f} MiB of answers to earlier calls wait to be read; read them, or close "
+                "their connections, and try again"
+            )
+            await _refused(429, sentence, {"Retry-After": "1"})(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.body" and message.get("body"):
+                await self._in_pieces(key, message, send)
+            else:
+                await send(message)
+
+        await self._app(scope, receive, sent)
+
+    async def _in_pieces(self, key: tuple[str, str], message: Message, send: Send) -> None:
+        body, has_more = message["body"], message.get("more_body", False)
+        self._unread[key] = self._unread.get(key, 0) + len(body)
+        try:
+            for at in range(0, len(body), PIECE_BYTES):
+                is_last = at + PIECE_BYTES >= len(body)
+                piece = {"body": body[at : at + PIECE_BYTES], "more_body": has_more or not is_last}
+                await send({"type": "http.response.body", **piece})
+        finally:
+            self._unread[key] -= len(body)
+            if not self._unread[key]:
+                del self._unread[key]
 
 
 def _refused(status: int, sentence: str, headers: dict[str, str]) -> Response:
