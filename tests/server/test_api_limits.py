@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -194,9 +195,11 @@ def test_who_asks_for_much_at_once_has_a_few_turns_and_others_theirs() -> None:
     assert not any(now.values())
 
 
-def asked_of(app: ASGIApp, who: str, send: Send) -> asyncio.Future[None]:
+def asked_of(
+    app: ASGIApp, who: str, send: Send, drop: Callable[[], None] | None = None
+) -> asyncio.Future[None]:
     scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "identity": Caller(who, "", False)}
-    return asyncio.ensure_future(app(scope, None, send))  # type: ignore[arg-type]
+    return asyncio.ensure_future(app({**scope, "state": {"drop": drop}}, None, send))  # type: ignore[arg-type]
 
 
 class Reader:
@@ -204,41 +207,52 @@ class Reader:
 
     def __init__(self) -> None:
         self.reads = asyncio.Event()
-        self.status = 0
+        self.is_open = True
         self.bodies: list[bytes] = []
 
+    def drop(self) -> None:
+        """As a connection that is closed: what is sent then is sent to nobody."""
+        self.is_open = False
+        self.reads.set()
+
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            return
-        self.bodies.append(message["body"])
-        await self.reads.wait()
+        if message["type"] == "http.response.body" and self.is_open:
+            self.bodies.append(message["body"])
+            await self.reads.wait()
 
 
 def test_unread_answers_are_sent_in_pieces_and_bounded() -> None:
-    """Those of one caller: others are answered, and so is that one once they are read."""
+    """A caller who leaves too much unread loses what has waited longest; others lose nothing."""
     body = bytes(range(256)) * 1024  # four pieces
     app = UnreadAnswers(PlainTextResponse(body), most_bytes=3 * len(body))
 
     async def scene() -> None:
-        ann, bob = [Reader() for _ in range(6)], Reader()
+        readers = [Reader() for _ in range(7)]
         calls = []
-        for reader in ann:
-            calls.append(asked_of(app, "ann", reader.send))
+        for reader, who in zip(readers, ["bob", *["ann"] * 6], strict=True):
+            calls.append(asked_of(app, who, reader.send, reader.drop))
             await asyncio.sleep(0)
-        calls.append(asked_of(app, "bob", bob.send))
-        await asyncio.sleep(0)
-        assert [reader.status for reader in (*ann, bob)] == [200, 200, 200, 200, 429, 429, 200]
-        assert [len(reader.bodies) for reader in ann[:4]] == [1, 1, 1, 1]
-        for reader in (*ann, bob):
+        assert [len(reader.bodies) for reader in readers] == [1] * 7
+        assert [reader.is_open for reader in readers] == [True, False, False, False, True, True, True]
+        for reader in readers:
             reader.reads.set()
         await asyncio.gather(*calls)
-        assert b"".join(ann[0].bodies) == body == b"".join(bob.bodies)
-        again = Reader()
-        again.reads.set()
-        await asked_of(app, "ann", again.send)
-        assert again.status == 200
+        whole = [b"".join(reader.bodies) == body for reader in readers]
+        assert whole == [reader.is_open for reader in readers]
         assert app._unread == {}
+
+    asyncio.run(scene())
+
+
+def test_an_answer_larger_than_all_that_may_wait_is_sent() -> None:
+    body = bytes(1 << 18)
+    app = UnreadAnswers(PlainTextResponse(body), most_bytes=1)
+
+    async def scene() -> None:
+        reader = Reader()
+        reader.reads.set()
+        await asked_of(app, "ann", reader.send, reader.drop)
+        assert (b"".join(reader.bodies), reader.is_open) == (body, True)
 
     asyncio.run(scene())
 
@@ -252,7 +266,7 @@ def test_a_turn_ends_where_the_answer_begins() -> None:
         calls = [asked_of(app, "ann", reader.send) for reader in readers]
         for _ in range(5):
             await asyncio.sleep(0)
-        assert [reader.status for reader in readers] == [200, 200, 200]
+        assert [reader.bodies for reader in readers] == [[b"x"]] * 3
         for call in calls:
             call.cancel()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rota.client.http import Client, Query
 
-A_PAGE = 10_000
+A_PAGE = 1000
 """The most jobs that a controller puts into one answer."""
 
 

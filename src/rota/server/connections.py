@@ -195,7 +195,7 @@ class CountedProtocol(H11Protocol):
         return True
 
     def drop(self) -> None:
-        """Another connection takes its place."""
+        """Close it now: another connection, or a newer answer, takes its place."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:

@@ -260,7 +260,7 @@ class Problem(BaseModel):
     """One sentence."""
 
 
-MOST_LISTED = 10_000
+MOST_LISTED = 1000
 """Jobs in one answer; there are more behind its first one (`before`)."""
 
 

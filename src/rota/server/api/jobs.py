@@ -114,7 +114,7 @@ def jobs(
 ) -> Response:
     """List jobs, newest last.
 
-    More than 10,000 are had page by page: `limit=10000`, then `before` with the first id of the page before.
+    More than 1,000 are had page by page: `limit=1000`, then `before` with the first id of the page before.
     """
     states = tuple(word.strip().upper() for text in state or () for word in text.split(",") if word.strip())
     if unknown := [word for word in states if word not in STATES]:
