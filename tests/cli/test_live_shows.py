@@ -285,6 +285,13 @@ def test_new_user(cluster: Canned, tmp_path: Path) -> None:
     done = rota("user", "add", "bob", "--tenant", "speech", "--account", "bob")
     assert (done.out, done.err) == ("id.secret\n", "user bob of tenant speech\n")
     assert cluster.asked[-1].body == {"name": "bob", "admin": False, "tenant": "speech", "account": "bob"}
+    warned = Answer(201, {"user": user, "token": "id.secret", "warnings": ["user 'bob' has no account"]})
+    cluster.replies["POST /v1/users"] = warned
+    done = rota("user", "add", "bob")
+    assert (done.out, done.err) == (
+        "id.secret\n",
+        "rota: user 'bob' has no account\nuser bob of tenant speech\n",
+    )
     file = tmp_path / "bob.token"
     done = rota("user", "token", "bob", "--out", file)
     assert done.out == f"user bob of tenant speech\ntoken in {file}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from rota.errors import InputError
 from rota.server.answers import Answers
 from rota.server.api.forms import Submission, Submitted
-from rota.server.callers import Caller
+from rota.server.callers import Caller, why_no_job
 from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
@@ -68,11 +67,8 @@ class Submissions:
             check_new(spec)
         except ValueError as error:
             raise InputError(str(error)) from None
-        if os.geteuid() == 0 and not who.admin and not who.account:
-            raise Forbidden(
-                f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "
-                "removes the user and adds them anew with one: rota user add NAME --account ACCOUNT"
-            )
+        if why := why_no_job(who.user, who.admin, who.account):
+            raise Forbidden(why)
         if tenant and not who.admin and not f"{tenant}/".startswith(f"{_tenant(who)}/"):
             raise Forbidden(
                 f"{who.user!r} belongs to tenant {_tenant(who)!r} and may not submit for {tenant!r}"

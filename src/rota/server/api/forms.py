@@ -221,6 +221,8 @@ class UserToken(BaseModel):
 
     user: UserView
     token: str
+    warnings: list[str] = []
+    """Why the user cannot submit jobs, or where those cannot start, as sentences."""
 
 
 class JoinRequest(RequestForm):
