@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 ROOT_SAYS = "user 'bob' has no account on the machines, and this cluster runs as root: no job of theirs is"
-MEND = "an admin mends that with `rota user rm bob`, then `rota user add bob --account LOGIN`"
+MEND = "an admin mends that: `rota user rm bob`, then `rota user add bob --account LOGIN`"
 
 
 @pytest.mark.parametrize(

@@ -42,5 +42,5 @@ def why_no_job(name: str, admin: bool, account: str) -> str:
         return ""
     return (
         f"user {name!r} has no account on the machines, and this cluster runs as root: no job of theirs is "
-        f"accepted; an admin mends that with `rota user rm {name}`, then `rota user add {name} --account LOGIN`"
+        f"accepted; an admin mends that: `rota user rm {name}`, then `rota user add {name} --account LOGIN`"
     )

@@ -103,5 +103,5 @@ def _unknown(account: str) -> str:
     try:
         pwd.getpwnam(account)
     except KeyError:
-        return f"this machine knows no account {account!r}: jobs of this user start only on machines that have it"
+        return f"this machine knows no account {account!r}: jobs of this user start only where there is one"
     return ""
