@@ -103,7 +103,7 @@ def usage(
     by: Annotated[
         str,
         Query(
-            max_length=80,
+            max_length=100,
             description=f"what to count by, of {', '.join(BY)}",
             json_schema_extra={"pattern": _BY},
         ),
