@@ -180,7 +180,9 @@ def _gpus(text: str, field: str) -> Fields:
 def _gpus_range(text: str, field: str) -> Fields:
     low, colon, high = text.partition(":")
     if not (colon and low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
-        raise InputError.at(f"{text!r} is no range", field=field, expected="FEWEST:MOST, such as 1:4")
+        raise InputError.at(
+            f"{text!r} is no range", field=field, expected="FEWEST:MOST, such as 1:4; gpu_type names a type"
+        )
     return {"gpus_min": int(low), "gpus_max": int(high)}
 
 
