@@ -43,24 +43,24 @@ def render(usage: UsageView) -> str:
 
 def months_chart(usage: UsageView) -> Chart | None:
     """GPU-hours by month; None unless they are counted by month, and there are two of them."""
-    found = months_of(usage)
-    if found is None or len(found.months) < 2:
+    by_month = months_of(usage)
+    if by_month is None or len(by_month.months) < 2:
         return None
-    last = len(found.months) - 1
+    last = len(by_month.months) - 1
     places = np.arange(last + 1, dtype=np.float64)
     curves = [
-        Curve(name, number, places, np.array(values)) for number, (name, values) in enumerate(found.curves)
+        Curve(name, number, places, np.array(values)) for number, (name, values) in enumerate(by_month.curves)
     ]
     most = max(float(curve.y.max()) for curve in curves) or 1.0
-    name, values = found.curves[0]
-    top = found.months[int(np.argmax(values))]
+    name, values = by_month.curves[0]
+    top = by_month.months[int(np.argmax(values))]
     return Chart(
         key="months",
         title="By month",
         caption="",
-        text=f"{plural(last + 1, 'month')} from {found.months[0]} to {found.months[-1]}; {name} held most, "
-        f"{hours(max(values))} GPU-hours in {top}.",
-        x=Axis(0.0, float(last), "month", "number", ticks=_month_ticks(found.months)),
+        text=f"{plural(last + 1, 'month')} from {by_month.months[0]} to {by_month.months[-1]}; {name} held "
+        f"most, {hours(max(values))} GPU-hours in {top}.",
+        x=Axis(0.0, float(last), "month", "number", ticks=_month_ticks(by_month.months)),
         y=Axis(0.0, most, "GPU-hours", "number", ticks=_ticks(most)),
         curves=tuple(curves),
     )

@@ -117,11 +117,11 @@ def show(request: Request, history: AskedHistory, who: Person, asked: AskedFor) 
 def months(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
     """What `series.js` draws: GPU-hours by month, of whatever is counted by."""
     by_month = counted(history, asked, [*(word for word in asked.words if word != "month"), "month"])[0]
-    found = months_of(by_month)
-    curves = [] if found is None else found.curves
+    drawn = months_of(by_month)
+    curves = [] if drawn is None else drawn.curves
     return data(
         {
-            "times": [] if found is None else found.times,
+            "times": [] if drawn is None else drawn.times,
             "series": [{"name": name, "values": list(values)} for name, values in curves],
             "unit": "GPU-hours",
         }
