@@ -22,9 +22,16 @@ Cores = tuple[int, ...]
 
 
 def assign(allowed: Sequence[int], wanted: Mapping[Key, int], held: Mapping[Key, Cores]) -> dict[Key, Cores]:
-    """Cores for each key, so many as it wants: what it holds first, then those that fewest others have."""
-    given = {key: [core for core in held.get(key, ()) if core in allowed][:n] for key, n in wanted.items()}
-    load = Counter(core for cores in given.values() for core in cores)
+    """Cores for each key, as many as it wants: what it holds first, then those that fewest others have.
+
+    A core that several say they hold stays with the first of them: programs can change what is on record.
+    """
+    given: dict[Key, list[int]] = {}
+    load: Counter[int] = Counter()
+    for key, n in wanted.items():
+        mine = [core for core in dict.fromkeys(held.get(key, ())) if core in allowed and not load[core]]
+        given[key] = mine[:n]
+        load.update(given[key])
     for key, n in wanted.items():
         cores = given[key]
         for _ in range(min(n, len(allowed)) - len(cores)):
