@@ -18,8 +18,10 @@ from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SU
 from rota.agent.identity import ProcessIdentity
 from rota.agent.live import Live
 from rota.agent.stopping import StopPlan
+from rota.training.checked import count, shown
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
 
+MOST_PID, MOST_PORT = 2**31 - 1, 65535
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """They say nothing about a record: another look will be able to read it."""
 
@@ -73,7 +75,7 @@ def _find(folder: Folder, key: tuple[int, int], clock: Callable[[], float]) -> F
         place = {**form, **(folder.read(PLACE) or {})}
         devices, cores = (tuple(int(one) for one in place[name]) for name in ("devices", "cores"))
         live = Live(part, folder, PartStatus.STARTING, clock(), devices, cores)
-        live.port = None if form["port"] is None else int(form["port"])
+        live.port = None if form["port"] is None else count(form["port"], MOST_PORT)
         live.cgroup = next((Path(path).parent for path in form["cgroups"]), None)
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         live.suspended = None if suspend is None else Mechanism(suspend["mechanism"])
@@ -86,7 +88,7 @@ def read_shim(folder: Folder) -> ProcessIdentity | None:
     if form is None:
         return None
     with making_sense(folder.path / SHIM):
-        return ProcessIdentity.read(form)
+        return _process(form)
 
 
 def read_ranks(folder: Folder) -> Ranks | None:
@@ -95,8 +97,20 @@ def read_ranks(folder: Folder) -> Ranks | None:
     if form is None:
         return None
     with making_sense(folder.path / RANKS):
-        by_rank = {int(one["rank"]): ProcessIdentity.read(one) for one in form["ranks"]}
-        return Ranks(by_rank, int(form["pgid"]), form)
+        by_rank = {int(one["rank"]): _process(one) for one in form["ranks"]}
+        return Ranks(by_rank, _pid(form["pgid"]), form)
+
+
+def _process(form: dict[str, Any]) -> ProcessIdentity:
+    _pid(form["pid"])
+    return ProcessIdentity.read(form)
+
+
+def _pid(value: object) -> int:
+    """A number that a process of a job can have: a signal to 0 or 1 would go to others than it."""
+    if (pid := count(value, MOST_PID)) is None or pid < 2:
+        raise ValueError(f"{shown(value)} is the number of no process")
+    return pid
 
 
 def clear(folder: Folder, record: dict[str, Any]) -> None:
