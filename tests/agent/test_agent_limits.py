@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -11,6 +14,7 @@ import pytest
 from agent_play import agent_at, python
 
 from rota.agent.limits import assign
+from rota.agent.processes import below, children, hold_ranks, kill_tree, threads
 from rota.testing.engine_controller import StandInController, part
 from rota.training import host_limits
 from rota.wire.sync import PartStatus, Wanted
@@ -26,6 +30,8 @@ A, B, C = (0, 1), (1, 1), (2, 1)
         ({A: 3, B: 1}, {A: (1,), B: (0,)}, {A: (1, 2, 3), B: (0,)}, "what it holds stays its own"),
         ({A: 1}, {A: (7,)}, {A: (0,)}, "a core that is none of this machine's any more"),
         ({A: 9}, {}, {A: (0, 1, 2, 3)}, "no more than there are"),
+        ({A: 1, B: 1}, {A: (1,), B: (1,)}, {A: (1,), B: (0,)}, "a program that says it had another's core"),
+        ({A: 2}, {A: (3, 3, 3)}, {A: (0, 3)}, "one core is one, however often it is named"),
         ({A: 3, B: 3}, {}, {A: (0, 1, 2), B: (0, 1, 3)}, "too many for all: shared, the idle one first"),
     ],
 )
@@ -77,3 +83,48 @@ def test_cores_move_between_two_parts_that_run(home: Path, controller: StandInCo
 
 def cores_of(pid: int) -> list[int]:
     return sorted(os.sched_getaffinity(pid))
+
+
+CHAIN = """
+import os, sys, threading, time
+def fork_on():
+    while True:  # each child is the next to fork; its parent stays, and has threads
+        if os.fork():
+            time.sleep(600)
+        time.sleep(0.0005)
+        if os.path.exists(sys.argv[1]):
+            time.sleep(600)
+threading.Thread(target=time.sleep, args=(600,)).start()
+fork_on()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be moved")
+def test_what_is_forked_while_cores_move_comes_along(tmp_path: Path) -> None:
+    """A chain of forks outruns two looks at all of it: each child begins on the cores of its parent."""
+    one, two = sorted(os.sched_getaffinity(0))[:2]
+    shim = subprocess.Popen(
+        [sys.executable, "-c", f"import os, sys, time\n{CHAIN}", str(tmp_path / "enough")],
+        preexec_fn=lambda: os.sched_setaffinity(0, {one, two}),  # noqa: PLW1509  (one thread)
+    )
+    try:
+        wait_for(lambda: len(below(shim.pid)) > 20)
+        first = children(shim.pid)
+        assert hold_ranks(shim.pid, {0: first[0]}, {0: [one]})
+        wait_for(lambda: len(below(shim.pid)) > 60)
+        (tmp_path / "enough").touch()
+        hold_ranks(shim.pid, {0: first[0]}, {0: [one]})
+        masks = [os.sched_getaffinity(thread) for stat in below(shim.pid) for thread in threads(stat.pid)]
+        assert set(map(frozenset, masks)) == {frozenset({one})}
+    finally:
+        kill_tree(shim.pid)
+        shim.kill()
+        shim.wait()
+
+
+def wait_for(look: Callable[[], object]) -> None:
+    end_s = time.monotonic() + 30.0
+    while not look():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)

@@ -194,7 +194,7 @@ class Agent:
     def _sleep_s(self) -> float:
         """How long nothing can happen that nobody would wake us for."""
         now = time.monotonic()
-        waits = [self._contact.next_s(), self._mechanisms.next_s()]
+        waits = [self._contact.next_s(), self._mechanisms.next_s(), self._limits.next_s()]
         waits += [self._executor.retry_s - now, self._fitness.next_s - now]
         if any(not live.gone for live in self._supervisor.known()):
             waits += [LOOK_S, self._usage_s - now]
@@ -206,7 +206,7 @@ class Agent:
         """Look at what changes without an event; True if it did."""
         now = time.monotonic()
         news = min(self._executor.retry_s, self._fitness.next_s) <= now
-        if self._mechanisms.operations:
+        if self._mechanisms.operations or self._limits.next_s() <= 0.0:
             news = True
         if now >= self._health_s:
             self._health_s = now + self._settings.health_s

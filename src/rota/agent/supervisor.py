@@ -33,7 +33,7 @@ from rota.agent.launching import (
 )
 from rota.agent.live import Live
 from rota.agent.ownership import claim
-from rota.agent.processes import below, move_ranks
+from rota.agent.processes import below, hold_ranks
 from rota.agent.stopping import StopPlan
 from rota.agent.watching import AGAIN_S, AttemptWatch
 from rota.crash import crash_point
@@ -310,7 +310,7 @@ class Supervisor:
             pids = {rank: one.pid for rank, one in live.ranks.items()}
             if live.shim is not None and all(slots.values()):
                 try:
-                    move_ranks(live.shim.pid, pids, slots)
+                    hold_ranks(live.shim.pid, pids, slots)
                 except OSError as error:
                     raise WorldError(f"job {part.job} cannot move to cores {list(cores)}: {error}") from None
         self._write(live, PLACE, {"devices": list(devices), "cores": list(cores)})

@@ -155,7 +155,7 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
 
 
 def _tell_trouble(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart, report: Report) -> None:
-    """What an agent cannot do for a part, or make nothing of, is an event of its job: once for each attempt."""
+    """What an agent cannot do for a part, or make nothing of, is an event of its job, once an attempt."""
     if report.why and report.status in HANDLED and not place.has_told:
         place.has_told = True
         live.unsaved.event("trouble", job.id, f"attempt {attempt.number} on {place.name}: {report.why}")
