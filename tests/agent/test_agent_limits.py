@@ -7,13 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
 import pytest
 from agent_play import agent_at, python
 
-from rota.agent.limits import assign
+from rota.agent.folder import Folder
+from rota.agent.identity import ProcessIdentity
+from rota.agent.limits import LimitKeeper, assign
+from rota.agent.live import Live
 from rota.agent.processes import below, children, hold_ranks, kill_tree, threads
 from rota.testing.engine_controller import StandInController, part
 from rota.training import host_limits
@@ -81,6 +85,42 @@ def test_cores_move_between_two_parts_that_run(home: Path, controller: StandInCo
         assert [cores_of(pid), cores_of(other)] == [[two[0]], [two[1]]], "another agent leaves them there"
 
 
+def test_a_part_is_looked_at_again_as_long_as_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Soon after its cores have changed or something was found elsewhere, then ever more seldom."""
+    now, looks, calm = [0.0], list[tuple[float, bool]](), [True]
+
+    def hold(shim: int, ranks: object, cores: object, *, exactly: bool) -> bool:
+        looks.append((now[0], exactly))
+        return calm[0]
+
+    monkeypatch.setattr("rota.agent.limits.hold_ranks", hold)
+    order = part(0, run=["x"], own_cpus=1.0)
+    live = Live(order, Folder(tmp_path, tmp_path), PartStatus.RUNNING, 0.0)
+    live.shim = live.ranks[0] = ProcessIdentity(7, 0, "")
+    live.folder.training.mkdir()
+    keeper = LimitKeeper([0, 1], lambda: now[0])
+
+    def follow(until_s: float) -> list[tuple[float, bool]]:
+        looks.clear()
+        while now[0] <= until_s:
+            keeper.follow({live.key: order}, [live])
+            now[0] += keeper.next_s() + 1e-9
+        return looks[:]
+
+    assert [at_s for at_s, exactly in follow(1.0) if exactly] == pytest.approx([0.0, 0.05, 0.15, 0.35, 0.75])
+    settled = follow(30.0)
+    assert [later - sooner for (sooner, _), (later, _) in pairwise(settled)][-2:] == pytest.approx([5.0, 5.0])
+    assert not settled[-1][1], "threads that its program has pinned stay where they are"
+    calm[0] = False
+    stormy = follow(now[0] + 0.2)
+    assert len(stormy) > 3
+    assert stormy[-1][1]
+    assert keeper.follow({}, []) == {}
+    assert keeper.next_s() == float("inf")
+
+
 def cores_of(pid: int) -> list[int]:
     return sorted(os.sched_getaffinity(pid))
 
@@ -106,7 +146,7 @@ def test_what_is_forked_while_cores_move_comes_along(tmp_path: Path) -> None:
     one, two = sorted(os.sched_getaffinity(0))[:2]
     shim = subprocess.Popen(
         [sys.executable, "-c", f"import os, sys, time\n{CHAIN}", str(tmp_path / "enough")],
-        preexec_fn=lambda: os.sched_setaffinity(0, {one, two}),  # noqa: PLW1509  (one thread)
+        preexec_fn=lambda: os.sched_setaffinity(0, {one, two}),
     )
     try:
         wait_for(lambda: len(below(shim.pid)) > 20)

@@ -303,3 +303,23 @@ def test_a_spoilt_folder_harms_nobody_else(tmp_path: Path, spoil: str) -> None:
     if spoil in {"pipe", "folder", "gone"}:
         with pytest.raises(OSError, match=r"."):
             relay.direct(protocol.SUSPEND)
+
+
+@pytest.mark.parametrize(
+    ("on_slots", "asked"), [(True, ["suspend signal"]), (False, ["stop preempted 5"])], ids=["slots", "GPUs"]
+)
+@pytest.mark.parametrize("name", [PAGE, protocol.DIRECTIVE])
+def test_a_program_that_spoilt_its_directives_gives_its_devices_back(
+    tmp_path: Path, on_slots: bool, asked: list[str], name: str
+) -> None:
+    """It cannot be told to stop at a step; the next mechanism takes over at once."""
+    stage = Stage(tmp_path, on_slots=on_slots)
+    stage.speak()
+    (stage.folder / PAGE).write_bytes(b"\xff" * 64)
+    if name == protocol.DIRECTIVE:
+        (stage.folder / PAGE).unlink()
+        (stage.folder / protocol.DIRECTIVE).mkdir()
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.supervisor.asked == asked
+    assert stage.mechanisms.operations == {}
+    assert "its program cannot be told to stop at a step: " in stage.poll()[0].problem

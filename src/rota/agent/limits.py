@@ -2,8 +2,9 @@
 
 Cores are held to by affinity, each part to whole cores of its own: a part of a core is rounded down, but for
 the first.  A child has the cores that its parent had when its birth began, so a part is looked at again and
-again: until nothing is found elsewhere at once, then after pauses, for as long as it runs.  Memory is told: a program with a cache of its own reads its budget (`rota.training.limits`).
-Both stand in the part's training folder, where another agent finds whose the cores were.
+again: until nothing is found elsewhere at once, then after pauses, for as long as it runs.  Memory is told: a
+program with a cache of its own reads its budget (`rota.training.limits`).  Both stand in the part's training
+folder, where another agent finds whose the cores were.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ class _Look:
 
     cores: Cores
     due_s: float = 0.0
-    pause_s: float = FIRST_S
+    pause_s: float = FIRST_S / 2
 
     def seen(self, *, is_calm: bool, now_s: float) -> None:
         """It has been looked at; `is_calm` if nothing of it moves any more."""
-        self.due_s = now_s + self.pause_s
         self.pause_s = min(2.0 * self.pause_s, MOST_S) if is_calm else FIRST_S
+        self.due_s = now_s + self.pause_s
 
 
 class LimitKeeper:
