@@ -27,7 +27,7 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 @dataclass
-class Found:
+class FoundAttempt:
     """An attempt that another agent launched."""
 
     live: Live
@@ -36,7 +36,7 @@ class Found:
     """Why its records cannot be used; empty if they can."""
 
 
-class Ranks(NamedTuple):
+class RankProcesses(NamedTuple):
     """The processes of an attempt that has begun."""
 
     by_rank: dict[int, ProcessIdentity]
@@ -54,7 +54,7 @@ def making_sense(name: object) -> Iterator[None]:
         raise ValueError(f"{name} makes no sense: {type(error).__name__}: {error}") from error
 
 
-def find(folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> Found:
+def find(folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> FoundAttempt:
     """What the records of `folder` say; raises OSError only if there is no descriptor left to read them."""
     try:
         return _find(folder, (row, attempt), clock)
@@ -63,10 +63,10 @@ def find(folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> 
             raise
         part = Part(row=row, job=str(row + 1), attempt=attempt, version=0, wanted=Wanted.RUN)
         fault = f"{folder.launch} cannot be read: {error}"
-        return Found(Live(part, folder, PartStatus.STARTING, clock()), fault=fault)
+        return FoundAttempt(Live(part, folder, PartStatus.STARTING, clock()), fault=fault)
 
 
-def _find(folder: Folder, key: tuple[int, int], clock: Callable[[], float]) -> Found:
+def _find(folder: Folder, key: tuple[int, int], clock: Callable[[], float]) -> FoundAttempt:
     with making_sense(folder.path):
         form = folder.read(LAUNCH) or {}
         part = Part.model_validate(form["part"])
@@ -79,7 +79,7 @@ def _find(folder: Folder, key: tuple[int, int], clock: Callable[[], float]) -> F
         live.cgroup = next((Path(path).parent for path in form["cgroups"]), None)
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         live.suspended = None if suspend is None else Mechanism(suspend["mechanism"])
-        return Found(live, None if stop is None else StopPlan.read(stop))
+        return FoundAttempt(live, None if stop is None else StopPlan.read(stop))
 
 
 def read_shim(folder: Folder) -> ProcessIdentity | None:
@@ -91,14 +91,14 @@ def read_shim(folder: Folder) -> ProcessIdentity | None:
         return _process(form)
 
 
-def read_ranks(folder: Folder) -> Ranks | None:
+def read_ranks(folder: Folder) -> RankProcesses | None:
     """The ranks of an attempt; None while they have not begun.  Raises OSError and ValueError."""
     form = folder.read(RANKS)
     if form is None:
         return None
     with making_sense(folder.path / RANKS):
         by_rank = {int(one["rank"]): _process(one) for one in form["ranks"]}
-        return Ranks(by_rank, _pid(form["pgid"]), form)
+        return RankProcesses(by_rank, _pid(form["pgid"]), form)
 
 
 def _process(form: dict[str, Any]) -> ProcessIdentity:
