@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder
+from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SCRIPT, SHIM, STOP, SUSPEND, Folder
 from rota.agent.identity import ProcessIdentity
 from rota.agent.live import Live
 from rota.agent.stopping import StopPlan
@@ -127,6 +127,6 @@ def clear(folder: Folder, record: dict[str, Any]) -> None:
     if LAUNCH in here and EXIT not in here:
         folder.write(EXIT, record)
     rooms = [name for name in here if name.endswith((".room", ".sock"))]
-    for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, *rooms):
+    for name in (LAUNCH, SCRIPT, STOP, SUSPEND, PLACE, NOTICE, *rooms):
         if name in here:
             os.unlink(folder.path / name)

@@ -15,6 +15,7 @@ from rota.agent.ending import began_s, exit_of, lost_because, moved, unreadable,
 from rota.agent.folder import EXIT, RANKS, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
+from rota.agent.noticing import NOTICE_S, NoticeRound
 from rota.agent.processes import NUDGE_S, below, continue_tree, kill_tree, nudge, send, stop_tree, terminate
 from rota.agent.records import clear, find, making_sense, read_ranks, read_shim
 from rota.agent.stopping import StopPlan
@@ -52,6 +53,7 @@ class AttemptWatch:
         self._shim: int | None = None  # pidfd
         self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
         self._look_s = NEVER  # monotonic time of the next look without an event
+        self._notice: NoticeRound | None = None  # on its way to the ranks
         self._kills = 0
         self._fault = ""  # what is wrong with the folder, if anything is
         self._signalled_s: float | None = None  # when it was first told to go, as far as we know
@@ -109,8 +111,8 @@ class AttemptWatch:
     def recorded(self) -> bool:
         """Take over the exit record, if there is one."""
         folder = self.live.folder
-        is_killed = self.plan is not None and self.plan.kill_s <= time.monotonic()
-        killed_s = self._unix_s(self.plan.kill_s) if self.plan is not None and is_killed else None
+        due_s = NEVER if self.plan is None else self.plan.kill_s
+        killed_s = self._unix_s(due_s) if due_s <= time.monotonic() else None
         try:
             record = folder.read(EXIT)
             self._read_ranks()
@@ -295,18 +297,17 @@ class AttemptWatch:
         live = self.live
         with suppress(ValueError):  # what it says of its shim makes no sense: strays are found without it
             live.shim = read_shim(live.folder)
-        if killed := self._kill_all():
-            why = f"its shim is gone; killing what it left: {sorted(set(killed))}"
-            self.become(PartStatus.LEAVING, self._fault or why)
+        if killed := sorted(set(self._kill_all())):
+            left = f"its shim is gone; killing what it left: {killed}"
+            self.become(PartStatus.LEAVING, self._fault or left)
             return
         code = self._child.poll() if self._child is not None else None
         self._settle(lost_because(live.shim, code, live.folder))
 
     def _kill_all(self) -> list[int]:
         """SIGKILL to all of it, found without the shim; returns those that were there."""
-        live = self.live
         self._look_again(0.05)
-        return [*kill_members(live.cgroup), *kill_strays(live.folder.path, live.shim)]
+        return [*kill_members(self.live.cgroup), *kill_strays(self.live.folder.path, self.live.shim)]
 
     def _settle(self, sentence: str) -> None:
         """Write our own record, so that a shim that comes late finds it and goes."""
@@ -329,10 +330,7 @@ class AttemptWatch:
         live = self.live
         live.suspended = live.deadline_s = None
         self.plan, self._look_s = None, NEVER
-        for fd in (*self.fds(), self._seized):
-            if fd is not None:
-                os.close(fd)
-        self._pipe = self._shim = self._seized = None
+        self.close()
         remove(live.cgroup)
         self.become(status, why)
 
@@ -346,11 +344,12 @@ class AttemptWatch:
             return self._kill(live.shim.pid, now_s - plan.kill_s)
         if live.pgid is None:
             return LOOK_S  # the ranks are being started
-        if plan.notice_signal and not plan.noticed:
+        if not plan.is_announced:
             self._mark()
-            send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
+            self._notice = self._notice or NoticeRound(live, plan.notice_signal)
+            is_given = self._notice.give()
             self._rouse()
-            plan = self._done(replace(plan, noticed=True))
+            plan = self._done(replace(plan, noticed=True)) if is_given else plan
         if now_s >= plan.terminate_s and not plan.terminated:
             self._mark()
             terminate(live.shim.pid, live.pgid, live.part.terminal)
@@ -358,7 +357,8 @@ class AttemptWatch:
             plan = self._done(replace(plan, terminated=True))
         elif plan.terminated and live.part.terminal:
             nudge(one.pid for one in live.ranks.values() if one.alive())
-        return max(0.0, min(NUDGE_S, plan.next_s - now_s))
+        often_s = NUDGE_S if plan.is_announced else NOTICE_S
+        return max(0.0, min(often_s, plan.next_s - now_s))
 
     def _mark(self) -> None:
         """It is about to get its first signal, if it has not had one."""
