@@ -130,11 +130,11 @@ def children(pid: int) -> list[int]:
     """Processes that `pid` or a thread of it has started and not yet waited for; [] if it is gone."""
     if not HAS_CHILDREN:
         return [stat.pid for stat in table().values() if stat.parent == pid]
-    found: list[int] = []
+    pids: list[int] = []
     for thread in threads(pid):
         with suppress(FileNotFoundError, ProcessLookupError):
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-    return found
+            pids += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return pids
 
 
 def hold_ranks(

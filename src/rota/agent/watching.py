@@ -64,15 +64,15 @@ class AttemptWatch:
 
         One whose records cannot be used is killed: its devices, and how to suspend it, are not known.
         """
-        found = find(folder, row, attempt, clock)
-        watch = cls(found.live, clock)
-        if found.plan is not None:
-            watch.take(found.plan)
+        known = find(folder, row, attempt, clock)
+        watch = cls(known.live, clock)
+        if known.plan is not None:
+            watch.take(known.plan)
             watch._signalled_s = watch._unix_s(
-                found.plan.first_s
+                known.plan.first_s
             )  # its maker may have died after it was followed
-        if found.fault:
-            watch._give_up_on(found.fault)
+        if known.fault:
+            watch._give_up_on(known.fault)
         return watch
 
     def become(self, status: PartStatus, why: str = "") -> None:
