@@ -67,10 +67,8 @@ class AttemptWatch:
         known = find(folder, row, attempt, clock)
         watch = cls(known.live, clock)
         if known.plan is not None:
-            watch.take(known.plan)
-            watch._signalled_s = watch._unix_s(
-                known.plan.first_s
-            )  # its maker may have died after it was followed
+            watch.take(known.plan)  # its maker may have died after it was followed
+            watch._signalled_s = watch._unix_s(known.plan.first_s)
         if known.fault:
             watch._give_up_on(known.fault)
         return watch
