@@ -33,7 +33,7 @@ from rota.model.jobs import REQUEUED, Interruption, Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.bad_rows import BadEntryError
 from rota.traces.build import Oddities, finish
-from rota.traces.pbs_records import (
+from rota.traces.pbs.records import (
     ELIGIBLE,
     NAN,
     STARTED,
@@ -46,7 +46,7 @@ from rota.traces.pbs_records import (
     noted,
     read_records,
 )
-from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
+from rota.traces.pbs.resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 from rota.traces.registry import trace_format
 from rota.traces.runaways import drop_runaways
 from rota.traces.source import TraceSource
