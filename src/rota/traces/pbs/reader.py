@@ -98,8 +98,7 @@ def read(source: TraceSource) -> Trace:
         {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
         {},
         {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
-        {},
-        interruptions,
+        interruptions=interruptions,
     )
     drop_runaways(odd, np.array(asked["gpus"]), run_s, np.array(asked["limit_s"]), observed)
     running &= ~odd.dropped
