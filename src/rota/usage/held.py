@@ -52,6 +52,8 @@ class Held:
     """False if no starts are recorded, so that stretches begin at submission."""
     names: Mapping[str, Sequence[str]]
     """What each stretch has of all in `rota.wire.usage.BY` but the month."""
+    remarks: tuple[str, ...] = ()
+    """What to know of all figures, as sentences."""
 
     def __len__(self) -> int:
         return len(self.job)
