@@ -86,7 +86,7 @@ def test_recorded_starts_say_when_and_who_waited() -> None:
     start_s = np.array([HOUR, 2 * HOUR, np.nan, 2 * HOUR])
     trace = replace(trace, observed=RecordedRun(start_s, np.full(4, np.nan), types={3: "A100"}))
     usage = usage_of(held_of(trace), ["user"])
-    assert table(usage)[("vision/bob",)] == (1, 0.0), "it never started"
+    assert table(usage)[("vision/bob",)] == (1, 4.0), "it ran; when is not known"
     assert not usage.from_submission
     assert {line.names[0]: line.wait_hours for line in usage.lines} == {
         "vision/ann": 1.0,

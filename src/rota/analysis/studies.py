@@ -138,7 +138,7 @@ def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds |
         thresholds=limits_,
         checked=tuple(kind.searched for kind in KINDS if kind.gap not in gaps),
         odd=trace.odd,
-        remarks=tuple(filter(None, (_slices(history),))),
+        remarks=(*trace.remarks, *filter(None, (_slices(history),))),
     )
 
 

@@ -12,77 +12,57 @@ Eligible  `etime`; what passed since `qtime` is `held_s`
 Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
-          cancelled while waiting: kept with duration 0; earlier attempts fail, and where R does not say when
-          one ended, it did when R was written; put back for good: ends as its last attempt did; arrays as
-          such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.
-          The tenant is `account or group/user`, the group the job name, the node set the queue
+          cancelled while waiting: kept with duration 0; earlier attempts were put back, and did not fail;
+          where R does not say when one ended, it did when R was written; put back for good: ends as its last
+          attempt did; arrays as such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel)
+          CANCELLED, others FAILED.  The tenant is `account or group/user`, the group the job name, the node
+          set the queue
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError, brief
+from rota.errors import InputError
 from rota.model.columns import Floats
-from rota.model.jobs import Outcome, RecordedRun, Truth
+from rota.model.jobs import REQUEUED, Interruption, Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
+from rota.traces.bad_rows import BadEntryError
 from rota.traces.build import Oddities, finish
-from rota.traces.json_text import parsed
-from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds, unread_in
+from rota.traces.pbs_records import (
+    ELIGIBLE,
+    NAN,
+    STARTED,
+    SUBMITTED,
+    PbsRecord,
+    each_checked,
+    is_json,
+    is_pbs,
+    moment,
+    noted,
+    read_records,
+)
+from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 from rota.traces.registry import trace_format
+from rota.traces.runaways import drop_runaways
 from rota.traces.source import TraceSource
-from rota.traces.table import MOST, TextTable, encode
+from rota.traces.table import TextTable, encode
 
-NAN = float("nan")
-_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);\s*([^;\s][^;]*);(.*)")
-_PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
-_QUOTED = re.compile(r'^"(.*)"$')
 _OF_ATTEMPT = ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus", "resources_used.walltime")
 """What is said of an attempt, not of its job."""
 _TASK = re.compile(r"(\d+)\[(\d*)\]")
 _KILLED = (256 + 9, 256 + 15)
-_STAMP, _NOTED = "%a %b %d %H:%M:%S %Y", "%m/%d/%Y %H:%M:%S"
-
-
-class _Job(NamedTuple):
-    """One record, with everything as text."""
-
-    row: int
-    id: str
-    kind: str
-    """The letter of a log's record; E for a job in JSON that ran."""
-    said: Mapping[str, str]
-    noted: str = ""
-    """When a log had it, on the wall clock of the site."""
-
-    def under(self, prefix: str) -> dict[str, str]:
-        """What stands under `Resource_List.` or `resources_used.`"""
-        return {
-            key[len(prefix) + 1 :]: value for key, value in self.said.items() if key.startswith(prefix + ".")
-        }
-
-
-def _matches(source: TraceSource) -> bool:
-    opening = source.opening
-    return bool(opening) and (bool(_LINE.match(opening[0])) or _is_json(source))
-
-
-def _is_json(source: TraceSource) -> bool:
-    start = " ".join(source.opening)
-    return start.lstrip().startswith("{") and '"Jobs"' in start and '"pbs_' in start
 
 
 @trace_format(
     "pbs",
     description="PBS and Torque: accounting logs, and qstat -xf -F json of PBS Pro",
     recognised="lines of a date, a letter and a job id split by ;, or JSON with pbs_version and Jobs",
-    matches=_matches,
+    matches=is_pbs,
     example="03/01/2024 10:05:00;E;11.srv;user=ann group=vision jobname=train queue=gpu ctime=1709283600 "
     "qtime=1709283600 etime=1709283600 start=1709283900 exec_host=n1/0*8 "
     "exec_vnode=(n1:ncpus=8:ngpus=2) Resource_List.ncpus=8 Resource_List.ngpus=2 Resource_List.mem=64gb "
@@ -90,16 +70,18 @@ def _is_json(source: TraceSource) -> bool:
     command="cat $PBS_HOME/server_priv/accounting/202403* > pbs.txt   (or: qstat -xf -F json > pbs.json)",
 )
 def read(source: TraceSource) -> Trace:
-    records = list(_from_json(source) if _is_json(source) else _from_log(source))
+    records = read_records(source)
     jobs = _by_job(source, records)
+    ended = [record for attempts in jobs for record in attempts]
+    each_checked(source, records, ended, lambda record: _run_s(source, record))
     odd = _oddities(source, jobs)
     ends = [attempts[-1] for attempts in jobs]
-    submit_s = _earliest(source, jobs, "qtime", "ctime")
-    eligible_s = _earliest(source, jobs, "etime")
-    start_s = _earliest(source, jobs, "start", "stime")
+    submit_s = _earliest(source, jobs, *SUBMITTED)
+    eligible_s = _earliest(source, jobs, *ELIGIBLE)
+    start_s = _earliest(source, jobs, *STARTED)
     run_s = np.array([_run_s(source, job) for job in ends])
     submitted = ~np.isnan(submit_s)
-    waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
+    waiting = submitted & np.isnan(start_s) & np.array([job.kind in "DA" for job in ends]) & ~(run_s > 0)
     odd.note("cancelled while waiting", "kept with duration 0", waiting)
     run_s[waiting] = 0.0
     whole = np.array([task is not None and not task[2] for task in map(_TASK.match, odd.ids)])
@@ -107,102 +89,52 @@ def read(source: TraceSource) -> Trace:
     odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
     running = np.array([job.kind == "S" for job in ends]) & ~np.isnan(start_s) & ~odd.dropped
     run_s[running] = _so_far(source, records, [ends[row] for row in np.flatnonzero(running)])
+    asked, end_s = _asked(ends), np.array([moment(source, job, "end") for job in ends])
+    last_start_s = np.array([moment(source, job, *STARTED) for job in ends])
+    failures, interruptions = _earlier(source, jobs)
+    observed = RecordedRun(
+        start_s,
+        np.where(np.isnan(end_s) & ~running, last_start_s + run_s, end_s),
+        {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
+        {},
+        {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
+        {},
+        interruptions,
+    )
+    drop_runaways(odd, np.array(asked["gpus"]), run_s, np.array(asked["limit_s"]), observed)
+    running &= ~odd.dropped
     odd.note("still running at the end of the log", "kept, with the time until then", running)
     odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s))
     again = np.array([job.kind == "R" for job in ends]) & ~odd.dropped
     odd.note("waiting again at the end of the log", "kept, ending as its last attempt did", again)
-    failures = _failures(source, jobs, odd)
-    end_s = np.array([_moment(source, job, "end") for job in ends])
-    last_start_s = np.array([_moment(source, job, "start", "stime") for job in ends])
+    _note_earlier(source, jobs, odd)
     return finish(
         "pbs",
         odd,
-        jobs={"submit_s": np.nan_to_num(submit_s), **_asked(source, ends)},
+        jobs={"submit_s": np.nan_to_num(submit_s), **asked},
         truth=Truth.build(
             run_s,
             outcome=[_outcome(job, bool(waits)) for job, waits in zip(ends, waiting, strict=True)],
             held_s=np.maximum(eligible_s - submit_s, 0.0),
             failures=failures,
         ),
-        observed=RecordedRun(
-            start_s,
-            np.where(np.isnan(end_s) & ~running, last_start_s + run_s, end_s),
-            {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
-            {},
-            {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
-        ),
+        observed=observed,
         facts={"duration": "seconds of running as recorded"},
-        zone="UTC" if not _is_json(source) else "local time of the site, zone not recorded",
+        zone="UTC" if not is_json(source) else "local time of the site, zone not recorded",
     )
 
 
-# --- records
+# --- attempts
 
 
-def _from_log(source: TraceSource) -> Iterator[_Job]:
-    for row, line in enumerate(source.data.decode().split("\n"), 1):
-        if not line.strip():
-            continue
-        match = _LINE.fullmatch(line.rstrip())
-        if not match:
-            raise InputError.at(
-                f"{line[:40]!r} is no accounting record",
-                file=source.file,
-                row=row,
-                expected="MM/DD/YYYY HH:MM:SS;LETTER;ID;key=value ...",
-            )
-        if match[2] in "QSERDA":
-            yield _Job(row, match[3].strip(), match[2], _pairs(match[4]), match[1])
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """`key=value key=value`, where values may hold blanks, and may stand in quotes."""
-    places = [match for match in _PAIR.finditer(text) if match.start() == 0 or text[match.start() - 1] == " "]
-    if not places:
-        return {}
-    ends = [match.start() for match in places[1:]] + [len(text)]
-    return {
-        match[1]: _QUOTED.sub(r"\1", text[match.end() : end].strip())
-        for match, end in zip(places, ends, strict=True)
-    }
-
-
-def _from_json(source: TraceSource) -> Iterator[_Job]:
-    expected = "what qstat -xf -F json prints"
-    given = parsed(source, expected)
-    try:
-        jobs = given["Jobs"].items()
-    except (KeyError, TypeError, AttributeError):
-        raise InputError.at("has no object Jobs", file=source.file, expected=expected) from None
-    for number, (id, said) in enumerate(jobs, 1):
-        if not id.strip():
-            raise InputError.at(f"job {number} has no id", file=source.file, expected="a job by its id")
-        if not isinstance(said, dict):
-            raise InputError.at(
-                f"job {id}: {brief(said)} is not an object", file=source.file, expected="a job"
-            )
-        flat = {key: str(value) for key, value in said.items() if not isinstance(value, dict)}
-        for key in ("Resource_List", "resources_used"):
-            inner = said.get(key, {})
-            flat |= (
-                {f"{key}.{name}": str(value) for name, value in inner.items()}
-                if isinstance(inner, dict)
-                else {}
-            )
-        flat["user"] = flat.get("Job_Owner", "").partition("@")[0]
-        flat["jobname"] = flat.get("Job_Name", "")
-        over = flat.get("job_state") in ("F", "X", "C", "E")
-        yield _Job(number, id.strip(), ("E" if "stime" in flat else "D") if over else "S", flat)
-
-
-def _by_job(source: TraceSource, records: list[_Job]) -> list[list[_Job]]:
+def _by_job(source: TraceSource, records: list[PbsRecord]) -> list[list[PbsRecord]]:
     """The attempts of each job, in order; one that has not ended has its latest record.
 
     What earlier records said of a job is added to the later ones.
     """
     known: dict[str, dict[str, str]] = {}
-    attempts: dict[str, list[_Job]] = {}
-    latest: dict[str, _Job] = {}
+    attempts: dict[str, list[PbsRecord]] = {}
+    latest: dict[str, PbsRecord] = {}
     for record in records:
         said = known.setdefault(record.id, {})
         if record.kind == "R":
@@ -218,29 +150,16 @@ def _by_job(source: TraceSource, records: list[_Job]) -> list[list[_Job]]:
     return [_attempts(own, latest[id]) for id, own in attempts.items()]
 
 
-def _put_back(source: TraceSource, record: _Job, start: _Job | None) -> dict[str, str]:
+def _put_back(source: TraceSource, record: PbsRecord, start: PbsRecord | None) -> dict[str, str]:
     """When the attempt ended that `record` puts back: as late after its `start` as that was written."""
     if start is None or start.kind != "S" or not re.fullmatch(r"\d+(\.\d+)?", start.said.get("start", "")):
         return {}
-    began, ended = (_noted(source, one) for one in (start, record))
+    began, ended = (noted(source, one) for one in (start, record))
     ran_s = max((ended - began).total_seconds(), 0.0)  # the clock may have been set back
     return {"end": f"{float(start.said['start']) + ran_s:.0f}"}
 
 
-def _noted(source: TraceSource, record: _Job) -> datetime:
-    """When the log had `record`, on the wall clock of the site."""
-    try:
-        return datetime.strptime(record.noted, _NOTED)
-    except ValueError:
-        raise InputError.at(
-            f"{record.noted!r} is no date and time",
-            file=source.file,
-            row=record.row,
-            expected="MM/DD/YYYY HH:MM:SS",
-        ) from None
-
-
-def _attempts(own: list[_Job], latest: _Job) -> list[_Job]:
+def _attempts(own: list[PbsRecord], latest: PbsRecord) -> list[PbsRecord]:
     """Of a job's records those that end an attempt, and the latest one if that may still run.
 
     Without the notice of a deletion, if the job's end has a record of its own.
@@ -258,101 +177,82 @@ def _attempts(own: list[_Job], latest: _Job) -> list[_Job]:
 # --- what a record says
 
 
-def _moment(source: TraceSource, job: _Job, *names: str) -> float:
-    """The first of `names` that the record has, in seconds; NaN if it has none."""
-    text = next((job.said[name] for name in names if job.said.get(name)), "")
-    if not text:
-        return NAN
-    if re.fullmatch(r"\d{1,11}(\.\d+)?", text):  # more digits are no year that a calendar has
-        return float(text)
-    try:
-        return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        expected = "seconds since 1970, or a stamp such as Fri Mar  1 09:00:00 2024"
-        raise InputError.at(
-            f"job {job.id}: {brief(text)} is no moment",
-            file=source.file,
-            row=job.row,
-            field=names[0],
-            expected=expected,
-        ) from None
-
-
-def _earliest(source: TraceSource, jobs: list[list[_Job]], *names: str) -> Floats:
+def _earliest(source: TraceSource, jobs: list[list[PbsRecord]], *names: str) -> Floats:
     """By job: the moment that its first attempt says which says any."""
-    moments = ([_moment(source, job, *names) for job in attempts] for attempts in jobs)
+    moments = ([moment(source, job, *names) for job in attempts] for attempts in jobs)
     return np.array([next((moment for moment in of if moment == moment), NAN) for of in moments])
 
 
-def _run_s(source: TraceSource, job: _Job) -> float:
+def _run_s(source: TraceSource, job: PbsRecord) -> float:
     """Seconds that the attempt ran: from start to end, else the wall time used; NaN if it has not ended."""
     if job.kind in "QS":
         return NAN
-    start_s, end_s = _moment(source, job, "start", "stime"), _moment(source, job, "end")
+    start_s, end_s = moment(source, job, *STARTED), moment(source, job, "end")
     if end_s < start_s:
-        raise InputError.at(
-            f"job {job.id} ends before it starts",
-            file=source.file,
-            row=job.row,
-            field="end",
-            expected="a later time",
-        )
+        what = f"job {job.id} ends before it starts"
+        raise BadEntryError.found(source.file, job.row, what, field="end", expected="a later time")
     used_s = seconds(job.under("resources_used").get("walltime", ""))
-    return end_s - start_s if end_s >= start_s else used_s if start_s == start_s else NAN
+    return end_s - start_s if end_s >= start_s else used_s
 
 
-def _failures(source: TraceSource, jobs: list[list[_Job]], odd: Oddities) -> dict[int, tuple[float, ...]]:
-    """By row: seconds that the attempts before the last one ran, where that is known."""
-    runs = {
-        row: [_run_s(source, job) for job in attempts[:-1]]
-        for row, attempts in enumerate(jobs)
-        if len(attempts) > 1
-    }
-    rows = np.arange(len(jobs))
-    several = np.isin(rows, list(runs)) & ~odd.dropped
-    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
-    endless = [row for row, run_s in runs.items() if np.isnan(run_s).any()]
+def _earlier(
+    source: TraceSource, jobs: list[list[PbsRecord]]
+) -> tuple[dict[int, tuple[float, ...]], dict[int, tuple[Interruption, ...]]]:
+    """By row: seconds that the attempts before the last one ran that failed, and those that were put back.
+
+    One whose run time is not known is left out of both.
+    """
+    failures: dict[int, tuple[float, ...]] = {}
+    interruptions: dict[int, tuple[Interruption, ...]] = {}
+    for row, attempts in enumerate(jobs):
+        timed = [(job, run_s) for job in attempts[:-1] if (run_s := _run_s(source, job)) == run_s]
+        failed = tuple(run_s for job, run_s in timed if _has_failed(job))
+        put_back = tuple(Interruption(run_s, REQUEUED) for job, run_s in timed if not _has_failed(job))
+        failures |= {row: failed} if failed else {}
+        interruptions |= {row: put_back} if put_back else {}
+    return failures, interruptions
+
+
+def _note_earlier(source: TraceSource, jobs: list[list[PbsRecord]], odd: Oddities) -> None:
+    """Count jobs of several attempts, and those of which one has no run time."""
+    several = np.array([len(attempts) > 1 for attempts in jobs], dtype=np.bool_)
+    odd.note("several attempts", "kept as one job; those put back did not fail", several & ~odd.dropped)
+    endless = [any(np.isnan(_run_s(source, job)) for job in attempts[:-1]) for attempts in jobs]
     done = "that attempt is left out: how long it ran is not known"
-    odd.note("attempt without an end", done, np.isin(rows, endless) & ~odd.dropped)
-    return {row: tuple(t for t in run_s if t == t) for row, run_s in runs.items()}
+    odd.note("attempt without an end", done, np.array(endless, dtype=np.bool_) & ~odd.dropped)
 
 
-def _so_far(source: TraceSource, records: list[_Job], running: list[_Job]) -> list[float]:
+def _has_failed(job: PbsRecord) -> bool:
+    """Whether an earlier attempt failed: one that was put back (R) did not, whatever its exit status."""
+    return job.kind == "E" and _outcome(job, False) == Outcome.FAILED
+
+
+def _so_far(source: TraceSource, records: list[PbsRecord], running: list[PbsRecord]) -> list[float]:
     """Seconds that jobs without an end have run: as they say, else until the last moment on record."""
     if not running:
         return []
-    last_s = np.nanmax([_moment(source, job, "end", "start", "stime", "qtime") for job in records])
+    last_s = np.nanmax([moment(source, job, "end", "start", "stime", "qtime") for job in records])
     used_s = [seconds(job.under("resources_used").get("walltime", "")) for job in running]
-    began_s = [_moment(source, job, "start", "stime") for job in running]
+    began_s = [moment(source, job, *STARTED) for job in running]
     return [used if used == used else last_s - began for used, began in zip(used_s, began_s, strict=True)]
 
 
-def _outcome(job: _Job, waits: bool) -> Outcome:
+def _outcome(job: PbsRecord, waits: bool) -> Outcome:
     status = job.said.get("Exit_status", "")
     if waits or job.kind in "DA" or status in map(str, _KILLED):
         return Outcome.CANCELLED
     return Outcome.COMPLETED if status in ("0", "") else Outcome.FAILED
 
 
-def _nodes(job: _Job) -> tuple[str, ...]:
+def _nodes(job: PbsRecord) -> tuple[str, ...]:
     return nodes_of(job.said.get("exec_vnode", ""), job.said.get("exec_host", ""))
 
 
-def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
+def _asked(jobs: list[PbsRecord]) -> dict[str, Any]:
     """The columns that do not depend on time."""
     lists = [job.under("Resource_List") for job in jobs]
-    _check_amounts(source, jobs, lists)
     pairs = list(zip(jobs, lists, strict=True))
     gpus = [gpus_of(a, j.said.get("exec_vnode", ""), j.said.get("exec_gpus", "")) for j, a in pairs]
-    huge = next((job for job, count in zip(jobs, gpus, strict=True) if count > MOST), None)
-    if huge is not None:
-        raise InputError.at(
-            f"job {huge.id} has too many GPUs",
-            file=source.file,
-            row=huge.row,
-            field="ngpus",
-            expected=f"at most {MOST}",
-        )
     names: dict[str, Any] = {}
     for column, texts in (
         ("tenant", [_tenant(job) for job in jobs]),
@@ -369,22 +269,13 @@ def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
     }
 
 
-def _check_amounts(source: TraceSource, jobs: list[_Job], lists: list[dict[str, str]]) -> None:
-    """Refuse what is asked for if it is no number of GPUs or cores, no memory and no time."""
-    for job, asked in zip(jobs, lists, strict=True):
-        if unread := unread_in(asked):
-            field, problem, expected = unread
-            what = f"job {job.id}: {problem}"
-            raise InputError.at(what, file=source.file, row=job.row, field=field, expected=expected)
-
-
-def _tenant(job: _Job) -> str:
+def _tenant(job: PbsRecord) -> str:
     said = job.said
     widest = said.get("account", said.get("Account_Name", "")) or said.get("group", said.get("egroup", ""))
     return "/".join(part for part in (widest, said.get("user", "")) if part) or "default"
 
 
-def _oddities(source: TraceSource, jobs: list[list[_Job]]) -> Oddities:
+def _oddities(source: TraceSource, jobs: list[list[PbsRecord]]) -> Oddities:
     """Counts what is odd, by the rows of the jobs' last records."""
     if not jobs:
         raise InputError.at("there is no job in it", file=source.file, expected="records of type E")

@@ -135,6 +135,11 @@ def _places(seen: RecordedRun, n: int) -> dict[str, Any]:
         columns["array"] = [seen.arrays.get(row) for row in range(n)]
     if seen.exits:
         columns["exit"] = [seen.exits.get(row) for row in range(n)]
+    if seen.interruptions:
+        several = [seen.interruptions.get(row, ()) for row in range(n)]
+        columns["interrupted_s"] = [
+            ";".join(f"{float(one.run_s)!r}={one.why}" for one in of) or None for of in several
+        ]
     return columns
 
 

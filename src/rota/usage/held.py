@@ -52,6 +52,8 @@ class Held:
     """False if no starts are recorded, so that stretches begin at submission."""
     names: Mapping[str, Sequence[str]]
     """Tenant, user, group, workload, type, size, outcome of each stretch."""
+    remarks: tuple[str, ...] = ()
+    """What to know of all figures, as sentences."""
 
     def __len__(self) -> int:
         return len(self.job)
