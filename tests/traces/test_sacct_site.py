@@ -396,7 +396,8 @@ def test_steps_say_what_their_job_used(read_text: Any) -> None:
     stamps = "2024-03-01T09:00:00|2024-03-01T09:00:00|2024-03-01T10:00:00|COMPLETED"
     steps = [f"7|{stamps}|gres/gpu=1|", f"7.batch|{stamps}||mem=1G,gres/gpuutil=20", f"7.0|{stamps}||{USED}"]
     trace = read_text("\n".join([head, *steps, f"8|{stamps}|gres/gpu=1|"]))
-    assert trace.facts["usage"] == {"7": {"memory_gib": 2, "gpu_memory_gib": 20, "gpu_utilisation": 0.93}}
+    used = {"memory_gib": 2, "gpu_memory_gib": 20, "gpu_utilisation": 0.93, "energy_j": 0, "cpu_s": 10}
+    assert trace.facts["usage"] == {"7": used}
     assert odd_of(trace)["job step"] == (2, "their usage is that of their job, which has a line of its own")
 
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rota.analysis.finding import NamedJob
 from rota.model.cluster import Cluster
-from rota.model.columns import Array, Bools, Floats
+from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.gpu_slices import gpus_held
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.reports.clock import WallClock, clock_named
@@ -54,7 +56,7 @@ class JobHistory:
     starts: bool
     """Whether the trace recorded starts."""
     gpus: Floats
-    """Held while it ran, shares counted as such."""
+    """Held while it ran: shares count as such, MIG slices by their part of a GPU."""
     submit_s: Floats
     eligible_s: Floats
     """When it could have started; submission where nobody recorded that."""
@@ -90,7 +92,7 @@ class JobHistory:
         ran = (run_s > 0) & (jobs.gpus > 0)
         dated = ran & np.isfinite(start_s)
         end_s = np.where(dated, start_s + run_s, np.nan)
-        gpus = jobs.gpus * jobs.gpu_share
+        gpus = gpus_held(trace)
         held_s = np.nan_to_num(trace.truth.held_s)
         paths = list(jobs.tenant_names)
         tops = NamedCodes.of([path.partition("/")[0] for path in paths])
@@ -152,6 +154,26 @@ def _cpu_cores(trace: Trace) -> Floats:
         return np.full(len(trace), np.nan)
     cores: Floats = np.divide(cpu_s, run_s, out=np.full(len(trace), np.nan), where=known)
     return cores
+
+
+def named_jobs(history: JobHistory, rows: Ints) -> tuple[NamedJob, ...]:
+    """The jobs of `rows` as their users know them, in the order of submission."""
+    jobs, clock = history.trace.jobs, history.clock
+    return tuple(
+        NamedJob(
+            id=jobs.ids[row],
+            name=jobs.name_of("group", row),
+            node_set=jobs.name_of("node_set", row),
+            submitted=f"{clock.at(history.submit_s[row]):%Y-%m-%d %H:%M}"
+            if clock
+            else f"{history.submit_s[row]:,.0f} s",
+            gpus=int(jobs.gpus[row]),
+            run_s=float(history.run_s[row]),
+            gpu_hours=float(history.gpu_hours[row]),
+            outcome=Outcome(int(history.outcome[row])).name.lower(),
+        )
+        for row in np.sort(rows).tolist()
+    )
 
 
 def failed(history: JobHistory) -> Bools:

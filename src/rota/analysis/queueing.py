@@ -133,7 +133,7 @@ def _waits(history: JobHistory, started: Bools, wait_s: Floats, parts: Mapping[s
     return Finding(
         *("waiting", STUDY, sentence + ".", mean, "s"),
         numbers={"median_s": middle, "p90_s": tail, "shares": shares},
-        figure=figure,
+        figure=figure if total else None,
         remedies=(_ORDER, _SERVICE) if mean > 60.0 else (),
     )
 

@@ -67,7 +67,7 @@ def study(history: JobHistory) -> Said:
             Finding(
                 *("tenant_spread", STUDY, sentence, apart, "ratio"),
                 numbers={"mean_s": means, "p95_s": tails, "jobs": {name: len(of[name]) for name in of}},
-                figure=figure,
+                figure=figure if any(tails.values()) else None,
                 note=f"Means differ by a factor of {two_digits(apart)}." if apart >= 1.2 else "",
                 remedies=(_FAIR, _SHARES) if apart >= 2.0 else (),
             ),

@@ -13,6 +13,7 @@ import numpy as np
 
 from rota.model.calendar import epoch_of
 from rota.model.columns import Bools, Floats
+from rota.model.gpu_slices import types_held
 from rota.model.jobs import PREEMPTED, Outcome
 from rota.model.trace import Trace
 from rota.usage.busy import utilisation_of
@@ -106,22 +107,10 @@ def _names(trace: Trace) -> dict[str, Sequence[str]]:
         "partition": [jobs.name_of("node_set", row) or UNKNOWN for row in rows],
         "qos": [qos.get(row) or UNKNOWN for row in rows],
         "node": [UNKNOWN] * len(trace),
-        "type": _types(trace),
+        "type": [name or UNKNOWN for name in types_held(trace)],
         "size": [size_name(gpus) for gpus in jobs.gpus.tolist()],
         "outcome": ["running" if running[row] else Outcome(outcomes[row]).name.lower() for row in rows],
     }
-
-
-def _types(trace: Trace) -> list[str]:
-    """The type that a job got, or the only one it accepts."""
-    got = trace.observed.types if trace.observed is not None else {}
-    return [got.get(row) or _only_type(trace, row) for row in range(len(trace))]
-
-
-def _only_type(trace: Trace, row: int) -> str:
-    mask, names = int(trace.jobs.gpu_types[row]), trace.jobs.type_names
-    accepted = [name for code, name in enumerate(names) if not mask or mask >> code & 1]
-    return accepted[0] if len(accepted) == 1 else UNKNOWN
 
 
 def _running(trace: Trace) -> Bools:
