@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from rota.cli.live.caller import here, pass_on
+from rota.cli.live.caller import here, pass_on, perhaps_submitted
 from rota.errors import RotaError
 from rota.wire.programs import why_not_here
 
@@ -60,10 +60,13 @@ def _submit(words: list[str]) -> Left:
         answer = _call("POST", "/v1/jobs", {"spec": fields, "key": key})
     except (_NotQuick, OSError, ValueError):
         return again
+    except KeyboardInterrupt:
+        print(f"rota: {perhaps_submitted(key)}", file=sys.stderr)
+        raise
     for warning in answer["warnings"]:
         print(f"rota: {warning}", file=sys.stderr)
     ids = [job["id"] for job in answer["jobs"]]
-    _say("\n".join(ids) if "--quiet" in options else submitted(ids))
+    _say(number_of(ids) if "--quiet" in options else submitted(ids))
     return None
 
 
@@ -105,6 +108,11 @@ def _systems(words: list[str]) -> Left:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return None
+
+
+def number_of(ids: list[str]) -> str:
+    """The one number by which what was submitted is known: of an array that of all its jobs."""
+    return ids[0].partition("_")[0]
 
 
 def submitted(ids: list[str]) -> str:

@@ -30,7 +30,8 @@ def usage(
         str,
         typer.Option(
             metavar="WHAT,...",
-            help="tenant, user, group, workload, type, size, month or outcome, or several.",
+            help="tenant, subtenant, user, group, workload, partition, qos, node, type, size, month or "
+            "outcome, or several.",
         ),
     ] = "tenant",
     since: Annotated[
@@ -43,7 +44,7 @@ def usage(
         str | None,
         typer.Option(
             metavar="PRICE",
-            help="Of a GPU-hour: 2.5, by type: V100=1.2,A100=3, or a cluster file.",
+            help="Of a GPU-hour: 2.5, by type: V100=1.2,1g.10gb=0.5, or a cluster file.",
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all lines as CSV.")] = None,
@@ -123,7 +124,8 @@ def _of_trace(
     from rota.usage.prices import parse_prices
 
     prices = None if price is None else parse_prices(price)
-    return usage_of(held_of(read(path, format)), by, prices=prices, since=since, until=until)
+    held = held_of(read(path, format), by_node="node" in by)
+    return usage_of(held, by, prices=prices, since=since, until=until)
 
 
 def _of_cluster(

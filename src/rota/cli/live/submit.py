@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.live.caller import here
+from rota.cli.live.caller import here, perhaps_submitted
 from rota.cli.live.connect import live
 from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.tables import moment, now_s, warn, wrapped
-from rota.cli.quick import submitted
+from rota.cli.quick import number_of, submitted
 from rota.cli.shell import JsonFlag, print_json
 from rota.client.saying import spare
 from rota.errors import InputError
@@ -66,7 +66,7 @@ def submit(
         print_json(answer)
     else:
         ids = [job["id"] for job in answer["jobs"]]
-        typer.echo("\n".join(ids) if quiet else submitted(ids))
+        typer.echo(number_of(ids) if quiet else submitted(ids))
         if answer.get("answers") and len(ids) == 1 and not quiet:
             typer.echo(answered(client, ids[0]))
 
@@ -147,10 +147,26 @@ def run(
 def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
     """Submit, and say what of it has no effect.
 
-    It is sent twice if the connection broke, which makes one job, since the key is the same.
+    It is sent twice if the connection broke, which makes one job, since the key is the same.  Raises Refused,
+    and Unreachable, which names the key if the job may be on record.
     """
-    body = {"spec": spec.model_dump(exclude_unset=True), "key": key or secrets.token_hex(16)}
-    answer: dict[str, Any] = client.call("POST", "/v1/jobs", body, idempotent=True)
+    from rota.client import Refused, Unreachable
+
+    key = key or secrets.token_hex(16)
+    body = {"spec": spec.model_dump(exclude_unset=True), "key": key}
+    try:
+        answer: dict[str, Any] = client.call("POST", "/v1/jobs", body, idempotent=True)
+    except Unreachable as error:
+        if not error.was_sent:
+            raise
+        raise Unreachable(f"{error}; {perhaps_submitted(key)}") from None
+    except Refused as error:
+        if error.status < 500:
+            raise
+        raise Refused(error.status, f"{error}; {perhaps_submitted(key)}", error.retry_after_s) from None
+    except KeyboardInterrupt:
+        warn(perhaps_submitted(key))
+        raise
     for warning in answer.get("warnings", ()):
         warn(warning)
     return answer

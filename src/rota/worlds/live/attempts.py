@@ -32,6 +32,8 @@ class NodePart:
     """As its agent last said; None before it said anything."""
     end: Exit | None = None
     why: str = ""
+    has_told: bool = False
+    """Its agent has said of a trouble with it, which is an event by now."""
     has_started: bool = False
     """Its agent has said when its processes began."""
     over_s: float | None = None
@@ -103,6 +105,11 @@ class Attempt:
     @property
     def is_over(self) -> bool:
         return self.end_s is not None
+
+    @property
+    def awaits_notice(self) -> bool:
+        """True while its processes run and have not been told to go: they can hear of a limit to come."""
+        return self.told is None and self.ready_s is not None
 
     def until_s(self, now: float) -> float:
         """The moment up to which it has existed."""
