@@ -16,7 +16,8 @@ from typing import Any
 
 from new_store import put_new_store
 from rota.model.growing import GrowingTable
-from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.decision import Event as Moment
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
@@ -351,14 +352,19 @@ class LocalHost:
     def __init__(
         self, state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> None:
-        self.policy = parse_policy(spec).make()
+        self.name, self.policy = spec, parse_policy(spec).make()
         self.needs = self.policy.needs
         self.trouble = ""
         self.real = SimpleNamespace(tally=SimpleNamespace(round_trip_ms=1.0))
-        self.state = state
+        self.state, self.failures, self.rests_s, self.asks = state, 0, 0.0, 0
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         self.state.take_trace()
+        if self.rests_s:
+            self.asks += 1
+            if self.asks <= 2:
+                return Decision(memory, wake=Wake(snapshot.now + self.rests_s, Moment.NONE), is_cut=True)
+            self.rests_s, self.trouble = 0.0, ""
         decision = self.policy.decide(snapshot, unseal(memory.get("sealed")))
         decision = cheaper_victims(snapshot, decision, self.costs().__getitem__)
         decision.memory = sealed_memory(seal(decision.memory))
@@ -368,6 +374,10 @@ class LocalHost:
         self.costs = costs
 
     def note(self) -> None: ...
+
+    def rest(self, why: str, failed_in_a_row: int) -> None:
+        """It is asked again after two moments."""
+        self.failures, self.trouble, self.rests_s = self.failures + 1, f"policy {self.name} {why}", 1.0
 
     def renew(
         self, state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
@@ -507,10 +517,10 @@ class Site:
             if self.scheduler.loop is None:
                 self.scheduler._build()
             self.scheduler._turn()
-        except StoreError as error:
-            self.scheduler._fail(str(error), 0.0)
         except Killed:
             self.kill_controller()
+        except StoreError as error:
+            self.scheduler._fail(error, 0.0)
         self.check()
 
     def run(self, turns: int = 5000, between: Callable[[int], None] = lambda turn: None) -> None:

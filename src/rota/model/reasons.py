@@ -190,8 +190,12 @@ def _begin(c: Constraint, device: str) -> str:
 
 
 def _round(c: Constraint, device: str) -> str:
-    left = "" if math.isnan(c.provided) else f", in {format_duration(max(c.provided, 0.0))}"
-    return f"is decided upon at the next round{left}"
+    """Known are the moment in the run, the time until then, or neither."""
+    if math.isfinite(c.requested):
+        return f"waits for the round that begins at {number(c.requested)} s"
+    if math.isfinite(c.provided):
+        return f"waits for the round that begins in {format_duration(max(c.provided, 0.0))}"
+    return "waits for the next round"
 
 
 def _turn(c: Constraint, device: str) -> str:

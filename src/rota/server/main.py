@@ -151,7 +151,7 @@ def start(home: Path, config: Config) -> Running:
     scaler = None
     if scale is not None:
         scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
-    answers = Answers(scheduler, store)
+    answers = Answers(scheduler, store, memory_gib=config.policy_memory_gib)
     answers.outlook.told = partial(feed.tell, ["starts"])
     caps = caps_of(config.caps)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock.surely, caps)
@@ -272,7 +272,7 @@ def host_maker(home: Path, config: Config) -> MakeHost:
     def make(
         state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> PolicyHost:
-        limits = Timeouts(deadline_s=config.deadline)
+        limits = Timeouts(deadline_s=config.deadline, memory_gib=config.policy_memory_gib)
         return PolicyHost(
             state, table, spec, memory=memory, seed=seed, limits=limits, log_folder=home / "logs"
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rota.model.grants import LIMITS, Grant
 from rota.model.promises import Offer, Promise
+from rota.model.reasons import Constraint
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.moments.packing import pack_grant, pack_reservation
 from rota.scheduler.snapshot import Snapshot
@@ -65,6 +66,9 @@ class StepRecorder:
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """Reasons are derived when somebody asks."""
+
+    def awaits_round(self, row: int, reason: Constraint) -> None:
+        """As with `waits`."""
 
     def offered(self, row: int, offer: Offer) -> None:
         """The world has noted it with the job."""
