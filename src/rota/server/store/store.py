@@ -92,6 +92,7 @@ class Store:
         self._loaded: int | None = None
         """Under which connection that writes everything was loaded last; None before the first time."""
         with database.writing(is_long=True) as writing:  # an older store is rewritten
+            database.check_not_lost(writing.connection)
             bring(writing.connection, database.where)
             facts = {row.key: row.value for row in writing.run("facts", select(t.facts))}
             if "epoch_s" not in facts:
@@ -435,9 +436,8 @@ class Store:
     def node(self, name: str) -> NodeRow | None:
         """One of them."""
         with self._db.reading() as connection:
-            return next(
-                iter(reading.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")), None
-            )
+            nodes = reading.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")
+            return nodes[0] if nodes else None
 
     def policies(self) -> dict[str, PolicyRow]:
         """The real one and, if there is one, the shadow."""
