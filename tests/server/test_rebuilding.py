@@ -270,6 +270,21 @@ def test_the_last_word_about_a_job_outlives_the_controller(site: Site) -> None:
     assert site.rows()[row].now.state == "CANCELLED"
 
 
+def test_a_job_that_its_group_needs_no_more_is_cancelled_by_the_next_controller(site: Site) -> None:
+    """It failed in the moment in which another one completed, and was to be cancelled in the next one."""
+    group = {"group": "g", "group_rule": "first"}
+    failed = site.submit(1e4, ends="fail", user_retries=3, **group)
+    first = site.submit(1e4, **group)
+    settle(site)
+    site.time.now += 2e4
+    site.happen()
+    site.turn()
+    assert [site.rows()[row].now.state for row in (first, failed)] == ["COMPLETED", "PENDING"]
+    site.kill_controller()
+    settle(site, 5)
+    assert site.rows()[failed].now.state == "CANCELLED"
+
+
 def test_a_command_is_carried_out_once_however_often_it_is_read(site: Site) -> None:
     """A policy command has everything built anew while others are in the inbox and on record."""
     row = site.submit(1e9)

@@ -244,6 +244,7 @@ def live_job(
         preempted_for=measured.get("preempted_for", ""),
         promise=_promise(measured.get("promise")),
         idle_since_s=measured.get("idle_since_s"),
+        needless=measured.get("needless", ""),
         observed=JobObservations.of(measured.get("observed")),
     )
 

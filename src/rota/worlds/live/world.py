@@ -92,7 +92,7 @@ class LiveWorld:
             for attempt in job.living:
                 lifecycle.order(live, job, attempt)
             live.set_timers(job)
-            if job.holds:
+            if job.holds or job.needless:
                 live.timers.set(job.row, self.clock())
         live.timers.set(NODES, self.clock() + live.settings.lost_after_s / 4)
         scaling.look_at(live, self.clock())
