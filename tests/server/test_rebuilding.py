@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from site_play import Program, Site
+from site_play import AllMayRun, Program, Site
 
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event
@@ -87,7 +87,7 @@ def check(site: Site) -> None:
     loop, world = site.scheduler.loop, site.scheduler.world
     assert loop is not None
     assert world is not None
-    built = rebuild(site.store.load(), Tenants.none(), {}, loop.state.now)
+    built = rebuild(site.store.load(), Tenants.none(), AllMayRun(), loop.state.now)
     old, new = said(loop.state), said(built.state)
     for name, value in old.items():
         np.testing.assert_equal(new[name], value, err_msg=name)

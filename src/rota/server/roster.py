@@ -62,10 +62,6 @@ class StoredRoster(Roster):
                 self._store.remove_token(token_row(token).hash)
                 self._tokens.pop(token.id, None)
 
-    def accounts(self) -> dict[str, str]:
-        """The machine's account of each user."""
-        return {user.name: user.account for user in self.users()}
-
     def renew(self, kind: str, name: str, lifetime_s: float | None = None) -> str:
         """A new token in place of all old ones of this user or agent."""
         token, record = mint(kind, name, lifetime_s)  # type: ignore[arg-type]

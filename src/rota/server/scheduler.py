@@ -25,6 +25,7 @@ from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.reasons.order import Precedence
 from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
+from rota.server.job_accounts import JobAccounts
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
@@ -39,6 +40,7 @@ from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.worlds.live.directives import Directives
+from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
@@ -92,7 +94,7 @@ class Scheduler:
         clock: Clock,
         heard: dict[str, float],
         settings: SchedulerSettings,
-        accounts: Callable[[], Mapping[str, str]],
+        accounts: JobAccounts,
         told: Callable[[TurnChanges], None],
     ) -> None:
         self.store = store
@@ -166,7 +168,7 @@ class Scheduler:
         self.standing.rises()  # before the store is read: what is told later may not be in it
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
-        built = rebuild(everything, tenants, self.accounts(), self.clock(), layout)
+        built = rebuild(everything, tenants, self.accounts, self.clock(), layout)
         self.view.nodes = {node.name: node for node in everything.nodes}
         self.view.policy = everything.policies[REAL]
         for name in self.view.nodes:
@@ -175,6 +177,7 @@ class Scheduler:
             self.directives.unmet = set(self.view.nodes)
         world = self._world(built, everything)
         self._set_aside(everything, world)
+        _note_accounts(everything, world)
         self._start_host(built, everything)
         assert self.host is not None
         for cost in self.store.costs(limit=MEASUREMENTS):
@@ -376,6 +379,17 @@ class Scheduler:
             if host.is_away:  # on a quiet cluster its next step may be long off
                 self.inbox.put(Begun())
             raise
+
+
+def _note_accounts(everything: Everything, world: LiveWorld) -> None:
+    """Put on record which waiting jobs are held since no account lets them start, and which are no more."""
+    for row in everything.jobs.keys() & world.live.keys() - everything.aside.keys():
+        job = world.live[row]
+        was_held = any(hold["kind"] == ACCOUNT for hold in everything.jobs[row].now.hold)
+        if was_held != (ACCOUNT in job.holds):
+            world.live.unsaved.job(job)
+            text = job.barred or "its user has the account again that it was submitted as"
+            world.live.unsaved.event("release" if was_held else "hold", job.id, text)
 
 
 def _past(store: Store) -> list[tuple[str, str, list[float]]]:

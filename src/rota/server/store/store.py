@@ -171,11 +171,13 @@ class Store:
         key: str | None = None,
         announce: Callable[[list[JobRow]], None] | None = None,
         withdraw: Callable[[], None] = lambda: None,
+        account: str = "",
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
-        `tenant` is for jobs that name none.  Asked again with the same `key` by the same user it adds nothing
-        and returns the rows of the first time; InputError if that was about other jobs.
+        `tenant` is for jobs that name none, `account` the machines' account that all run as.  Asked again
+        with the same `key` by the same user it adds nothing and returns the rows of the first time;
+        InputError if that was about other jobs.
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
@@ -190,7 +192,7 @@ class Store:
                 withdraw()
 
         with self._db.writing(undone) as writing:
-            rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key)
+            rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key, account)
             if announce is not None:
                 announced = True
                 announce(rows)

@@ -10,7 +10,17 @@ from rota.model.grants import Can, Grant
 from rota.model.promises import Promise
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
-from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
+from rota.wire.sync import (
+    NO_ACCOUNT,
+    Capability,
+    Exit,
+    Notice,
+    PartStatus,
+    ProgressReport,
+    Rank,
+    Usage,
+    Wanted,
+)
 from rota.worlds.live.curves import Curves
 from rota.worlds.live.holds import Hold
 
@@ -141,7 +151,10 @@ class LiveJob:
     id: str
     user: str
     spec: JobSpec
-    account: str = ""
+    account: str = NO_ACCOUNT
+    """The machines' account that it runs as, as `Part.user` says it."""
+    barred: str = ""
+    """Why it may begin no attempt, and go on with none that is suspended, as a clause; empty if it may."""
     array_index: int | None = None
     array_first: int | None = None
     array_most: int = 0
