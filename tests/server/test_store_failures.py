@@ -351,7 +351,7 @@ def leaves(rows: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", ["no tables", "no rows"])
-@pytest.mark.parametrize("sign", ["tokens/admin", "controller.port", "agent/token"])
+@pytest.mark.parametrize("sign", ["tokens/admin", "agent/token"])
 def test_a_young_database_that_has_lost_its_log(lite: Place, rows: str, sign: str) -> None:  # noqa: F811
     """All of it was in `rota.db-wal`; the folder around it remembers that there was a cluster."""
     leaves(rows, lite.home)
@@ -375,7 +375,8 @@ def test_a_cluster_that_has_users_only_is_one(lite: Place) -> None:  # noqa: F81
     store = lite.open()
     store.set_user(UserRow("admin", "", "", admin=True))
     store.close()
-    (lite.home / "controller.port").write_text("7682")
+    (lite.home / "tokens").mkdir()
+    (lite.home / "tokens" / "admin").write_text("x")
     assert [user.name for user in lite.open().users()] == ["admin"]
 
 

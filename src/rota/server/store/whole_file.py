@@ -29,7 +29,7 @@ _ALONE = (
     "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, "
     "back in its place; or remove {log} as well to begin anew, without jobs and users"
 )
-_SIGNS = ("tokens/admin", "controller.port", "agent/token")
+_SIGNS = ("tokens/admin", "agent/token")
 """Files in ROTA_HOME that a cluster writes once its first rows are on the disk."""
 _NOTHING_IN_IT = (
     "{where} has nothing in it, and {sign} shows that a cluster was here: what was written last is gone with "
