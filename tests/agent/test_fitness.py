@@ -15,7 +15,8 @@ from rota.agent import native
 from rota.agent.fitness import FIRST_S, MOST_S, Fitness, could_not_begin, rehearsed
 from rota.agent.folder import AgentFolder
 from rota.agent.live import Live
-from rota.wire.sync import NO_ACCOUNT, Exit, Part, PartStatus, Wanted
+from rota.wire.accounts import NO_ACCOUNT
+from rota.wire.sync import Exit, Part, PartStatus, Wanted
 
 END = Exit(ended_s=1.0, rank=0, error="the attempt could not be started: Resource temporarily unavailable")
 

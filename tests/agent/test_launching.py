@@ -18,7 +18,8 @@ from rota.agent.launching import User, launch_form, make_folders, void_checkpoin
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
 from rota.server.config import Config, choose
-from rota.wire.sync import NO_ACCOUNT, OWN_ACCOUNT, Part, PartStatus, Rank, Wanted
+from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
+from rota.wire.sync import Part, PartStatus, Rank, Wanted
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
 

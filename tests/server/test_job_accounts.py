@@ -14,8 +14,9 @@ from rota.server.callers import Caller
 from rota.server.job_accounts import JobAccounts
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState, NewJob
+from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
 from rota.wire.job import JobSpec
-from rota.wire.sync import NO_ACCOUNT, OWN_ACCOUNT, Wanted
+from rota.wire.sync import Wanted
 from rota.wire.views import UserView
 from rota.worlds.live.inbox import Changed
 

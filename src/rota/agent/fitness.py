@@ -21,7 +21,8 @@ from rota.agent import native
 from rota.agent.folder import AgentFolder
 from rota.agent.live import Live
 from rota.engine.ledger import Key
-from rota.wire.sync import NO_ACCOUNT, PartStatus
+from rota.wire.accounts import NO_ACCOUNT
+from rota.wire.sync import PartStatus
 
 LOG = logging.getLogger("rota.agent")
 FILES, BYTES, PROCESSES = 16, 1 << 16, 4

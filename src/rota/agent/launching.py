@@ -25,7 +25,8 @@ from rota.agent.job_path import job_path, make_job_path
 from rota.crash import VARIABLE, crash_point
 from rota.errors import WorldError
 from rota.training.protocol import VOID
-from rota.wire.sync import NO_ACCOUNT, OWN_ACCOUNT, Part, Rank
+from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
+from rota.wire.sync import Part, Rank
 
 LOG = logging.getLogger("rota.agent")
 PRIVATE = (

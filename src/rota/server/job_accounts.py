@@ -11,7 +11,7 @@ import os
 from rota.server.auth import ROOT, Directory, account_of
 from rota.server.callers import Caller
 from rota.server.store.rows import JobRow
-from rota.wire.sync import OWN_ACCOUNT
+from rota.wire.accounts import OWN_ACCOUNT
 
 
 class JobAccounts:

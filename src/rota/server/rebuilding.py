@@ -33,18 +33,9 @@ from rota.server.store.mending import NO_SPEC, UNREADABLE, told
 from rota.server.store.rows import REAL, AttemptRow, Everything, JobColumns, JobRow, NodeRow, PolicyRow
 from rota.server.tenants.layout import NodeLayout
 from rota.table.state import COLUMNS, Phase
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.job import JobSpec
-from rota.wire.sync import (
-    NO_ACCOUNT,
-    Capability,
-    Exit,
-    Notice,
-    PartStatus,
-    ProgressReport,
-    Rank,
-    Usage,
-    Wanted,
-)
+from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import ACCOUNT, RECORD, Hold, note_of
 from rota.worlds.live.inbox import Arrived

@@ -33,10 +33,6 @@ Remark = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x08\x0b-\x1f\x
 """Longer text, such as a driver's error."""
 
 
-OWN_ACCOUNT, NO_ACCOUNT = ":own", ":none"
-"""Words in place of an account's name, which has no colon: the agent's own account; none is on record."""
-
-
 def are_two(submit_s: float, other_s: float) -> bool:
     """Whether these are moments of two submissions; 0.0, as older versions say it, is anybody's."""
     return bool(submit_s and other_s) and abs(submit_s - other_s) >= SAME_S
@@ -146,8 +142,7 @@ class Part(BaseModel):
     terminal: bool = False
     """Rank 0, the only process on its node, has a terminal; others have none."""
     user: str = ""
-    """Account that the command runs as, if the agent is root, or OWN_ACCOUNT.  Nothing is started with
-    NO_ACCOUNT, or with an empty one, as older controllers name the agent's own."""
+    """Account that the command runs as if the agent is root, or a word of `accounts`; empty starts nothing."""
     grace_s: float = 120.0
     notice_signal: str = ""
     notice_s: float = 0.0

@@ -175,9 +175,8 @@ class Store:
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
-        `tenant` is for jobs that name none, `account` the machines' account that all run as.  Asked again
-        with the same `key` by the same user it adds nothing and returns the rows of the first time;
-        InputError if that was about other jobs.
+        `tenant` is for jobs that name none; all run as `account`.  Asked again with the same `key` by the same
+        user it adds nothing and returns the rows of the first time; InputError if it was about other jobs.
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
@@ -513,9 +512,8 @@ class Store:
     def token(self, token_hash: str) -> TokenRow | None:
         """What this token is good for; None if for nothing."""
         with self._db.reading() as connection:
-            tokens = reading.listed(
-                connection, t.tokens, TOKEN, t.tokens.c.hash == clean(token_hash), order="hash"
-            )
+            own = t.tokens.c.hash == clean(token_hash)
+            tokens = reading.listed(connection, t.tokens, TOKEN, own, order="hash")
             return tokens[0] if tokens else None
 
     def add_token(self, token: TokenRow) -> None:

@@ -9,18 +9,9 @@ from rota.knowledge.seen import JobObservations
 from rota.model.grants import Can, Grant
 from rota.model.promises import Promise
 from rota.scheduler.world import How
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.job import JobSpec
-from rota.wire.sync import (
-    NO_ACCOUNT,
-    Capability,
-    Exit,
-    Notice,
-    PartStatus,
-    ProgressReport,
-    Rank,
-    Usage,
-    Wanted,
-)
+from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.curves import Curves
 from rota.worlds.live.holds import Hold
 
