@@ -175,8 +175,8 @@ class Store:
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
-        `tenant` is for jobs that name none; all run as `account`.  Asked again with the same `key` by the same
-        user it adds nothing and returns the rows of the first time; InputError if it was about other jobs.
+        `tenant` is for jobs that name none; all run as `account`.  Asked again with the same `key` by one
+        user, it adds nothing and returns the rows of the first time; InputError if it was about other jobs.
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
