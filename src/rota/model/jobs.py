@@ -296,14 +296,16 @@ class RecordedRun:
     """By row: the array it is a task of."""
     exits: Mapping[int, str] = field(default_factory=dict)
     """By row: how its last attempt ended, if not well: `exit 1`, `signal 9`."""
+    qos: Mapping[int, str] = field(default_factory=dict)
+    """By row: quality of service under which it was submitted."""
 
     def take(self, rows: Ints) -> RecordedRun:
-        by_row = (self.nodes, self.types, self.arrays, self.exits)
+        by_row = (self.nodes, self.types, self.arrays, self.exits, self.qos)
         where = _new_rows(rows) if any(by_row) else {}
         nodes = {where[row]: names for row, names in self.nodes.items() if row in where}
-        types, arrays, exits = (
+        types, arrays, exits, qos = (
             {where[row]: name for row, name in named.items() if row in where} for named in by_row[1:]
         )
         return RecordedRun(
-            read_only(self.start_s[rows]), read_only(self.end_s[rows]), nodes, types, arrays, exits
+            read_only(self.start_s[rows]), read_only(self.end_s[rows]), nodes, types, arrays, exits, qos
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from rota.errors import InputError
 from rota.model.atomic import write_secret
 from rota.server.api.forms import JoinToken, NewUser, UserToken
 from rota.server.auth import mint
+from rota.server.callers import why_no_job
 from rota.server.refusals import Conflict, NotFound
 from rota.server.roster import StoredRoster
 from rota.wire.job import check_tenant
@@ -63,7 +66,10 @@ class Users:
         self._roster.put_user(view)
         if self._has_jobs(user.name):
             self._changed(f"user {user.name} was added, of whom there are jobs")
-        return UserToken(user=view, token=self._roster.renew("user", user.name))
+        why = "" if user.viewer else why_no_job(user.name, user.admin, user.account) or _unknown(user.account)
+        return UserToken(
+            user=view, token=self._roster.renew("user", user.name), warnings=[why] if why else []
+        )
 
     def _check(self, tenant: str, account: str) -> None:
         """InputError for what nobody can be."""
@@ -102,3 +108,14 @@ class Users:
         token, record = mint("join", "", lifetime_s)
         self._roster.put_token(record)
         return JoinToken(token=token, expires_s=record.expires_s or 0.0)
+
+
+def _unknown(account: str) -> str:
+    """That this machine knows no such account, where jobs run under those of their users."""
+    if not account or os.geteuid():
+        return ""
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        return f"this machine knows no account {account!r}: jobs of this user start only where there is one"
+    return ""

@@ -346,7 +346,15 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
         kind = kind or (of_partition.get(partitions[row], "") if partitions else "")
         if kind:
             types[row] = kind
-    return RecordedRun(attempts.start_s, attempts.end_s, nodes, types, arrays_of(ran), exits_of(ran))
+    return RecordedRun(
+        attempts.start_s, attempts.end_s, nodes, types, arrays_of(ran), exits_of(ran), _qos(ran)
+    )
+
+
+def _qos(ran: TextTable) -> dict[int, str]:
+    """The QOS of each job, by row, where it is said."""
+    said = ran.text("QOS").str.strip_chars().to_list() if ran.has("QOS") else []
+    return {row: name for row, name in enumerate(said) if name}
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
