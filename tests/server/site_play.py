@@ -22,8 +22,8 @@ from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
 from rota.server.auth import Roster
-from rota.server.job_accounts import JobAccounts
 from rota.server.policy.messages import seal, sealed_memory, unseal
+from rota.server.roster import JobAccounts
 from rota.server.scheduler import Scheduler, SchedulerSettings
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow

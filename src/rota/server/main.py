@@ -46,7 +46,6 @@ from rota.server.history import History
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.autoscaling import Scaler
 from rota.server.hooks.notifying import Notices, targets_of
-from rota.server.job_accounts import JobAccounts
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
 from rota.server.logging import set_up
@@ -58,7 +57,7 @@ from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
-from rota.server.roster import StoredRoster
+from rota.server.roster import JobAccounts, StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving, in_the_clear
 from rota.server.store.rows import JobQuery

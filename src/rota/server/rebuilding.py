@@ -26,8 +26,8 @@ from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import TracedState, traced_state
 from rota.scheduler.moments.restore import Stored, refill
 from rota.scheduler.world import How
-from rota.server.job_accounts import JobAccounts
 from rota.server.policy.messages import unseal
+from rota.server.roster import JobAccounts
 from rota.server.store.loading import NUMBERS
 from rota.server.store.mending import NO_SPEC, UNREADABLE, told
 from rota.server.store.rows import REAL, AttemptRow, Everything, JobColumns, JobRow, NodeRow, PolicyRow

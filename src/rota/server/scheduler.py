@@ -25,11 +25,11 @@ from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.reasons.order import Precedence
 from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
-from rota.server.job_accounts import JobAccounts
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
+from rota.server.roster import JobAccounts
 from rota.server.scheduler_view import SchedulerView
 from rota.server.standing import LoopStanding
 from rota.server.stepping import StepRecorder

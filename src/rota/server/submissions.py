@@ -12,9 +12,9 @@ from rota.server.api.forms import Submission, Submitted
 from rota.server.callers import Caller, why_no_job
 from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
-from rota.server.job_accounts import JobAccounts
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
+from rota.server.roster import JobAccounts
 from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
