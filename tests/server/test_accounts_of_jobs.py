@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from answers_play import AskedSite
@@ -128,15 +129,13 @@ def site(tmp_path: Path) -> Iterator[UsersSite]:
     site.store.close()
 
 
-WITH_HOLD = [{"hold": True}, {"begin_s": 1_900_000_000.0}, {}]
+WITH_HOLD: list[dict[str, Any]] = [{"hold": True}, {"begin_s": 1_900_000_000.0}, {}]
 told = pytest.mark.parametrize("told", [True, False], ids=["at once", "by a restart"])
 
 
 @told
 @pytest.mark.parametrize("extra", WITH_HOLD, ids=["held", "begins later", "waits"])
-def test_a_waiting_job_of_a_removed_user_is_held(
-    site: UsersSite, told: bool, extra: dict[str, object]
-) -> None:
+def test_a_waiting_job_of_a_removed_user_is_held(site: UsersSite, told: bool, extra: dict[str, Any]) -> None:
     busy = site.submit(1e9, gpus=2)
     site.settle()
     row = site.submit(1.0, **extra)
