@@ -242,6 +242,7 @@ def _rows(rng: np.random.Generator, number: int, ask: Ask, site: Site) -> list[s
     rows = ["|".join(cells.get(name, "") for name in FIELDS)]
     if site.usage:
         util = round(100 * ask.gpus * ask.busy)
+        cpu = _clock(cores * ask.gpus * run_s)
         step = cells | {
             "JobIDRaw": f"{number}.0",
             "JobID": f"{cells['JobID']}.0",
@@ -250,7 +251,7 @@ def _rows(rng: np.random.Generator, number: int, ask: Ask, site: Site) -> list[s
             "Partition": "",
             "TimelimitRaw": "",
             "ReqTRES": "",
-            "TRESUsageInTot": f"cpu=01:00:00,gres/gpumem=4096M,gres/gpuutil={util},mem=8G",
+            "TRESUsageInTot": f"cpu={cpu},gres/gpumem=4096M,gres/gpuutil={util},mem=8G",
         }
         rows.append("|".join(step.get(name, "") for name in FIELDS))
     return rows

@@ -63,11 +63,16 @@ def test_what_nobody_measured_is_no_fault() -> None:
 
 
 def test_a_counter_that_stands_at_zero_measures_nothing() -> None:
-    text = "\n".join(
-        line if "gpuutil" not in line else line.split("gpuutil=")[0] + "gpuutil=0,mem=8G"
-        for line in dump(3, ("idle",), SMALL).splitlines()
-    )
-    analysis = study(trace_of(text))
+    lines = dump(3, ("idle",), SMALL).splitlines()
+    whole = [
+        line if "gpuutil" not in line else f"{line.split('gpuutil=')[0]}gpuutil=0,mem=8G" for line in lines
+    ]
+    (by_cpu,) = study(trace_of("\n".join(whole))).faults
+    assert (by_cpu.subject, by_cpu.certainty) == ("nlp/idler", "likely"), "its CPUs did nothing"
+    bare = [
+        line if "|cpu=" not in line else f"{line.split('|cpu=')[0]}|gres/gpuutil=0,mem=8G" for line in whole
+    ]
+    analysis = study(trace_of("\n".join(bare)))
     assert named(analysis) == set()
     needs = [gap.needs for gap in analysis.unsaid if gap.what == "how busy the held GPUs were"]
     assert needs == ["gres/gpuutil is 0 for every job: it was not measured"]
@@ -180,9 +185,13 @@ def test_thresholds_decide() -> None:
     assert named(study(trace_of(text), thresholds=lax)) == set()
 
 
-def test_a_fault_says_how_much_and_gives_examples() -> None:
+def test_a_fault_says_how_much_how_sure_and_of_which_jobs() -> None:
     analysis = study(trace_of(dump(3, FAULTS, SMALL)))
     for finding in analysis.faults:
         assert finding.numbers["jobs"], finding.key
-        assert finding.figure is not None
+        assert finding.numbers["jobs"] >= len(finding.jobs) > 0
+        assert finding.bar is not None
+        assert finding.certainty in ("sure", "likely")
+        assert finding.evidence
+        assert finding.user.split("/")[-1] in finding.sentence
         assert finding.subject.split("/")[-1] in finding.sentence

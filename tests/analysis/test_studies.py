@@ -13,9 +13,10 @@ from rota.analysis.pools import Pools
 from rota.analysis.queueing import BEFORE, FAIR, FRAGMENTED, FULL, split
 from rota.analysis.studies import Analysis, study
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
+from rota.model.jobs import PREEMPTED, REQUEUED, Interruption, JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces import read
+from rota.traces.describe import describe
 from rota.traces.generate import generate
 from shared_data import data, needs_shared
 
@@ -131,6 +132,25 @@ def test_run_times_that_nobody_knows_are_no_hours() -> None:
     assert analysis.checked == ()
 
 
+@pytest.mark.parametrize("cluster", ["", "1x7:a100_1g.5gb,1x1:a100"])
+def test_slices_count_by_their_part_of_a_gpu(cluster: str) -> None:
+    """Seven slices for 7 h and a whole GPU beside them: 14 GPU-hours on two GPUs."""
+    jobs = [(0.0, 0.0, 25200.0, 1)] * 8
+    types = {"gpu_types": [1] * 7 + [2], "type_names": ("a100_1g.5gb", "a100")}
+    trace = trace_of(
+        *jobs, (25200.0, 25200.0, 25200.0, 0), **{**types, "gpu_types": [*types["gpu_types"], 0]}
+    )
+    analysis = study(trace, parse_cluster(cluster) if cluster else None)
+    assert dict(analysis.facts)["GPU-hours"] == "14"
+    assert value(analysis, "allocation") == pytest.approx(1.0)
+    (finding,) = [one for one in analysis.findings if one.key == "allocation"]
+    assert finding.numbers["gpus"] == pytest.approx(2.0)
+    assert analysis.remarks == (
+        "49 hours of MIG slices count as 7 GPU-hours, each slice by its part of a GPU "
+        "(a100_1g.5gb is 1 of 7 parts).",
+    )
+
+
 def test_company_counts_while_it_is_there() -> None:
     """Two jobs on node a for half of the first one's time; one alone on b."""
     trace = trace_of((0, 0, 100, 1), (0, 50, 100, 1), (0, 0, 100, 1))
@@ -239,3 +259,20 @@ def test_how_jobs_come(gaps_s: list[float], kind: str) -> None:
     analysis = study(replace(trace_of(*((float(t), float(t), float(t) + 5, 1) for t in at_s)), observed=None))
     (said,) = [one for one in analysis.findings if one.key == "burstiness"]
     assert said.sentence.startswith(f"Jobs come {kind}: ")
+
+
+def test_attempts_that_were_preempted_or_requeued_did_not_fail() -> None:
+    """Two GPUs each: an hour preempted, half an hour put back, two hours in the last attempts."""
+    trace = trace_of((0, 0, 3600, 2), (10, 10, 3610, 2))
+    assert trace.observed is not None
+    parts = {0: (Interruption(3600.0, PREEMPTED),), 1: (Interruption(1800.0, REQUEUED),)}
+    trace = replace(trace, observed=replace(trace.observed, interruptions=parts))
+    analysis = study(trace)
+    assert not any(one.key in ("lost_to_failures", "retries", "prerun") for one in analysis.findings)
+    (taken,) = [one for one in analysis.findings if one.key == "taken_away"]
+    assert taken.value == pytest.approx(3.0)
+    assert taken.numbers["gpu_hours"] == {PREEMPTED: pytest.approx(2.0), REQUEUED: pytest.approx(1.0)}
+    described = describe(trace)
+    assert described.interrupted_gpu_hours == pytest.approx(3.0)
+    assert described.failing_gpu_hours == 0.0
+    assert "4 + 3 in attempts that were preempted or requeued" in dict(described.lines())["GPU-hours"]

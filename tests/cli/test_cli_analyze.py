@@ -27,8 +27,8 @@ def test_text_names_the_faults_first(sacct: Path) -> None:
     assert any(line.startswith("4 faults") for line in lines[1:4])
     assert [line.split()[1] for line in lines if line.startswith("! ")] == [
         "nlp/idler",
-        "bio/wendy",
         "Array",
+        "bio/wendy",
         "bio/greta",
     ]
     assert max(map(len, lines)) <= 100

@@ -17,6 +17,8 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
+from rota.traces import read
+from rota.traces.describe import describe
 from rota.usage.counting import months_between, usage_of
 from rota.usage.held import Held
 from rota.usage.months import months_of
@@ -25,6 +27,7 @@ from rota.usage.page import render
 from rota.usage.prices import parse_prices, prices_text
 from rota.usage.wording import notes
 from rota.wire.usage import UsageLine, UsageView
+from shared_data import ROOT, needs_shared
 from tiers import examples
 
 HOUR = 3600.0
@@ -106,7 +109,7 @@ def test_recorded_starts_say_when_and_who_waited() -> None:
     start_s = np.array([HOUR, 2 * HOUR, np.nan, 2 * HOUR])
     trace = replace(trace, observed=RecordedRun(start_s, np.full(4, np.nan), types={3: "A100"}))
     usage = usage_of(held_of(trace), ["user"])
-    assert table(usage)[("vision/bob",)] == (1, 0.0), "it never started"
+    assert table(usage)[("vision/bob",)] == (1, 4.0), "it ran; when is not known"
     assert not usage.from_submission
     assert {line.names[0]: line.wait_hours for line in usage.lines} == {
         "vision/ann": 1.0,
@@ -275,3 +278,40 @@ def test_months_as_curves() -> None:
     assert "3 months from 2025-11 to 2026-01; t9 held most, " in render(view)
     one = UsageLine(names=("2026-01",), jobs=1, gpu_hours=1)
     assert "Over time" not in render(view.model_copy(update={"by": ("month",), "lines": [one]}))
+
+
+def slices(**facts: object) -> Trace:
+    """A slice of one part in seven for 7 h, a whole GPU for 3 h; both of one user."""
+    trace = trace_of(
+        f"A 1x{7 * HOUR} B 1x{3 * HOUR}",
+        tenant=[0, 0],
+        tenant_names=("bio/ann",),
+        gpu_types=[1, 2],
+        type_names=("a100_1g.5gb", "a100"),
+    )
+    return replace(trace, facts=facts)
+
+
+# prices, and what ten device-hours cost: a slice has its own price, or its part of the price for the rest
+@pytest.mark.parametrize(("price", "cost"), [("7", 7.0 + 21.0), ("a100=7,a100_1g.5gb=2", 14.0 + 21.0)])
+def test_slices_count_by_their_part_of_a_gpu(price: str, cost: float) -> None:
+    usage = usage_of(held_of(slices()), ["type"], prices=parse_prices(price))
+    assert table(usage) == {("a100",): (1, 3.0), ("a100_1g.5gb",): (1, 1.0)}
+    assert usage.total.gpu_hours == pytest.approx(4.0)
+    assert usage.total.cost == pytest.approx(cost)
+    assert usage.slice_hours == {"a100_1g.5gb": pytest.approx(7.0)}
+    assert "7 hours of MIG slices count as 1 GPU-hours" in " ".join(notes(usage))
+
+
+def test_whole_gpus_need_no_word_about_slices() -> None:
+    usage = usage_of(held_of(history()))
+    assert usage.slice_hours == {}
+    assert not any("MIG" in note for note in notes(usage))
+
+
+@needs_shared
+def test_a_site_that_gives_out_slices() -> None:
+    trace = read(ROOT / "inputs" / "mig.sacct")
+    usage = usage_of(held_of(trace), ["type"])
+    assert usage.total.gpu_hours == pytest.approx(10 / 7)
+    assert describe(trace).gpu_hours == pytest.approx(10 / 7)

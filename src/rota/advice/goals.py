@@ -21,9 +21,10 @@ from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.reports.fairness import FEWEST_OF_A_TENANT, alone_on_share_s, worst_share
 from rota.reports.metrics import Unit, waiting_s
-from rota.reports.occupancy import cluster_gpus, granted
+from rota.reports.occupancy import granted
 from rota.reports.sample import Sample
 from rota.reports.series import binned
+from rota.reports.slices import whole_gpus_of
 
 SLICES = 400
 """Stretches of time into which a utilisation is cut."""
@@ -86,7 +87,7 @@ def _stretches(sample: Sample, power: Power | None) -> Parts:
         return Parts(np.zeros(0), np.zeros((0, 2)))
     cut = binned(granted(sample.record), start_s, end_s, SLICES)
     seconds = np.diff(cut.edges_s)
-    there = seconds * cluster_gpus(sample.record)
+    there = seconds * whole_gpus_of(sample.record)
     return Parts(cut.edges_s[:-1], np.stack((cut.mean * seconds, there), axis=1))
 
 

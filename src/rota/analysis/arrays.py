@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.analysis.failures import FailedAttempts
-from rota.analysis.figures import bars
-from rota.analysis.finding import Finding, Said, Unsaid, hours, percent
-from rota.analysis.history import JobHistory, failed
+from rota.analysis.finding import SURE, Bar, Finding, Said, Unsaid, hours
+from rota.analysis.history import JobHistory, failed, named_jobs
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
@@ -51,7 +50,7 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
         if class_of(way) != FailureClass.INFRASTRUCTURE
         and _stands_out(group, dead, died, alike[group.is_array], thresholds)
     ]
-    findings = [_finding(history, group, *died_alike[group]) for group in _largest(striking)]
+    findings = [_finding(history, group, *died_alike[group], thresholds) for group in _largest(striking)]
     return Said(tuple(sorted(findings, key=lambda one: (-one.value, one.subject))))
 
 
@@ -127,7 +126,9 @@ def _at_least(k: int, n: int, rate: float) -> float:
     return float(bdtrc(k - 1, n, rate))
 
 
-def _finding(history: JobHistory, group: _Group, way: str, dead: list[int]) -> Finding:
+def _finding(
+    history: JobHistory, group: _Group, way: str, dead: list[int], thresholds: Thresholds
+) -> Finding:
     rows = list(group.rows)
     jobs = history.trace.jobs
     user = history.user.names[int(history.user.code[rows[0]])]
@@ -142,14 +143,14 @@ def _finding(history: JobHistory, group: _Group, way: str, dead: list[int]) -> F
         f"{what} of {user} died in the same way ({reason}): {every} {len(rows):,} "
         f"{'tasks' if group.is_array else 'jobs'}, after {after} each (median), with {hours(cost)} GPU-hours."
     )
-    counts = [
-        (f"died: {way}", (float(len(dead)),), f"{len(dead):,}"),
-        ("otherwise", (float(len(rows) - len(dead)),), f"{len(rows) - len(dead):,}"),
-    ]
     return Finding(
         *("failing_array", STUDY, sentence, float(len(dead)), "jobs"),
         fault=True,
         subject=group.name if group.is_array else f"{user}: {label}",
+        user=user,
+        certainty=SURE,
+        evidence=f"states and exit codes are on record, and chance alone would do this once in "
+        f"{1 / thresholds.array_chance:,.0f} histories or less",
         numbers={
             "user": user,
             "name": label,
@@ -157,8 +158,7 @@ def _finding(history: JobHistory, group: _Group, way: str, dead: list[int]) -> F
             "died": len(dead),
             "reason": way,
             "gpu_hours": cost,
-            "examples": [jobs.ids[row] for row in dead[:5]],
         },
-        figure=bars(f"How {what} ended", "Jobs.", counts),
-        note=f"{percent(len(dead) / len(rows))} of them; trying one before the others would have shown it.",
+        bar=Bar(what, (float(len(dead)), float(len(rows) - len(dead))), f"{len(dead):,} of {len(rows):,}"),
+        jobs=named_jobs(history, np.array(dead, dtype=np.int64)),
     )

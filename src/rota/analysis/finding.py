@@ -92,6 +92,25 @@ class Remedy:
     gain: Gain | None = None
 
 
+SURE, LIKELY = "sure", "likely"
+
+
+@dataclass(frozen=True)
+class NamedJob:
+    """One job that a fault is about, as its user knows it."""
+
+    id: str
+    name: str
+    node_set: str
+    """Partition; empty if there is none."""
+    submitted: str
+    """Day and time; seconds where the trace has no dates."""
+    gpus: int
+    run_s: float
+    gpu_hours: float
+    outcome: str
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that the data says."""
@@ -112,6 +131,21 @@ class Finding:
     remedies: tuple[Remedy, ...] = ()
     note: str = ""
     """How it was counted, where that is not obvious."""
+    certainty: str = ""
+    """Of a fault: `sure` or `likely`."""
+    evidence: str = ""
+    """Of a fault: what makes it so sure, in a few words."""
+    user: str = ""
+    """Of a fault: the user to tell."""
+    jobs: tuple[NamedJob, ...] = ()
+    """Of a fault: all jobs that it is about."""
+    bar: Bar | None = None
+    """Of a fault: its row in the figure of all faults of its kind."""
+
+    @property
+    def how_sure(self) -> str:
+        """`Sure: run times and limits are on record.`; empty for what is no fault."""
+        return f"{self.certainty.capitalize()}: {self.evidence}." if self.certainty else ""
 
 
 @dataclass(frozen=True)
@@ -152,6 +186,11 @@ def percent(share: float) -> str:
 def hours(amount: float) -> str:
     """GPU-hours as people read them."""
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
+
+
+def gpu_count(amount: float) -> str:
+    """GPUs as people read them: `405`, and `1.4` where MIG slices or shares leave parts below ten."""
+    return f"{amount:,.0f}" if amount >= 10 or amount == round(amount) else f"{amount:.2g}"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

@@ -1,7 +1,9 @@
 """A trace as the arrays that all studies read: who held what from when to when, and how it went.
 
-A job holds its GPUs from its start for as long as it ran; where the trace records no start, it stands
-where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the cluster was.
+A job holds its GPUs from its start for as long as it ran.  Where the trace records no start of any job, each
+stands where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the
+cluster was.  Where it records starts of some jobs, the others ran all the same: they count in GPU-hours and
+outcomes, and only those that are `dated` in waits and in what was held at a moment.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rota.analysis.finding import NamedJob
 from rota.model.cluster import Cluster
-from rota.model.columns import Array, Bools, Floats
+from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.gpu_slices import gpus_held
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.reports.clock import WallClock, clock_named
@@ -52,7 +56,7 @@ class JobHistory:
     starts: bool
     """Whether the trace recorded starts."""
     gpus: Floats
-    """Held while it ran, shares counted as such."""
+    """Held while it ran: shares count as such, MIG slices by their part of a GPU."""
     submit_s: Floats
     eligible_s: Floats
     """When it could have started; submission where nobody recorded that."""
@@ -63,6 +67,8 @@ class JobHistory:
     """All attempts; 0 if it never ran, or nobody knows."""
     ran: Bools
     """Held GPUs for some time."""
+    dated: Bools
+    """Held GPUs, and it is known when."""
     gpu_hours: Floats
     size: Array
     """Class of `rota.usage.held.SIZES`."""
@@ -81,11 +87,12 @@ class JobHistory:
         """The columns of `trace`."""
         jobs, seen = trace.jobs, trace.observed
         starts = seen is not None and bool(np.isfinite(seen.start_s).any())
-        run_s = np.nan_to_num(trace.truth.run_s())
+        run_s = np.nan_to_num(trace.ran_s())
         start_s = seen.start_s if seen is not None and starts else jobs.submit_s.copy()
-        ran = np.isfinite(start_s) & (run_s > 0) & (jobs.gpus > 0)
-        end_s = np.where(ran, start_s + run_s, np.nan)
-        gpus = jobs.gpus * jobs.gpu_share
+        ran = (run_s > 0) & (jobs.gpus > 0)
+        dated = ran & np.isfinite(start_s)
+        end_s = np.where(dated, start_s + run_s, np.nan)
+        gpus = gpus_held(trace)
         held_s = np.nan_to_num(trace.truth.held_s)
         paths = list(jobs.tenant_names)
         tops = NamedCodes.of([path.partition("/")[0] for path in paths])
@@ -102,6 +109,7 @@ class JobHistory:
             end_s=end_s,
             run_s=run_s,
             ran=ran,
+            dated=dated,
             gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
             size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
             tenant=NamedCodes(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
@@ -146,6 +154,26 @@ def _cpu_cores(trace: Trace) -> Floats:
         return np.full(len(trace), np.nan)
     cores: Floats = np.divide(cpu_s, run_s, out=np.full(len(trace), np.nan), where=known)
     return cores
+
+
+def named_jobs(history: JobHistory, rows: Ints) -> tuple[NamedJob, ...]:
+    """The jobs of `rows` as their users know them, in the order of submission."""
+    jobs, clock = history.trace.jobs, history.clock
+    return tuple(
+        NamedJob(
+            id=jobs.ids[row],
+            name=jobs.name_of("group", row),
+            node_set=jobs.name_of("node_set", row),
+            submitted=f"{clock.at(history.submit_s[row]):%Y-%m-%d %H:%M}"
+            if clock
+            else f"{history.submit_s[row]:,.0f} s",
+            gpus=int(jobs.gpus[row]),
+            run_s=float(history.run_s[row]),
+            gpu_hours=float(history.gpu_hours[row]),
+            outcome=Outcome(int(history.outcome[row])).name.lower(),
+        )
+        for row in np.sort(rows).tolist()
+    )
 
 
 def failed(history: JobHistory) -> Bools:

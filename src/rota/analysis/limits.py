@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rota.analysis.figures import bars
-from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, percent
-from rota.analysis.history import JobHistory
+from rota.analysis.finding import SURE, Bar, Finding, Remedy, Replay, Said, Unsaid, percent
+from rota.analysis.history import JobHistory, named_jobs
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Floats
 from rota.model.jobs import Outcome
@@ -68,7 +68,7 @@ def _over_asking(history: JobHistory, used: Floats, thresholds: Thresholds) -> l
         rest = float(np.median(used[others]))
         if most <= thresholds.limit_used and rest >= thresholds.limit_factor * most:
             findings.append(_finding(history, used, code, most, rest))
-    return findings
+    return sorted(findings, key=lambda one: -len(one.jobs))
 
 
 def _finding(history: JobHistory, used: Floats, code: int, most: float, rest: float) -> Finding:
@@ -82,13 +82,15 @@ def _finding(history: JobHistory, used: Floats, code: int, most: float, rest: fl
         f"limits, the median job of the others {percent(rest)}."
     )
     mine = float(np.median(used[own]))
-    rows = [(name, (mine,), percent(mine)), ("median job of the others", (rest,), percent(rest))]
     return Finding(
         *("over_asked_limits", STUDY, sentence, most, "share"),
         fault=True,
         subject=name,
+        user=name,
+        certainty=SURE,
+        evidence="run times and limits are on record",
         numbers={"jobs": int(own.sum()), "others_median": rest, "median": mine},
-        figure=bars("Part of the time limit that is used", "Medians.", rows, top=1.0),
-        note="A job that asks for less starts sooner where the scheduler backfills.",
+        bar=Bar(name, (mine,), f"{percent(mine)}; others {percent(rest)}"),
+        jobs=named_jobs(history, np.flatnonzero(own)),
         remedies=(_BACKFILL,),
     )

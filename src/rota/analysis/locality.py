@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from rota.analysis.figures import bars, steps_of
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, percent
 from rota.analysis.history import JobHistory
+from rota.analysis.node_sizes import NodeSizes
 from rota.analysis.pools import integral, when
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats, Ints
@@ -31,7 +34,7 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     seen = history.trace.observed
     if not history.starts or seen is None or not seen.nodes:
         return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)"),))
-    rows = np.array([row for row in seen.nodes if history.ran[row]], dtype=np.int64)
+    rows = np.array([row for row in seen.nodes if history.dated[row]], dtype=np.int64)
     # Who does nothing does so anywhere: idle jobs say nothing of locality or company.
     works = np.nan_to_num(history.utilisation) > thresholds.idle_utilisation
     parts = [_gangs(history, rows[history.trace.jobs.gpus[rows] > 1], rows, works)]
@@ -49,10 +52,11 @@ def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
     assert seen is not None
     if not len(gangs):
         return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "jobs with several GPUs"),))
-    nodes = np.array([len(seen.nodes[row]) for row in gangs.tolist()])
-    width = _widest(history, rows)
-    spread = nodes > np.ceil(history.trace.jobs.gpus[gangs] / width)
-    findings = [_spread(history, gangs, nodes, spread, width)]
+    places = [seen.nodes[row] for row in gangs.tolist()]
+    nodes = np.array([len(own) for own in places])
+    sizes = NodeSizes.of(history)
+    certain, possible = sizes.needed(history.trace.jobs.gpus[gangs], places)
+    findings = [_spread(history, gangs, nodes > certain, nodes > possible, sizes)]
     measured = works[gangs]
     by_spread = _by_spread(history, gangs[measured], nodes[measured])
     if by_spread or not works[rows].any():
@@ -61,28 +65,22 @@ def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
     return Said(tuple(findings), (Unsaid(STUDY, "what spreading does to utilisation", needs),))
 
 
-def _widest(history: JobHistory, rows: Ints) -> float:
-    """Most GPUs that one job held on one node, or the widest stated node."""
-    if history.cluster is not None:
-        return float(history.cluster.node_gpus.max())
-    seen = history.trace.observed
-    assert seen is not None
-    return max(float(history.trace.jobs.gpus[row]) / len(seen.nodes[row]) for row in rows.tolist())
-
-
-def _spread(history: JobHistory, gangs: Ints, nodes: Ints, spread: Bools, width: float) -> Finding:
+def _spread(history: JobHistory, gangs: Ints, spread: Bools, may_be: Bools, sizes: NodeSizes) -> Finding:
+    """`spread` gangs had room on fewer of their nodes for certain, those that `may_be` if they are larger."""
     share = float(spread.mean())
     held = history.gpu_hours[gangs]
     part = float(held[spread].sum() / held.sum()) if held.sum() else 0.0
-    sentence = "No gang ran on more nodes than it needs."
+    sentence = f"No gang of {len(gangs):,} ran on more nodes than it needs."
     if share:
         sentence = (
             f"{percent(share)} of the gangs ran on more nodes than they need, and held {percent(part)} of "
             "the GPU-hours of gangs."
         )
-    sizes = sorted(set(history.trace.jobs.gpus[gangs].tolist()))
+    unsure = int((may_be & ~spread).sum())
+    if unsure:
+        sentence += f" Of {unsure:,} more it is not known, as the size of their nodes is not."
     rows = []
-    for size in sizes:
+    for size in sorted(set(history.trace.jobs.gpus[gangs].tolist())):
         own = history.trace.jobs.gpus[gangs] == size
         if int(own.sum()) >= LEAST_JOBS:
             of = float(spread[own].mean())
@@ -90,10 +88,30 @@ def _spread(history: JobHistory, gangs: Ints, nodes: Ints, spread: Bools, width:
     figure = bars("Gangs on more nodes than they need", "Share of the jobs of each size.", rows, top=1.0)
     return Finding(
         *("spread_gangs", STUDY, sentence, share, "share"),
-        numbers={"gangs": len(gangs), "gpu_hours_share": part, "node_gpus": width},
-        figure=figure if rows else None,
-        note=f"A node is taken to have {width:g} GPUs.",
+        numbers={
+            "gangs": len(gangs),
+            "gpu_hours_share": part,
+            "unsure": unsure,
+            "node_gpus": _counted(sizes),
+        },
+        figure=figure if rows and share else None,
+        note=_how(sizes),
     )
+
+
+def _counted(sizes: NodeSizes) -> dict[int, int]:
+    """Nodes by how many GPUs they have for certain."""
+    return dict(sorted(Counter(size for size in sizes.least.values() if size).items()))
+
+
+def _how(sizes: NodeSizes) -> str:
+    """Where the sizes of nodes come from, and of how many nodes they are not known."""
+    shown = ", ".join(f"{plural(count, 'node')} of {size:,}" for size, count in _counted(sizes).items())
+    source = "as the cluster is stated" if sizes.stated else "as many as jobs held there at once, or more"
+    unsure = len(sizes.unsure)
+    why = "several sizes are stated for its type" if sizes.stated else "another node of its type has more"
+    more = f" Of {plural(unsure, 'node')} the size is not known for certain: {why}." if unsure else ""
+    return f"GPUs by node, {source}: {shown}.{more}"
 
 
 def _by_spread(history: JobHistory, gangs: Ints, nodes: Ints) -> list[Finding]:

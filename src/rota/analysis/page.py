@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from rota.analysis.finding import Bars, Unsaid
+from rota.analysis.finding import Bars, Unsaid, hours
 from rota.analysis.studies import Analysis
 from rota.reports.html import environment
 
@@ -35,6 +35,7 @@ def render(analysis: Analysis) -> str:
             title=f"What {Path(analysis.source).name} says",
             lead=_lead(analysis),
             sections=[(key, title, findings) for key, title, findings in sections if findings],
+            hours=hours,
             is_bars=lambda figure: isinstance(figure, Bars),
             anchors={id(one): f"{one.key}-{number}" for number, one in enumerate(analysis.findings)},
             identity=id,
@@ -53,7 +54,7 @@ def _lead(analysis: Analysis) -> str:
         return "This data carries nothing by which faults could be searched for."
     if not count:
         return f"No faults found. Searched for: {searched}."
-    return f"{'One fault' if count == 1 else f'{count} faults'} found. Searched for: {searched}."
+    return f"{'One fault' if count == 1 else f'{count:,} faults'} found. Searched for: {searched}."
 
 
 def _gaps(unsaid: Sequence[Unsaid]) -> list[tuple[str, str]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.analysis.figures import bars
-from rota.analysis.finding import Finding, Remedy, Said, Unsaid, percent
-from rota.analysis.history import HOUR_S, JobHistory
+from rota.analysis.finding import LIKELY, Bar, Finding, Remedy, Said, Unsaid, percent
+from rota.analysis.history import HOUR_S, JobHistory, named_jobs
 from rota.analysis.pools import Pools, integral, when
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats, Ints
@@ -42,7 +42,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
     if len(labels) < 2:
         return Said()
     waited_s = np.nan_to_num(history.waits_s)
-    long = history.ran & (waited_s >= thresholds.wrong_wait_min * 60.0)
+    long = history.dated & (waited_s >= thresholds.wrong_wait_min * 60.0)
     misplaced: dict[tuple[int, str, str], list[int]] = {}
     for kind, (label, _) in enumerate(pools.kinds):
         rows = np.flatnonzero(long & (pools.kind == kind))
@@ -56,7 +56,9 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
                 misplaced.setdefault(key, []).append(row)
             left = np.setdiff1d(left, wrong)
     findings = _everybodys(history, waited_s, misplaced, thresholds)
-    for (user, label, other_label), own in sorted(misplaced.items(), key=lambda item: -len(item[1])):
+    for (user, label, other_label), own in sorted(
+        misplaced.items(), key=lambda item: -float(waited_s[item[1]].sum())
+    ):
         total_h = float(waited_s[own].sum()) / HOUR_S
         there = int((_of(history, label) & (history.user.code == user)).sum())
         if len(own) < thresholds.wrong_jobs or total_h < thresholds.wrong_hours:
@@ -112,9 +114,9 @@ def _crowded(
         f"partition {label}, which was full, while {other} could have taken them."
     )
     means = [
-        (name, float(np.nanmean(waited_s[inside & history.ran])))
+        (name, float(np.nanmean(waited_s[inside & history.dated])))
         for name in (label, other)
-        if ((inside := _of(history, name)) & history.ran).any()
+        if ((inside := _of(history, name)) & history.dated).any()
     ]
     return Finding(
         *("crowded_partition", STUDY, sentence, total_s / HOUR_S, "hours"),
@@ -222,21 +224,6 @@ def _finding(history: JobHistory, waited_s: Floats, user: int, label: str, other
         f"{format_duration(total_s / len(rows))} for each, while {other} could have taken them."
     )
     here = history.user.code == user
-    of = [
-        (f"{name} in {place}", float(np.nanmean(waited_s[here & inside & history.ran])))
-        for place in (label, other)
-        if (here & (inside := _of(history, place)) & history.ran).any()
-    ]
-    rest = [
-        (f"others in {place}", float(np.nanmean(waited_s[~here & inside & history.ran])))
-        for place in (label, other)
-        if (~here & (inside := _of(history, place)) & history.ran).any()
-    ]
-    figure = bars(
-        "Mean wait once eligible",
-        "By partition, this user and the others.",
-        [(who, (mean_s,), format_duration(mean_s)) for who, mean_s in (*of, *rest)],
-    )
     part = len(rows) / max(int((here & _of(history, label)).sum()), 1)
     return Finding(
         *("wrong_partition", STUDY, sentence, total_s / HOUR_S, "hours"),
@@ -248,12 +235,17 @@ def _finding(history: JobHistory, waited_s: Floats, user: int, label: str, other
             "jobs": len(rows),
             "share_of_users_jobs_there": part,
             "waited_h": total_s / HOUR_S,
-            "examples": [history.trace.jobs.ids[row] for row in rows[:5].tolist()],
         },
-        figure=figure,
+        user=name,
+        certainty=LIKELY,
+        evidence="sizes, types and limits of the other partition are known from its jobs alone",
+        bar=Bar(
+            f"{name}: {label}", (total_s / HOUR_S,), f"{total_s / HOUR_S:,.0f} h, {plural(len(rows), 'job')}"
+        ),
+        jobs=named_jobs(history, rows),
         note=(
             f"{percent(part)} of this user's jobs in {label}. The other one has the GPUs they accept, nodes "
-            "wide enough and limits long enough, as far as its jobs tell; it may not be open to everybody."
+            "wide enough and limits long enough, as far as its jobs tell; it may not be open to all users."
         ),
         remedies=(_REMEDY,),
     )

@@ -16,6 +16,7 @@ from rota.analysis.figures import steps_of
 from rota.analysis.history import JobHistory
 from rota.model.cluster import ANY_TYPE, Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.gpu_slices import whole_gpus
 from rota.reports.series import Steps
 
 SEEN = "The cluster is taken to be what jobs held at their busiest; --cluster states it."
@@ -71,9 +72,11 @@ class Pools:
         by_node = history.starts and seen is not None and bool(seen.nodes)
         cells = _cells_of_nodes(history) if by_node else _cells_of_jobs(history, kind, kinds)
         stated = history.cluster
-        capacity = float(stated.gpus) if stated is not None else sum(cell.capacity for cell in cells)
+        capacity = (
+            float(whole_gpus(stated).sum()) if stated is not None else sum(cell.capacity for cell in cells)
+        )
         if stated is not None and len(cells) == 1:
-            widest = float(stated.node_gpus.max())
+            widest = float(whole_gpus(stated).max())
             cells = (NodePool(cells[0].labels, cells[0].gpu_type, capacity, cells[0].used, widest),)
         return cls(cells, capacity, SEEN if stated is None else STATED, by_node, kind, kinds)
 
@@ -140,7 +143,7 @@ def _cells_of_jobs(
     history: JobHistory, kind: Array, kinds: Sequence[tuple[str, frozenset[str]]]
 ) -> tuple[NodePool, ...]:
     """One cell for each partition, or for each type of GPU, or one in all; as large as its busiest moment."""
-    jobs, ran = history.trace.jobs, history.ran
+    dated = history.dated
     labels = [label for label, _ in kinds]
     seen = history.trace.observed.types if history.trace.observed else {}
     if any(labels):
@@ -149,16 +152,16 @@ def _cells_of_jobs(
     else:
         of = [_one(types) for _, types in kinds]
         key = np.array([seen.get(row) or of[code] for row, code in enumerate(kind.tolist())], dtype=object)
-        if not all(key[ran].tolist()):  # of some jobs nobody knows where they ran
+        if not all(key[dated].tolist()):  # of some jobs nobody knows where they ran
             key = np.full(len(key), "", dtype=object)
         name_of = {name: (frozenset(), name) for name in set(key.tolist())}
     cells = []
-    for name in sorted(set(key[ran].tolist())):
-        own = ran & (key == name)
+    for name in sorted(set(key[dated].tolist())):
+        own = dated & (key == name)
         used = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
         own_labels, gpu_type = name_of[name]
         peak = _peak(history, np.flatnonzero(own), history.gpus[own])
-        cells.append(NodePool(own_labels, gpu_type, peak, used, float(jobs.gpus[own].max())))
+        cells.append(NodePool(own_labels, gpu_type, peak, used, float(history.gpus[own].max())))
     return tuple(cells)
 
 
@@ -181,7 +184,7 @@ def _cells_of_nodes(history: JobHistory) -> tuple[NodePool, ...]:
     labels: dict[str, set[str]] = {}
     types: dict[str, dict[str, int]] = {}
     for row, nodes in seen.nodes.items():
-        if not history.ran[row]:
+        if not history.dated[row]:
             continue
         each = float(history.gpus[row]) / len(nodes)
         label = jobs.name_of("node_set", row)
@@ -224,7 +227,7 @@ def _stated(
     types = [cluster.type_names[code] for code in cluster.node_type.tolist()]
     return {
         name: (float(gpus), frozenset(labels.get(i, set())), "" if types[i] == ANY_TYPE else types[i])
-        for i, (name, gpus) in enumerate(zip(cluster.node_names, cluster.node_gpus.tolist(), strict=True))
+        for i, (name, gpus) in enumerate(zip(cluster.node_names, whole_gpus(cluster).tolist(), strict=True))
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+import numpy as np
+
 from rota.analysis import (
     arrays,
     failures,
@@ -16,12 +18,14 @@ from rota.analysis import (
     utilisation,
     workload,
 )
-from rota.analysis.finding import Bars, Finding, Said, Unsaid
-from rota.analysis.history import JobHistory
+from rota.analysis.faults import KINDS, FaultGroup, grouped
+from rota.analysis.finding import Bars, Finding, Said, Unsaid, gpu_count, hours
+from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.thresholds import Thresholds
 from rota.errors import shown
 from rota.model.cluster import Cluster
+from rota.model.gpu_slices import said_of_slices, slice_hours, types_held
 from rota.model.trace import OddRows, Trace
 
 STUDIES = ("utilisation", "queueing", "locality", "failures", "workload", "tenants")
@@ -43,8 +47,13 @@ class Analysis:
     remarks: tuple[str, ...] = field(default_factory=tuple)
 
     @property
+    def groups(self) -> tuple[FaultGroup, ...]:
+        """The faults by kind."""
+        return grouped(self.faults)
+
+    @property
     def faults(self) -> tuple[Finding, ...]:
-        """What somebody should act on."""
+        """What should be acted on."""
         return tuple(finding for finding in self.findings if finding.fault)
 
     def of(self, study: str) -> tuple[Finding, ...]:
@@ -79,6 +88,10 @@ def _plain(finding: Finding) -> dict[str, object]:
         "value": finding.value,
         "unit": finding.unit,
         "subject": finding.subject or None,
+        "user": finding.user or None,
+        "certainty": finding.certainty or None,
+        "evidence": finding.evidence or None,
+        "job_ids": [job.id for job in finding.jobs],
         "numbers": dict(finding.numbers),
         "note": finding.note or None,
         "figure": None if figure is None else figure.title,
@@ -95,15 +108,6 @@ def _plain(finding: Finding) -> dict[str, object]:
             for one in finding.remedies
         ],
     }
-
-
-FAULTS: dict[str, tuple[str, str]] = {
-    "idle_user": ("users who hold idle GPUs", "who holds GPUs that idle"),
-    "failing_array": ("arrays that die in the same way", arrays.WHAT),
-    "wrong_partition": ("jobs sent to the wrong partition", partitions.WHAT),
-    "over_asked_limits": ("time limits far above need", "how generous time limits are"),
-}
-"""By key of the finding: what is searched for, and the gap that says that it could not be."""
 
 
 def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds | None = None) -> Analysis:
@@ -132,9 +136,17 @@ def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds |
         findings=said.findings,
         unsaid=said.unsaid,
         thresholds=limits_,
-        checked=tuple(words for words, gap in FAULTS.values() if gap not in gaps),
+        checked=tuple(kind.searched for kind in KINDS if kind.gap not in gaps),
         odd=trace.odd,
+        remarks=(*trace.remarks, *filter(None, (_slices(history),))),
     )
+
+
+def _slices(history: JobHistory) -> str:
+    """What hours of MIG slices count as; empty if there are none."""
+    trace = history.trace
+    device_hours = np.where(history.ran, trace.jobs.gpus * trace.jobs.gpu_share * history.run_s / HOUR_S, 0.0)
+    return said_of_slices(slice_hours(types_held(trace), device_hours))
 
 
 def _facts(history: JobHistory, pools: Pools) -> tuple[tuple[str, str], ...]:
@@ -142,10 +154,10 @@ def _facts(history: JobHistory, pools: Pools) -> tuple[tuple[str, str], ...]:
     facts = [("Trace", f"{shown(history.trace.source)} ({history.trace.format})")]
     facts.append(("Jobs", f"{len(history.trace):,}"))
     if history.ran.any():
-        facts.append(("GPU-hours", f"{history.gpu_hours.sum():,.0f}"))
+        facts.append(("GPU-hours", hours(float(history.gpu_hours.sum()))))
     if history.starts:
         facts.append(
-            ("GPUs", f"{pools.capacity:,.0f}" + ("" if history.cluster else " at the busiest moment"))
+            ("GPUs", gpu_count(pools.capacity) + ("" if history.cluster else " at the busiest moment"))
         )
     if history.clock:
         facts.append(("Submitted", f"{history.clock.day(low_s)} to {history.clock.day(high_s)}"))

@@ -31,7 +31,7 @@ def study(history: JobHistory) -> Said:
     # One account says nothing of fairness: then its users are compared.
     who = history.tenant if len(history.tenant.names) > 1 else history.user
     wait_s = history.waits_s
-    known = history.ran & np.isfinite(wait_s)
+    known = history.dated
     of = {
         name: wait_s[own]
         for code, name in enumerate(who.names)
@@ -67,7 +67,7 @@ def study(history: JobHistory) -> Said:
             Finding(
                 *("tenant_spread", STUDY, sentence, apart, "ratio"),
                 numbers={"mean_s": means, "p95_s": tails, "jobs": {name: len(of[name]) for name in of}},
-                figure=figure,
+                figure=figure if any(tails.values()) else None,
                 note=f"Means differ by a factor of {two_digits(apart)}." if apart >= 1.2 else "",
                 remedies=(_FAIR, _SHARES) if apart >= 2.0 else (),
             ),

@@ -200,19 +200,25 @@ def _recurrence(history: JobHistory) -> Said:
 
 
 def _fractions(history: JobHistory) -> Said:
-    """Jobs that ask for a part of a GPU."""
-    share = history.trace.jobs.gpu_share
-    part = (share < 1.0) & (history.gpus > 0)
+    """Jobs that ask for a part of a GPU, or run on MIG slices."""
+    share = history.gpus / np.maximum(history.trace.jobs.gpus, 1)
+    part = (share < 1.0 - 1e-9) & (history.gpus > 0)
     if not part.any():
         return Said(
-            unsaid=(Unsaid(STUDY, "how fractions of GPUs are used", "jobs that ask for one (gpu_share)"),)
+            unsaid=(
+                Unsaid(
+                    STUDY,
+                    "how fractions of GPUs are used",
+                    "jobs that ask for one (gpu_share), or MIG slices",
+                ),
+            )
         )
     jobs = float(part.sum() / (history.gpus > 0).sum())
     held = float(history.gpu_hours[part].sum() / max(history.gpu_hours.sum(), 1e-12))
     mean = float(share[part].mean())
     sentence = (
-        f"{percent(jobs)} of the jobs ask for a fraction of a GPU, {mean:.2f} on average; they took "
-        f"{percent(held)} of the GPU-hours."
+        f"{percent(jobs)} of the jobs ask for a fraction of a GPU or a MIG slice, {mean:.2f} GPU on average; "
+        f"they took {percent(held)} of the GPU-hours."
     )
     marks = [0.25, 0.5, 0.75]
     rows = [

@@ -45,7 +45,9 @@ def analyze(
         raise InputError.at(f"{replays} is no number of jobs", argument="replays", expected="0 or more")
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     where = cluster if isinstance(cluster, Cluster) or cluster is None else cluster_from(cluster, whole)
-    analysis = study(whole, where, limits)
+    # A cluster derived from the nodes of the jobs states nothing: the studies know what was seen there.
+    derived = cluster == "auto" and whole.observed is not None and bool(whole.observed.nodes)
+    analysis = study(whole, None if derived else where, limits)
     if not replays:
         return analysis
     return with_gains(analysis, whole, where or cluster_from("auto", whole), replays, knowledge, progress)

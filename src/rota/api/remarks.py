@@ -10,10 +10,12 @@ import polars as pl
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import Cluster
 from rota.model.feasible import feasible_rows, need_of, never_fits
+from rota.model.gpu_slices import gpu_part, slice_of
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
-from rota.reports.occupancy import available_gpu_s, cluster_gpus, paid_nodes, whole_run
+from rota.reports.occupancy import available_gpu_s, paid_nodes, whole_run
+from rota.reports.slices import whole_gpus_of
 from rota.scheduler.early_plans import plans_too_early
 from rota.scheduler.guard.live_rules import MinimumRun
 from rota.scheduler.world import How
@@ -52,12 +54,26 @@ def due_before_remarks(trace: Trace) -> Iterator[str]:
 
 def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
     """What the runs of `trace` on `cluster` leave to say."""
+    yield from slices_remarks(cluster)
     yield from limit_remarks(records, trace)
     yield from policy_refusal_remarks(records, trace, cluster)
     yield from stuck_remarks(records)
     yield from early_stops_remarks(records)
     yield from nodes_remarks(records)
     yield from slow_engine_remarks(records)
+
+
+def slices_remarks(cluster: Cluster) -> Iterator[str]:
+    """What MIG slices of the cluster count as in GPU-seconds and utilisation."""
+    of_type = np.bincount(cluster.device_type, minlength=len(cluster.type_names)).tolist()
+    slices = {name: n for name, n in zip(cluster.type_names, of_type, strict=True) if n and slice_of(name)}
+    if slices:
+        counted, total = sum(n * gpu_part(name) for name, n in slices.items()), sum(slices.values())
+        count = "counts" if total == 1 else "count"
+        yield (
+            f"{plural(total, 'MIG slice')} of this cluster {count} as {counted:.3g} GPUs in GPU-seconds and "
+            "utilisation, each by its part of a GPU; jobs ask for slices."
+        )
 
 
 def limit_remarks(records: Sequence[Record], trace: Trace) -> Iterator[str]:
@@ -130,7 +146,7 @@ def nodes_remarks(records: Sequence[Record]) -> Iterator[str]:
         if paid is not None:
             span = whole_run(record)
             hours = available_gpu_s(record, span) / 3600.0
-            all_hours = cluster_gpus(record) * span.length_s / 3600.0
+            all_hours = whole_gpus_of(record) * span.length_s / 3600.0
             within = paid.within(span.start_s, span.end_s).value
             yield (
                 f"{record.policy}: {within.min():.0f} to {within.max():.0f} nodes, {hours:,.1f} GPU-hours "

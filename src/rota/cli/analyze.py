@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +25,8 @@ from rota.model.one_thread import use_one_thread
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rota.analysis.finding import Finding
+    from rota.analysis.faults import FaultGroup
+    from rota.analysis.finding import Finding, Remedy
     from rota.analysis.studies import Analysis
 
 TITLES = {
@@ -35,6 +38,8 @@ TITLES = {
     "tenants": "Tenants",
 }
 PAGE = "analysis.html"
+NAMED = 12
+"""Faults beyond those in full that are named."""
 
 
 def analyze(
@@ -63,7 +68,10 @@ def analyze(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=f"Write {PAGE} and analysis.json here.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help=f"Write {PAGE}, analysis.json, findings.csv and findings/USER.txt here."
+        ),
     ] = None,
     format: Annotated[
         str | None,
@@ -121,6 +129,7 @@ def _jobs(text: str) -> int:
 def _write(analysis: Analysis, folder: Path) -> None:
     import json
 
+    from rota.analysis import sending
     from rota.analysis.page import render
     from rota.cli.shell import finite
     from rota.model.atomic import replacing
@@ -130,19 +139,22 @@ def _write(analysis: Analysis, folder: Path) -> None:
     for name, content in ((PAGE, render(analysis)), ("analysis.json", text + "\n")):
         with replacing(folder / name) as part:
             part.write_text(content, encoding="utf-8")
+    sending.write(analysis.faults, analysis.source, folder)
 
 
 def _show(analysis: Analysis, out: Path | None) -> None:
     """Faults first, then what the trace shows, then what it cannot."""
+    from rota.analysis.sending import FOLDER, TABLE
+
     screen, told = console(), set[str]()
     facts = ", ".join(f"{name.lower()} {value}" for name, value in analysis.facts[1:])
     _say(screen, f"{analysis.facts[0][1]}: {facts}", "bold")
     _say(screen, "")
     if analysis.faults:
         count = len(analysis.faults)
-        _say(screen, "1 fault" if count == 1 else f"{count} faults", "bold red")
-        for finding in analysis.faults:
-            _finding(screen, finding, "! ", told)
+        _say(screen, "1 fault" if count == 1 else f"{count:,} faults", "bold red")
+        for group in analysis.groups:
+            _group(screen, group, told)
     elif analysis.checked:
         _say(screen, "No faults found", "bold green")
     if analysis.checked:
@@ -153,7 +165,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
             _say(screen, "")
             _say(screen, title, "bold")
         for finding in findings:
-            _finding(screen, finding, "  ", told)
+            _finding(screen, finding, told)
     if analysis.unsaid:
         _say(screen, "")
         _say(screen, "What this data cannot say, and what is missing for it", "bold")
@@ -165,15 +177,42 @@ def _show(analysis: Analysis, out: Path | None) -> None:
     for remark in analysis.remarks:
         _say(screen, remark, "yellow")
     _say(screen, "")
-    said = "Nothing was written; --out DIR keeps a page with figures, and JSON."
-    _say(screen, f"Page: {shown(out / PAGE)}" if out else said)
+    if out is None:
+        _say(
+            screen,
+            "Nothing was written; --out DIR keeps a page with figures, JSON, and a text for each user.",
+        )
+        return
+    _say(screen, f"Page: {shown(out / PAGE)}")
+    if analysis.faults:
+        texts = f"{shown(out / FOLDER)}{os.sep}"
+        _say(screen, f"Every job of each fault: {shown(out / TABLE)}; a text for each user: {texts}")
 
 
-def _finding(screen: Console, finding: Finding, mark: str, told: set[str]) -> None:
+def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
+    """The faults of one kind: the worst in full, the others by name, and what helps against all of them."""
+    from rota.analysis.finding import listed
+
+    _say(screen, f"{group.kind.title}: {group.summary}", "bold")
+    for finding in group.worst:
+        _say(screen, finding.sentence, first="! ")
+        _say(screen, finding.how_sure, "dim", "  ")
+    if group.others:
+        names = [finding.subject for finding in group.others]
+        _say(screen, f"And {len(names):,} more: {listed(names, NAMED)}.", first="  ")
+    _remedies(screen, group.remedies, told)
+
+
+def _finding(screen: Console, finding: Finding, told: set[str]) -> None:
     """The sentence, and below it the gains and pages that were not `told` before."""
-    _say(screen, finding.sentence, first=mark, rest="  ")
-    gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in finding.remedies if remedy.gain]
-    others = [f"docs/{remedy.page}" for remedy in finding.remedies if not remedy.gain]
+    _say(screen, finding.sentence, first="  ", rest="  ")
+    _remedies(screen, finding.remedies, told)
+
+
+def _remedies(screen: Console, remedies: Sequence[Remedy], told: set[str]) -> None:
+    """The gains and pages that were not `told` before."""
+    gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in remedies if remedy.gain]
+    others = [f"docs/{remedy.page}" for remedy in remedies if not remedy.gain]
     new = [line for line in gains if line not in told]
     pages = [page for page in dict.fromkeys(others) if page not in told]
     told.update(new, pages)

@@ -44,7 +44,7 @@ def usage(
         str | None,
         typer.Option(
             metavar="PRICE",
-            help="Of a GPU-hour: 2.5, by type: V100=1.2,A100=3, or a cluster file.",
+            help="Of a GPU-hour: 2.5, by type: V100=1.2,1g.10gb=0.5, or a cluster file.",
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all lines as CSV.")] = None,

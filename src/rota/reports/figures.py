@@ -27,7 +27,6 @@ from rota.reports.deadlines_kept import kept_over_time
 from rota.reports.metrics import jct_s, waiting_s
 from rota.reports.occupancy import (
     arrivals_span,
-    cluster_gpus,
     granted,
     paid_nodes,
     waiting,
@@ -36,6 +35,7 @@ from rota.reports.occupancy import (
 )
 from rota.reports.sample import Sample
 from rota.reports.series import Steps, binned, cdf
+from rota.reports.slices import whole_gpus_of
 from rota.reports.svg import draw
 from rota.reports.window import Span, Window
 
@@ -125,7 +125,7 @@ def _cdf_curve(record: Record, colour: int, values: Floats, x: Axis) -> Curve:
 def utilisation_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
     """Share of the cluster granted, over time."""
     span = shown_span(records)
-    steps = [_scaled(granted(record), 1 / max(cluster_gpus(record), 1)) for record in records]
+    steps = [_scaled(granted(record), 1 / (whole_gpus_of(record) or 1.0)) for record in records]
     y = share_axis("share of GPUs granted")
     means = [f"{r.policy} {100 * _mean(s, span):.0f}%" for r, s in zip(records, steps, strict=True)]
     text = f"Utilisation over the {format_duration(span.length_s)} of submissions. Mean: {', '.join(means)}."

@@ -23,7 +23,7 @@ from rota.model.grants import LIMITS
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.reports.html import Notes, write_report
-from rota.reports.summary import Summary, summarise
+from rota.reports.summary import Summary, summarise, summarise_all
 from rota.reports.window import Window
 
 FORMAT = 1
@@ -53,7 +53,7 @@ def write_results(
 
     `summaries` are those of the records inside `window`, where they are known.
     """
-    known = summaries if summaries is not None else [summarise(record, window) for record in records]
+    known = summaries if summaries is not None else summarise_all(records, window)
     written = [folder / name for name in _folder_names(records)]
     with _whole(folder, *written) as files:
         for place, (record, summary, of_run) in enumerate(zip(records, known, written, strict=True)):

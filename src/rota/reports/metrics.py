@@ -231,7 +231,7 @@ def _while_positive(steps: Steps, condition: Steps) -> Steps:
 @metric("granted", "gpu_s")
 def granted_gpu_s(sample: Sample) -> Value:
     """GPU-seconds granted to the jobs that count, over their whole lives."""
-    return sample.total("service_gpu_s")
+    return sample.granted_gpu_s
 
 
 @metric("overhead", "gpu_s", "lower")
@@ -260,7 +260,7 @@ def goodput(sample: Sample) -> Value:
 
     What a job did before it failed for good, or was cancelled, counts as work.
     """
-    service = sample.total("service_gpu_s")
+    service = sample.granted_gpu_s
     if service <= 0:
         return None
     wasted = float(overhead_gpu_s(sample) or 0) + float(lost_gpu_s(sample) or 0)

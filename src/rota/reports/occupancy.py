@@ -11,10 +11,12 @@ import polars as pl
 from rota.model.columns import Array, Floats, Ints
 from rota.model.record import Record
 from rota.reports.series import Steps
+from rota.reports.slices import device_parts, interval_parts, whole_gpus_of
 from rota.reports.window import Span
 
 
 def cluster_gpus(record: Record) -> int:
+    """Devices of the cluster: a MIG slice is one (`whole_gpus_of` counts it by its part)."""
     return int(cast(int, record.cluster["gpus"]))
 
 
@@ -28,7 +30,7 @@ def available_gpu_s(record: Record, span: Span) -> float:
     """GPU-seconds that were there within `span`: of nodes that came and went, those paid for."""
     paid = paid_nodes(record)
     if paid is None:
-        return cluster_gpus(record) * span.length_s
+        return whole_gpus_of(record) * span.length_s
     return paid.integral(span.start_s, span.end_s) * float(node_gpus(record)[0])
 
 
@@ -93,14 +95,14 @@ def closed_intervals(record: Record) -> pl.DataFrame:
 
 
 def granted(record: Record) -> Steps:
-    """GPUs granted, times the share of each.
+    """GPUs granted, times the share of each; MIG slices count by their part of a GPU.
 
     A device counts once at most: opportunistic jobs on a device that others fill add nothing.
     """
     rows = closed_intervals(record)
     if (rows["role"] == "opportunistic").any() and has_placement(record):
-        return _granted_by_device(rows)
-    amount = (rows["gpus"] * rows["share"]).to_numpy().astype(np.float64)
+        return _granted_by_device(rows, device_parts(record))
+    amount = (rows["gpus"] * rows["share"]).to_numpy().astype(np.float64) * interval_parts(record, rows)
     return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), amount)
 
 
@@ -119,7 +121,7 @@ def worked(record: Record) -> Steps | None:
     return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), rate.to_numpy())
 
 
-def _granted_by_device(rows: pl.DataFrame) -> Steps:
+def _granted_by_device(rows: pl.DataFrame, parts: Floats) -> Steps:
     """As `granted`, device by device, so that shares beyond a whole device can be cut off."""
     held = rows.select("devices", "start_s", "end_s", "share").explode("devices")
     edges = pl.concat(
@@ -132,7 +134,8 @@ def _granted_by_device(rows: pl.DataFrame) -> Steps:
     capped = pl.col("delta").cum_sum().over("devices").clip(0.0, 1.0)
     edges = edges.with_columns(level=capped)
     change = edges.select(pl.col("level") - pl.col("level").shift(1, fill_value=0.0).over("devices"))
-    return Steps.from_events(edges["at"].to_numpy(), change.to_series().to_numpy())
+    part = parts[edges["devices"].to_numpy()]
+    return Steps.from_events(edges["at"].to_numpy(), change.to_series().to_numpy() * part)
 
 
 def waiting(record: Record) -> Steps:

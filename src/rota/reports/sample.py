@@ -12,6 +12,7 @@ import polars as pl
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.record import Record
 from rota.reports.occupancy import arrivals_span, cluster_gpus, whole_run
+from rota.reports.slices import job_parts
 from rota.reports.window import Span, Window
 
 SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
@@ -119,10 +120,20 @@ class Sample:
         return np.where(self.finished, jct, np.nan)
 
     @cached_property
+    def service_gpu_s(self) -> Floats:
+        """GPU-seconds granted to each job; MIG slices count by their part of a GPU."""
+        return self.column("service_gpu_s") * self.derived("gpu_part", job_parts)
+
+    @property
+    def granted_gpu_s(self) -> float:
+        """GPU-seconds granted to all of them."""
+        return float(np.nansum(self.service_gpu_s))
+
+    @cached_property
     def gpus_held(self) -> Floats:
         """GPUs (times share) each job held on average while it ran; 0 if it never did."""
         run_s = self.column("run_s")
-        return np.divide(self.column("service_gpu_s"), run_s, out=np.zeros(len(run_s)), where=run_s > 0)
+        return np.divide(self.service_gpu_s, run_s, out=np.zeros(len(run_s)), where=run_s > 0)
 
 
 def by_tenant(sample: Sample) -> Iterator[tuple[str, Sample]]:

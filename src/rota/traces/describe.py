@@ -14,6 +14,7 @@ from rota.arguments import Argument, either, instance_of, is_file, takes
 from rota.errors import shown
 from rota.model.calendar import epoch_of, moment_of
 from rota.model.columns import Array, Floats
+from rota.model.gpu_slices import gpus_held, said_of_slices, slice_hours, types_held
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
 from rota.model.units import format_duration
@@ -55,13 +56,15 @@ class Description:
     jobs: int
     cpu_jobs: int
     gpu_hours: float
-    """Duration x GPUs x share of each, of last attempts."""
+    """Duration x GPUs x share of each, of last attempts; a MIG slice is a part of a GPU."""
     failing_gpu_hours: float
     """The same for attempts that fail before the last one."""
+    interrupted_gpu_hours: float
+    """The same for attempts that were preempted or requeued: they did not fail."""
     single_gpu_share: float | None
     single_gpu_time_share: float | None
     fractional_share: float | None
-    """Jobs that ask for less than a whole GPU; they count as single-GPU jobs too."""
+    """Jobs that ask for less than a whole GPU, or run on MIG slices; they count as single-GPU jobs too."""
     gpu_counts: Mapping[int, int]
     """Jobs by GPUs asked for."""
     durations: Quantiles | None
@@ -89,6 +92,8 @@ class Description:
     """What of it passed before a job was eligible to start, where the trace has it."""
     odd: tuple[OddRows, ...]
     facts: Mapping[str, object]
+    slice_hours: Mapping[str, float]
+    """By type of MIG slice: hours of last attempts on such slices; each counts as a part of a GPU-hour."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -107,6 +112,7 @@ class Description:
         lines = [
             ("jobs", f"{self.jobs:,}" + (f" ({self.cpu_jobs:,} without GPUs)" if self.cpu_jobs else "")),
             ("GPU-hours", self._gpu_hours_text()),
+            ("MIG slices", said_of_slices(self.slice_hours)),
             ("single-GPU", f"{_percent(self.single_gpu_share)} of jobs" + (
              f", {_percent(self.single_gpu_time_share)} of GPU time" if self.single_gpu_time_share else "")),
             ("part of a GPU", f"{_percent(self.fractional_share)} of jobs" if self.fractional_share else ""),
@@ -134,7 +140,11 @@ class Description:
         if self.jobs and self.unknown_durations == self.jobs:
             return "unknown"
         failing = self.failing_gpu_hours
-        return hours(self.gpu_hours) + (f" + {hours(failing)} in attempts that fail" if failing else "")
+        said = [hours(self.gpu_hours)]
+        said += [f"{hours(failing)} in attempts that fail"] if failing else []
+        if self.interrupted_gpu_hours:
+            said.append(f"{hours(self.interrupted_gpu_hours)} in attempts that were preempted or requeued")
+        return " + ".join(said)
 
     def _span_text(self) -> str:
         if self.first_submit_s is None or self.last_submit_s is None:
@@ -164,9 +174,10 @@ def describe(trace: str | PathLike[str] | Trace) -> Description:
 def _described(trace: Trace) -> Description:
     jobs, truth = trace.jobs, trace.truth
     submit_s = jobs.submit_s
-    held_gpus = jobs.gpus * jobs.gpu_share
+    held_gpus, types = gpus_held(trace), types_held(trace)
     last_gpu_s = np.nan_to_num(truth.duration_s * held_gpus, posinf=0.0)
-    demand_gpu_s = float(np.nan_to_num(truth.run_s() * held_gpus, posinf=0.0).sum())
+    needed_gpu_s = float(np.nan_to_num(truth.run_s() * held_gpus, posinf=0.0).sum())
+    demand_gpu_s = float(np.nan_to_num(trace.ran_s() * held_gpus, posinf=0.0).sum())
     span_s = float(submit_s.max() - submit_s.min()) if len(trace) else 0.0
     with_gpus, single = jobs.gpus > 0, jobs.gpus == 1
     gap_mean_s, gap_cv = gap_figures(submit_s)
@@ -176,10 +187,11 @@ def _described(trace: Trace) -> Description:
         jobs=len(trace),
         cpu_jobs=int((~with_gpus).sum()),
         gpu_hours=float(last_gpu_s.sum()) / 3600,
-        failing_gpu_hours=(demand_gpu_s - float(last_gpu_s.sum())) / 3600 if truth.failures else 0.0,
+        failing_gpu_hours=(needed_gpu_s - float(last_gpu_s.sum())) / 3600 if truth.failures else 0.0,
+        interrupted_gpu_hours=(demand_gpu_s - needed_gpu_s) / 3600,
         single_gpu_share=_share(single, with_gpus),
         single_gpu_time_share=_share(last_gpu_s[single], last_gpu_s),
-        fractional_share=_share(with_gpus & (jobs.gpu_share < 1), with_gpus),
+        fractional_share=_share(with_gpus & (held_gpus / np.maximum(jobs.gpus, 1) < 1 - 1e-9), with_gpus),
         gpu_counts=_counts(jobs.gpus),
         durations=Quantiles.of(truth.duration_s),
         unknown_durations=int((~np.isfinite(truth.duration_s)).sum()),
@@ -200,6 +212,7 @@ def _described(trace: Trace) -> Description:
         holds=_holds(trace),
         odd=trace.odd,
         facts=dict(trace.facts),
+        slice_hours=slice_hours(types, np.nan_to_num(truth.duration_s * jobs.gpus * jobs.gpu_share) / 3600),
     )
 
 

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from rota.model.cluster import ANY_TYPE, NodeShape
+from rota.model.gpu_slices import slice_of
 from rota.model.trace import Trace
 
 ROUNDING_S = 1.0
 """Jobs that overlap by no more than this may have followed each other: logs round to seconds."""
+NEARLY_ALL = 0.9
+"""Part of the nodes of one type and labels that have one size, from which on the others have it too."""
 _Stretch = tuple[float, float, float, str]
 """Begin, end and GPUs held on one node, and their type; empty if it was not recorded."""
 
 
-def recorded_nodes(trace: Trace) -> list[NodeShape]:
+@dataclass(frozen=True)
+class SeenNode:
+    """What the jobs that ran on a node tell of it."""
+
+    name: str
+    """A node that had GPUs of two types at once is two, of which the second has the type in its name."""
+    gpu_type: str
+    labels: tuple[str, ...]
+    most: int
+    """Devices that jobs held there at one moment, for certain: the node has at least as many."""
+
+
+def seen_nodes(trace: Trace) -> list[SeenNode]:
     """Every node that a job of `trace` ran on, by name; none if the trace names no nodes.
 
-    GPUs     the most that jobs held there at one moment, rounded up to a power of two; a job on several nodes
-             held as many on each, and where they do not divide, only what it held on each for certain counts
+    GPUs     the most that jobs held there at one moment; a job on several nodes held as many on each, and
+             where they do not divide, only what it held on each for certain counts
     Type     the one that most jobs got there; a node with several at once is a node for each of them.  Where
-             nobody recorded any, the first that a job there accepts
+             none is on record, the first that a job there accepts
     Labels   the node sets of the jobs that ran there
     """
     seen = trace.observed
@@ -31,7 +47,7 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
     stretches: dict[str, list[_Stretch]] = {}
     labels: dict[str, dict[str, None]] = {}
     accepted: dict[str, str] = {}
-    run_s = trace.truth.run_s()
+    run_s = trace.ran_s()
     for row, nodes in sorted(seen.nodes.items()):
         begin_s, end_s = seen.start_s.item(row), seen.end_s.item(row)
         end_s = float(np.fmin(end_s, begin_s + run_s.item(row)))
@@ -43,16 +59,45 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
             labels.setdefault(node, {}).update(own)
             if gpus and (first := _first_type(trace, row)):
                 accepted.setdefault(node, first)
-    shapes = [
-        (_size(held), kind or accepted.get(node, ANY_TYPE), tuple(sorted(labels[node])), name)
+    return [
+        SeenNode(name, kind or accepted.get(node, ANY_TYPE), tuple(sorted(labels[node])), _most(held))
         for node in sorted(stretches)
         for name, kind, held in _parts(node, stretches[node])
+    ]
+
+
+def recorded_nodes(trace: Trace) -> list[NodeShape]:
+    """The nodes of `seen_nodes`, as large as `_size` takes them to be."""
+    nodes = seen_nodes(trace)
+    alike: dict[tuple[str, tuple[str, ...]], Counter[int]] = {}
+    for node in nodes:
+        alike.setdefault((node.gpu_type, node.labels), Counter())[node.most] += int(node.most > 0)
+    shapes = [
+        (_size(node, alike[node.gpu_type, node.labels]), node.gpu_type, node.labels, node.name)
+        for node in nodes
     ]
     return [
         NodeShape(count=len(names), gpus=gpus, gpu_type=kind, names=names, labels=own)
         for (gpus, kind, own), group in groupby(shapes, key=lambda shape: shape[:3])
         for names in [tuple(shape[3] for shape in group)]
     ]
+
+
+def _size(node: SeenNode, alike: Counter[int]) -> int:
+    """Devices of a node, by the most that were held on nodes of its type and labels (how many nodes by size).
+
+    MIG slices        as many as were seen: how a site cuts its GPUs follows no rule
+    Nearly all alike  the size of the others, where nine in ten were seen with the same and this one with less
+    Else              rounded up to a power of two, unless two nodes were seen with as many and none with more
+    """
+    if slice_of(node.gpu_type) or not node.most:
+        return node.most
+    top = max(alike)
+    if alike[top] >= NEARLY_ALL * alike.total() and alike[top] > 1:
+        return top
+    if node.most == top and alike[top] > 1:
+        return node.most
+    return 1 << (node.most - 1).bit_length()
 
 
 def _first_type(trace: Trace, row: int) -> str:
@@ -93,8 +138,8 @@ def _labels(node_set: str) -> dict[str, None]:
     return {} if "|" in node_set or node_set.startswith("!") or not node_set else {node_set: None}
 
 
-def _size(stretches: list[_Stretch]) -> int:
-    """GPUs of a node on which so many were held."""
+def _most(stretches: list[_Stretch]) -> int:
+    """The most GPUs that were held at once."""
     begins = [(begin, 1, gpus) for begin, _, gpus, _ in stretches]
     ends = [(max(begin, end - ROUNDING_S), 0, -gpus) for begin, end, gpus, _ in stretches]
     changes = sorted(begins + ends)
@@ -102,5 +147,4 @@ def _size(stretches: list[_Stretch]) -> int:
     for _, _, gpus in changes:  # at one moment what ends goes before what begins
         held += gpus
         most = max(most, held)
-    whole = int(np.ceil(most - 1e-9))
-    return 1 << (whole - 1).bit_length() if whole else 0
+    return int(np.ceil(most - 1e-9))

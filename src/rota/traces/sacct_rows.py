@@ -13,7 +13,7 @@ from rota.model.trace import OddRows
 from rota.traces.build import Oddities
 from rota.traces.source import TraceSource
 from rota.traces.table import TextTable, read_table
-from rota.traces.tres import usage_in
+from rota.traces.tres import cpu_time_s, usage_in
 
 ID = ("JobIDRaw", "JobID")
 NEEDED = ("Submit", "Start", "End", "State")
@@ -41,7 +41,6 @@ FREE = (
 )
 """Fields in which people may write a bar, which sacct prints as it stands."""
 
-_CPU_TIME = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d(?:\.\d+)?)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{9,11}")
 
 
@@ -138,7 +137,7 @@ def jobs_of(table: TextTable) -> tuple[TextTable, list[OddRows], dict[str, dict[
 
 
 def _usage(rows: TextTable) -> dict[str, dict[str, float]]:
-    """What the rows of each job used at most: host memory, GPU memory, utilisation, seconds of CPU cores."""
+    """What the rows of each job used at most: memory of host and GPUs, utilisation, energy, CPU time."""
     used: dict[str, dict[str, float]] = {}
     names = [name for name in USAGE if rows.has(name)]
     for id, *texts in rows.frame.select(rows.first_of(*ID), *names).iter_rows() if names else ():
@@ -148,9 +147,7 @@ def _usage(rows: TextTable) -> dict[str, dict[str, float]]:
     if rows.has("TotalCPU"):
         ids = rows.text(rows.first_of(*ID))
         for id, cell in zip(ids, rows.text("TotalCPU"), strict=True):
-            if match := _CPU_TIME.fullmatch(cell.strip()):
-                days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+            if (took_s := cpu_time_s(cell)) is not None:
                 job = used.setdefault(id.split(".")[0].strip(), {})
-                took_s = days * 86400 + hours * 3600 + minutes * 60 + seconds
                 job["cpu_s"] = max(job.get("cpu_s", 0.0), took_s)
     return {id: said for id, said in used.items() if said}

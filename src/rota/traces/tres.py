@@ -11,7 +11,10 @@ import re
 _GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d{1,15})(?=,|$)")
 _PART = re.compile(r"(?:^|,)gres/(?:shard|mps)(?::[^=,]+)?=0*[1-9]")
 _AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d{1,15}(?:\.\d+)?)([KMGTP]?)(?:[cn]?)(?=,|$)", re.IGNORECASE)
-_USED = re.compile(r"(?:^|,)(mem|gres/gpumem|gres/gpuutil)=(\d{1,15}(?:\.\d+)?)([KMGTP]?)(?=,|$)")
+_USED = re.compile(r"(?:^|,)(mem|energy|gres/gpumem|gres/gpuutil)=(\d{1,15}(?:\.\d+)?)([KMGTP]?)(?=,|$)")
+_CPU_USED = re.compile(r"(?:^|,)cpu=([^,]+)")
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d(?:\.\d+)?)")
+_THOUSANDS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _COUNTED = re.compile(r"cpu|mem|gres/gpu(:[^=]+)?", re.IGNORECASE)
 _GIB = {"K": 1 / 1024**2, "": 1 / 1024, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _BYTES_GIB = _GIB | {"": 1 / 1024**3}
@@ -58,13 +61,28 @@ def memory_gib_in(tres: str) -> float:
 
 
 def usage_in(tres: str) -> dict[str, float]:
-    """What a step used: `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time).
+    """What a step used, as far as the text says.
 
-    Only what the text says; amounts without unit are bytes here, as Slurm writes usage.
+    `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time), `energy_j`, `cpu_s`;
+    amounts without unit are bytes here, as Slurm writes usage.
     """
     used = {name: (float(number), unit) for name, number, unit in _USED.findall(tres)}
     sizes = {"memory_gib": "mem", "gpu_memory_gib": "gres/gpumem"}
     said = {key: used[n][0] * _BYTES_GIB[used[n][1]] for key, n in sizes.items() if n in used}
     if "gres/gpuutil" in used:
         said["gpu_utilisation"] = used["gres/gpuutil"][0] / 100
+    if "energy" in used:
+        said["energy_j"] = used["energy"][0] * _THOUSANDS[used["energy"][1]]
+    cpu = _CPU_USED.search(tres)
+    if cpu and (took_s := cpu_time_s(cpu[1])) is not None:
+        said["cpu_s"] = took_s
     return said
+
+
+def cpu_time_s(cell: str) -> float | None:
+    """Seconds of `1-12:00:00`, `02:30:00` or `30:00.250`, as Slurm writes CPU time; None if it is none."""
+    match = _CLOCK.fullmatch(cell.strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds

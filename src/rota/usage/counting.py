@@ -13,6 +13,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.calendar import moment_of
 from rota.model.columns import Array, Floats
+from rota.model.gpu_slices import gpu_part, slice_hours
 from rota.usage.held import HOUR_S, Held
 from rota.usage.prices import Prices
 from rota.wire.usage import BY, UsageLine, UsageView
@@ -116,15 +117,18 @@ def _months(held: Held, pieces: _Pieces) -> list[str]:
 def _summed(
     held: Held, by: tuple[str, ...], pieces: _Pieces, names: list[list[str]], prices: Prices | None
 ) -> UsageView:
-    hours = (pieces.end_s - pieces.start_s) / HOUR_S * held.gpus[pieces.of]
-    cost = None if prices is None else _costs(held, pieces, hours, prices)
+    device_hours = (pieces.end_s - pieces.start_s) / HOUR_S * held.gpus[pieces.of]
+    types = _picked(held.names["type"], pieces.of.tolist())
+    parts = np.array([gpu_part(name) for name in types], dtype=np.float64)
+    hours = device_hours * parts
+    cost = None if prices is None else _costs(types, device_hours, prices)
     of: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(zip(*names, strict=True)):
         of.setdefault(key, []).append(place)
     whole = float(hours.sum())
 
     def line(key: tuple[str, ...], places: Array) -> UsageLine:
-        return _line(held, key, pieces, places, hours, cost, whole)
+        return _line(held, key, pieces, places, hours, parts, cost, whole)
 
     lines = [line(key, np.array(places)) for key, places in of.items()]
     if by[0] == "month":
@@ -138,7 +142,9 @@ def _summed(
         total=line(("all",), np.arange(len(pieces.of))),
         without_duration=len(np.unique(held.job[pieces.of[~held.is_known[pieces.of]]])),
         from_submission=not held.has_starts,
+        remarks=list(held.remarks),
         without_price=[] if prices is None else sorted(prices.missing),
+        slice_hours=slice_hours(types, device_hours),
     )
 
 
@@ -148,15 +154,18 @@ def _line(
     pieces: _Pieces,
     places: Array,
     hours: Floats,
+    parts: Floats,
     cost: Floats | None,
     whole: float,
 ) -> UsageLine:
-    """The sum over the pieces at `places`; `hours` and `cost` are those of all pieces."""
+    """The sum over the pieces at `places`; `hours`, `parts` of a GPU and `cost` are those of all pieces."""
     of, mine = pieces.of[places], hours[places]
     total = float(mine.sum())
     measured = np.isfinite(held.busy[of])
     idle = mine[measured] * (1.0 - held.busy[of][measured])
-    lost_s = None if held.lost_gpu_s is None else held.lost_gpu_s[of][pieces.is_last[places]].sum()
+    lost_s = None
+    if held.lost_gpu_s is not None:
+        lost_s = (held.lost_gpu_s[of] * parts[places])[pieces.is_last[places]].sum()
     jobs, firsts = np.unique(held.job[of], return_index=True)
     waits_s = held.wait_s[of[firsts]]
     waits_s = waits_s[np.isfinite(waits_s)]
@@ -175,8 +184,7 @@ def _line(
     )
 
 
-def _costs(held: Held, pieces: _Pieces, hours: Floats, prices: Prices) -> Floats:
+def _costs(types: Sequence[str], device_hours: Floats, prices: Prices) -> Floats:
     """Of each piece; one without GPU-hours needs no price."""
-    types = _picked(held.names["type"], pieces.of.tolist())
-    used = zip(types, hours.tolist(), strict=True)
+    used = zip(types, device_hours.tolist(), strict=True)
     return np.array([prices.of(name) * of if of else 0.0 for name, of in used], dtype=np.float64)

@@ -35,13 +35,13 @@ class Held:
     end_s: Floats
     """Not before `start_s`; equal to it for a job that held nothing."""
     gpus: Floats
-    """GPUs times the share of each."""
+    """Devices times the share of each; a MIG slice is one device."""
     failed: Floats
     """Part of the stretch, 0 to 1, in attempts that failed."""
     cancelled: Floats
     """1 if its user ended the job, else 0."""
     lost_gpu_s: Floats | None
-    """GPU-seconds of work that was lost at its end by preemption; None if nobody recorded that."""
+    """Device-seconds of work that was lost at its end by preemption; None if that is not recorded."""
     busy: Floats
     """Part of the GPUs that was busy, 0 to 1; NaN where not measured."""
     wait_s: Floats
@@ -52,6 +52,8 @@ class Held:
     """False if no starts are recorded, so that stretches begin at submission."""
     names: Mapping[str, Sequence[str]]
     """What each stretch has of all in `rota.wire.usage.BY` but the month."""
+    remarks: tuple[str, ...] = ()
+    """What to know of all figures, as sentences."""
 
     def __len__(self) -> int:
         return len(self.job)

@@ -1,6 +1,6 @@
 """What the jobs of a trace held.
 
-A job holds GPUs from its start for as long as its attempts ran in all; where the trace records no start, from
+A job holds GPUs from its start for as long as its attempts ran in all; where no start of it is recorded, from
 its submission.  It holds those it asked for, as many on each of the nodes that it ran on.
 """
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from rota.model.calendar import epoch_of
 from rota.model.columns import Bools, Floats
-from rota.model.jobs import Outcome
+from rota.model.gpu_slices import types_held
+from rota.model.jobs import PREEMPTED, Outcome
 from rota.model.trace import Trace
 from rota.usage.busy import utilisation_of
 from rota.usage.held import Held, size_name
@@ -30,10 +31,10 @@ def _held(trace: Trace) -> Held:
     truth, jobs, seen = trace.truth, trace.jobs, trace.observed
     has_starts = seen is not None and bool(np.isfinite(seen.start_s).any())
     start_s = seen.start_s if seen is not None and has_starts else jobs.submit_s
-    began = np.isfinite(start_s)
     wait_s = np.maximum(start_s - jobs.submit_s, 0.0) if has_starts else np.full(len(trace), np.nan)
-    run_s = np.where(began, np.nan_to_num(truth.run_s()), 0.0)
-    start_s = np.where(began, start_s, jobs.submit_s)
+    ran_s = trace.ran_s()
+    run_s = np.nan_to_num(ran_s)
+    start_s = np.where(np.isfinite(start_s), start_s, jobs.submit_s)
     return Held(
         source=trace.source,
         epoch=epoch_of(trace.calendar),
@@ -43,11 +44,12 @@ def _held(trace: Trace) -> Held:
         gpus=jobs.gpus * jobs.gpu_share,
         failed=_failed(trace, run_s),
         cancelled=(truth.outcome == Outcome.CANCELLED).astype(np.float64),
-        lost_gpu_s=None,
+        lost_gpu_s=_lost_gpu_s(trace),
         busy=utilisation_of(trace)[0],
         wait_s=wait_s,
-        is_known=np.isfinite(truth.run_s()),
+        is_known=np.isfinite(ran_s),
         has_starts=has_starts,
+        remarks=trace.remarks,
         names=_names(trace),
     )
 
@@ -67,18 +69,27 @@ def _on_nodes(held: Held, trace: Trace) -> Held:
         held,
         **columns,
         gpus=held.gpus[of] / count[of],
+        lost_gpu_s=None if held.lost_gpu_s is None else held.lost_gpu_s[of] / count[of],
         names=said | {"node": [node for of_job in names for node in of_job]},
     )
 
 
 def _failed(trace: Trace, run_s: Floats) -> Floats:
-    """The part of each job's time that failed: all of it if the job did."""
+    """The part of each job's time that failed: if the job did, all but the attempts that were interrupted."""
     lost_s = np.zeros(len(trace))
     for row, runs in trace.truth.failures.items():
         lost_s[row] = sum(runs)
-    lost_s = np.where(trace.truth.outcome == Outcome.FAILED, run_s, np.minimum(lost_s, run_s))
+    in_all_s = np.nan_to_num(trace.truth.run_s())
+    lost_s = np.minimum(np.where(trace.truth.outcome == Outcome.FAILED, in_all_s, lost_s), run_s)
     part: Floats = np.divide(lost_s, run_s, out=np.zeros(len(trace)), where=run_s > 0.0)
     return part
+
+
+def _lost_gpu_s(trace: Trace) -> Floats | None:
+    """GPU-seconds in attempts that had to give way; None if there were none."""
+    lost_s = np.zeros(len(trace)) if trace.observed is None else trace.observed.interrupted_s(PREEMPTED)
+    lost_s = np.where(trace.truth.outcome == Outcome.PREEMPTED, np.nan_to_num(trace.ran_s()), lost_s)
+    return lost_s * trace.jobs.gpus * trace.jobs.gpu_share if lost_s.any() else None
 
 
 def _names(trace: Trace) -> dict[str, Sequence[str]]:
@@ -96,22 +107,10 @@ def _names(trace: Trace) -> dict[str, Sequence[str]]:
         "partition": [jobs.name_of("node_set", row) or UNKNOWN for row in rows],
         "qos": [qos.get(row) or UNKNOWN for row in rows],
         "node": [UNKNOWN] * len(trace),
-        "type": _types(trace),
+        "type": [name or UNKNOWN for name in types_held(trace)],
         "size": [size_name(gpus) for gpus in jobs.gpus.tolist()],
         "outcome": ["running" if running[row] else Outcome(outcomes[row]).name.lower() for row in rows],
     }
-
-
-def _types(trace: Trace) -> list[str]:
-    """The type that a job got, or the only one it accepts."""
-    got = trace.observed.types if trace.observed is not None else {}
-    return [got.get(row) or _only_type(trace, row) for row in range(len(trace))]
-
-
-def _only_type(trace: Trace, row: int) -> str:
-    mask, names = int(trace.jobs.gpu_types[row]), trace.jobs.type_names
-    accepted = [name for code, name in enumerate(names) if not mask or mask >> code & 1]
-    return accepted[0] if len(accepted) == 1 else UNKNOWN
 
 
 def _running(trace: Trace) -> Bools:

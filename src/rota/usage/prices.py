@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError
+from rota.model.gpu_slices import gpu_part
 from rota.wire.usage import UNKNOWN
 
 CLASSES = ("on_demand", "spot")
@@ -30,8 +31,13 @@ class Prices:
         self.missing: set[str] = set()
 
     def of(self, gpu_type: str) -> float:
-        """Of one GPU of that type for an hour; InputError if it has no price."""
-        price = self._by_type.get(gpu_type.casefold(), self._others)
+        """Of one device of that type for an hour; InputError if it has no price.
+
+        A MIG slice without a price of its own costs its part of the price for the rest.
+        """
+        price = self._by_type.get(gpu_type.casefold())
+        if price is None and self._others is not None:
+            price = self._others * gpu_part(gpu_type)
         if price is None and self._is_partial:
             self.missing.add(gpu_type)
             return 0.0

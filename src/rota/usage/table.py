@@ -21,10 +21,10 @@ def as_csv(usage: UsageView) -> str:
     writer.writerow([*usage.by, *COLUMNS])
     for line in usage.lines:
         values = [getattr(line, name) for name in COLUMNS]
-        writer.writerow([*map(_name, line.names), *("" if value is None else value for value in values)])
+        writer.writerow([*map(safe_cell, line.names), *("" if value is None else value for value in values)])
     return out.getvalue()
 
 
-def _name(name: str) -> str:
-    """A cell that no spreadsheet takes for a formula; `-` is nobody's name."""
+def safe_cell(name: str) -> str:
+    """A cell that no spreadsheet takes for a formula; `-` alone is none."""
     return f"'{name}" if name[:1] in "=+@\t\r" or (name.startswith("-") and name != "-") else name

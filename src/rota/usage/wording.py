@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rota.model.gpu_slices import said_of_slices
 from rota.model.units import format_duration, plural
 from rota.model.words import hours
 from rota.usage.held import HOUR_S
@@ -25,7 +26,11 @@ def columns(usage: UsageView) -> list[Column]:
     total = usage.total
     shown = [
         Column("jobs", "that held something", lambda line: f"{line.jobs:,}"),
-        Column("GPU-hours", "GPUs times the share of each, times hours", lambda line: hours(line.gpu_hours)),
+        Column(
+            "GPU-hours",
+            "GPUs times the share of each, times hours; a MIG slice is a part of a GPU",
+            lambda line: hours(line.gpu_hours),
+        ),
         Column("share", "of all GPU-hours", lambda line: _percent(line.share)),
         Column("failed", "part in attempts that failed", lambda line: _part(line.failed_gpu_hours, line)),
         Column(
@@ -53,12 +58,14 @@ def columns(usage: UsageView) -> list[Column]:
 
 def notes(usage: UsageView) -> list[str]:
     """What to know of the figures, as sentences."""
-    said, total = [], usage.total
+    said, total = [*usage.remarks], usage.total
     if usage.without_duration:
         jobs = plural(usage.without_duration, "job")
         said.append(f"{jobs} of unknown run time: counted with no hours.")
     if usage.from_submission:
         said.append("No starts are recorded: hours count from submission, and nobody's wait is known.")
+    if usage.slice_hours:
+        said.append(said_of_slices(usage.slice_hours))
     if total.idle_gpu_hours is not None and total.measured_gpu_hours < 0.995 * total.gpu_hours:
         part = _percent(total.measured_gpu_hours / total.gpu_hours)
         said.append(f"How busy GPUs were is known of {part} of the GPU-hours.")

@@ -54,5 +54,9 @@ class UsageView(BaseModel):
     """Jobs of which nobody knows how long they ran: they count, with no hours."""
     from_submission: bool = False
     """True if no starts are recorded, so that hours stand where jobs were submitted."""
+    remarks: list[str] = []
+    """What else to know of the figures: rows of a file that were left out, and what it does not say."""
     without_price: list[str] = []
     """GPU types that the price list of the cluster leaves out: their hours are in no cost."""
+    slice_hours: dict[str, float] = {}
+    """By type of MIG slice: hours for which slices were held; each counts as a part of a GPU-hour."""
