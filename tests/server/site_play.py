@@ -22,7 +22,9 @@ from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
+from rota.server.auth import Roster
 from rota.server.policy.messages import seal, sealed_memory, unseal
+from rota.server.roster import JobAccounts
 from rota.server.scheduler import Scheduler, SchedulerSettings
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
@@ -50,6 +52,16 @@ from rota.worlds.live.settings import LiveSettings
 EPOCH_S = 1_700_000_000.0
 IDLE_MOST = 200
 """Moments without an event after which a turn ends all the same."""
+
+
+class AllMayRun(JobAccounts):
+    """Each job may run as the account that it was submitted as."""
+
+    def __init__(self) -> None:
+        super().__init__(Roster())
+
+    def bars(self, job: JobRow) -> str:
+        return ""
 
 
 class Killed(BaseException):
@@ -407,6 +419,10 @@ class Site:
     heard: dict[str, float] = field(default_factory=dict)
     ended: dict[int, str] = field(default_factory=dict)
     kills: int = 0
+    accounts: JobAccounts = field(default_factory=AllMayRun)
+    user: str = "u"
+    account: str = "me"
+    """Who submits, and as which account the jobs run."""
 
     def __post_init__(self) -> None:
         self.machines = {name: Machine(name, devices, self) for name, devices in self.nodes.items()}
@@ -446,7 +462,7 @@ class Site:
             self.time,
             self.heard,
             settings,
-            dict,
+            self.accounts,
             self.told,  # type: ignore[arg-type]
         )
 
@@ -485,7 +501,7 @@ class Site:
 
     def _add(self, spec: JobSpec, jobs: list[NewJob], programs: list[Program]) -> list[int]:
         """As the API does it."""
-        who = Submitting("u", "t", {})
+        who = Submitting(self.user, "t", self.account, self.accounts)
         rows = put_on_record(self.store, self.inbox, who, spec, jobs, self.time.now)
         self.programs.update({row.row: program for row, program in zip(rows, programs, strict=True)})
         return [row.row for row in rows]

@@ -57,9 +57,10 @@ from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
-from rota.server.roster import StoredRoster
+from rota.server.roster import JobAccounts, StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving, in_the_clear
+from rota.server.store.rows import JobQuery
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.tenants import in_force
@@ -72,7 +73,7 @@ from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.scaling import AutoscaleView
 from rota.worlds.live.directives import Directives
-from rota.worlds.live.inbox import Inbox
+from rota.worlds.live.inbox import Changed, Inbox
 from rota.worlds.live.own_rules import rules_of
 from rota.worlds.live.settings import LiveSettings
 
@@ -144,7 +145,7 @@ def start(home: Path, config: Config) -> Running:
         shared.clock,
         shared.heard,
         settings,
-        roster.accounts,
+        JobAccounts(roster),
         Announcer(feed, outcomes, metrics, notices, nodes_changed.set),
     )
     scale = autoscale_of(config.autoscale)
@@ -250,7 +251,7 @@ def services_of(
         return None if scaler is None else scaler.view()
 
     return Services(
-        submissions=Submissions(store, inbox, clock, answers, caps),
+        submissions=Submissions(store, inbox, clock, answers, scheduler.accounts, caps),
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock, lambda: inbox.is_quiet),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
@@ -260,7 +261,12 @@ def services_of(
             commands, answers, tenants.troubles, scheduler.settings.min_run_s, scheduler.settings.knowledge
         ),
         tenants=tenants,
-        users=Users(shared.roster, shared.token_files),
+        users=Users(
+            shared.roster,
+            shared.token_files,
+            lambda why: inbox.put(Changed(why)),
+            lambda user: bool(store.jobs(JobQuery(user=user, live=True, limit=1))),
+        ),
         agents=agents,
         terminals=terminals,
     )

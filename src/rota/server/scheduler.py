@@ -30,6 +30,7 @@ from rota.server.policy.messages import WhyAnswer
 from rota.server.policy.rules_in_force import rules_in_force
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
+from rota.server.roster import JobAccounts
 from rota.server.scheduler_view import SchedulerView
 from rota.server.standing import LoopStanding
 from rota.server.stepping import StepRecorder
@@ -40,6 +41,7 @@ from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.worlds.live.directives import Directives
+from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs
@@ -93,7 +95,7 @@ class Scheduler:
         clock: Clock,
         heard: dict[str, float],
         settings: SchedulerSettings,
-        accounts: Callable[[], Mapping[str, str]],
+        accounts: JobAccounts,
         told: Callable[[TurnChanges], None],
     ) -> None:
         self.store = store
@@ -163,7 +165,7 @@ class Scheduler:
         self._replace_policy()
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
-        built = rebuild(everything, tenants, self.accounts(), self.clock(), layout)
+        built = rebuild(everything, tenants, self.accounts, self.clock(), layout)
         self.view.nodes = {node.name: node for node in everything.nodes}
         self.view.policy = everything.policies[REAL]
         self.failing.begin(self.view.policy, everything.facts)
@@ -173,6 +175,7 @@ class Scheduler:
             self.directives.unmet = set(self.view.nodes)
         world = self._world(built, everything)
         self._set_aside(everything, world)
+        _note_accounts(everything, world)
         self._start_host(built, everything)
         assert self.host is not None
         for cost in self.store.costs(limit=MEASUREMENTS):
@@ -394,6 +397,17 @@ class Scheduler:
             if host.is_away:  # on a quiet cluster its next step may be long off
                 self.inbox.put(Begun())
             raise
+
+
+def _note_accounts(everything: Everything, world: LiveWorld) -> None:
+    """Put on record which waiting jobs are held since no account lets them start, and which are no more."""
+    for row in everything.jobs.keys() & world.live.keys() - everything.aside.keys():
+        job = world.live[row]
+        was_held = any(hold["kind"] == ACCOUNT for hold in everything.jobs[row].now.hold)
+        if was_held != (ACCOUNT in job.holds):
+            world.live.unsaved.job(job)
+            text = job.barred or "its user has the account again that it was submitted as"
+            world.live.unsaved.event("release" if was_held else "hold", job.id, text)
 
 
 def _past(store: Store) -> list[tuple[str, str, list[float]]]:

@@ -151,6 +151,7 @@ def job_state(state: State, job: LiveJob) -> JobState:
             "promise": None if job.promise is None else _plain_promise(job.promise),
             "leaving_s": job.leaving_s,
             "idle_since_s": job.idle_since_s,
+            "needless": job.needless,
             "word": job.state,  # how it will be said to have ended once its last process has gone
         },
     )
