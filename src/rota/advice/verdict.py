@@ -104,9 +104,9 @@ def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
     enough = len(trials.present[0].submit_s) >= FEWEST_JOBS and present in ranked
     drawn = _drawn(ranked, wanted)
     costs = {name: float(np.mean([wanted.cost(one.values) for one in of])) for name, of in ranked.items()}
-    why = unsupported(trials.calibration, wanted, error)
+    doubts = unsupported(trials.calibration, wanted, error)
     # Without a fit the ranking is of the replay alone; it is not firm, whatever the differences.
-    least = (0.0 if why else math.log1p(error or 0.0)) if enough else math.inf
+    least = (0.0 if doubts else math.log1p(error or 0.0)) if enough else math.inf
     best = _best(costs, drawn, least)
     lines = [
         _line(name, of, present, costs, drawn, name in best, unranked.get(name, ""))
@@ -116,7 +116,7 @@ def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
     lines.sort(key=lambda line: (bool(line.unranked), 0.0 if line.unranked else line.cost))
     told = [ToldDurations(source, {line.policy: runs[line.policy][0].values for line in lines}, best)]
     told += [_told(one, runs_told, ranked, wanted, least) for one, runs_told in trials.others.items()]
-    return Verdict(tuple(lines), tuple(told), error, why, enough, seeds)
+    return Verdict(tuple(lines), tuple(told), error, doubts, enough, seeds)
 
 
 def _drawn(runs: Mapping[str, Sequence[Measured]], wanted: WeightedGoals) -> PolicyCosts:
