@@ -52,6 +52,17 @@ def test_the_policy_that_made_a_dump_is_found(policy: str, qos: bool) -> None:
 
 
 @pytest.mark.slow
+def test_groups_are_by_size_tenant_partition_and_qos() -> None:
+    groups = fitted(EASY, qos=True).calibration.groups
+    kinds = list(dict.fromkeys(group.kind for group in groups))
+    assert kinds == ["all", "size", "tenant", "partition", "QOS"]
+    for kind in kinds:
+        assert sum(group.jobs for group in groups if group.kind == kind) == groups[0].jobs
+    assert [group.name for group in groups if group.kind == "QOS"] == ["high", "normal"]
+    assert [group.name for group in groups if group.kind == "partition"] == ["a100", "v100"]
+
+
+@pytest.mark.slow
 def test_jobs_that_a_rule_of_the_site_holds_back_are_not_explained() -> None:
     """Jobs of eight GPUs wait a day longer than any policy here makes them."""
     found = fitted(EASY, late=8).calibration

@@ -10,7 +10,7 @@ from rota.reports.likeness import WITHIN, Calibration, Likeness
 from rota.reports.wording import words
 
 TAIL, FAIRNESS = "tail", "fairness"
-GROUPS = ("size", "partition", "priority")
+GROUPS = ("size", "partition", "QOS", "priority")
 """Kinds of groups about which every goal says something; fairness speaks of tenants."""
 
 

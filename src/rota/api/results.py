@@ -63,11 +63,11 @@ class Results:
     @cached_property
     def calibration(self) -> Calibration:
         """How far the site's own policy, simulated, is from what the trace observed."""
-        return calibration(self.records, self.site_policy, self.window, self.trace.jobs, self.fit)
+        return calibration(self.records, self.site_policy, self.window, self.trace, self.fit)
 
     def calibration_of(self, policy: str) -> Calibration:
         """How far `policy`, one of those that ran, is from what the trace observed."""
-        return calibration(self.records, policy, self.window, self.trace.jobs)
+        return calibration(self.records, policy, self.window, self.trace)
 
     def __getitem__(self, policy: str) -> SingleRun:
         """The record of `policy` (of the first seed)."""

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Array, Bools, Floats, Ints
-from rota.model.jobs import JobTable
 from rota.model.record import Record
+from rota.model.trace import Trace
 from rota.reports.calibration_words import (
     NEVER_ENDED,
     NO_POLICY,
@@ -33,7 +33,7 @@ from rota.reports.window import Window
 COMPARED = ("mean_jct_s", "mean_waiting_s", "p50_waiting_s", "p90_waiting_s", "p99_waiting_s", "utilisation")
 """Metrics of which a calibration has the relative difference."""
 FEWEST_OF_A_GROUP = 10
-"""Tenants, partitions and priorities with fewer jobs are one group, `others`."""
+"""Tenants, partitions and QOS with fewer jobs are one group, `others`."""
 OTHERS = "others"
 ALL = "all"
 
@@ -42,12 +42,12 @@ def calibration(
     records: Sequence[Record],
     site_policy: str | None = None,
     window: Window | None = None,
-    jobs: JobTable | None = None,
+    trace: Trace | None = None,
     fit: PolicyFit | None = None,
 ) -> Calibration:
     """Compare the runs of `site_policy` with the observed row among `records`: a verdict, then the numbers.
 
-    `jobs`, the table behind the records, tells the partitions and priorities; without it there are none.
+    `trace`, which the records are of, tells partitions and QOS; without it there are no such groups.
     """
     observed = next((record for record in records if record.observed), None)
     site = [record for record in records if record.policy == site_policy and not record.observed]
@@ -61,7 +61,7 @@ def calibration(
     if ended.is_empty():
         return Calibration(NEVER_ENDED, site_policy)
     truth, runs = _sample(observed, window, ended), [_sample(record, window, ended) for record in site]
-    groups = tuple(_groups(truth, runs, jobs))
+    groups = tuple(_groups(truth, runs, trace))
     off_s = _misplaced_s(groups)
     compared = Calibration(
         "",
@@ -115,15 +115,15 @@ def _utilisation(truth: Sample, runs: Sequence[Sample]) -> tuple[float | None, f
     return _mean([of(run) for run in runs]), of(truth)
 
 
-def _groups(truth: Sample, runs: Sequence[Sample], jobs: JobTable | None) -> Iterator[Likeness]:
+def _groups(truth: Sample, runs: Sequence[Sample], trace: Trace | None) -> Iterator[Likeness]:
     """All jobs, then the groups of each kind."""
     yield _likeness("all", ALL, truth, runs, np.ones(len(truth), dtype=np.bool_))
-    for kind, names in _kinds(truth, jobs):
+    for kind, names in _kinds(truth, trace):
         for name in _ordered(kind, names):
             yield _likeness(kind, name, truth, runs, names == name)
 
 
-def _kinds(truth: Sample, jobs: JobTable | None) -> Iterator[tuple[str, Array]]:
+def _kinds(truth: Sample, trace: Trace | None) -> Iterator[tuple[str, Array]]:
     """Kinds of groups that tell some jobs apart (sizes always), and the name of each job's group."""
     gpus = truth.column("gpus")
     sizes = np.full(len(truth), SIZE_CLASSES[-1][0], dtype=object)
@@ -131,14 +131,20 @@ def _kinds(truth: Sample, jobs: JobTable | None) -> Iterator[tuple[str, Array]]:
         sizes[(gpus >= fewest) & (gpus <= most)] = name
     yield "size", sizes
     named: dict[str, Array] = {"tenant": truth.record.jobs["tenant"][truth.rows].fill_null("").to_numpy()}
-    if jobs is not None:
-        rows = truth.record.jobs["job"].to_numpy()[truth.rows]
-        sets = np.array([*jobs.node_set_names, ""], dtype=object)
-        named["partition"] = sets[jobs.node_set[rows]]
-        named["priority"] = jobs.priority[rows].astype(str).astype(object)
+    if trace is not None:
+        named |= _queues(trace, truth.record.jobs["job"].to_numpy()[truth.rows])
     for kind, names in named.items():
         if len(pooled := _pooled(names)) and len(set(pooled.tolist())) > 1:
             yield kind, pooled
+
+
+def _queues(trace: Trace, rows: Ints) -> dict[str, Array]:
+    """Names of the partitions of `rows`, and of their QOS, or their priorities where no QOS is recorded."""
+    jobs, qos = trace.jobs, {} if trace.observed is None else trace.observed.qos
+    partitions = np.array([*jobs.node_set_names, ""], dtype=object)[jobs.node_set[rows]]
+    if qos:
+        return {"partition": partitions, "QOS": np.array([qos.get(row, "") for row in rows.tolist()])}
+    return {"partition": partitions, "priority": jobs.priority[rows].astype(str)}
 
 
 def _pooled(names: Array) -> Array:

@@ -50,7 +50,7 @@ class Likeness:
     """One group of jobs, as replayed and as observed; the same jobs on both sides."""
 
     kind: str
-    """`all`, `size`, `tenant`, `partition` or `priority`."""
+    """`all`, `size`, `tenant`, `partition`, `QOS` or `priority`."""
     name: str
     jobs: int
     waiting: Statistics
@@ -136,7 +136,7 @@ class Calibration:
     """Misplaced waiting, by the kind of group in which it is most."""
 
     groups: tuple[Likeness, ...] = ()
-    """All jobs, then those of each size, tenant, partition and priority."""
+    """All jobs, then those of each size, tenant, partition and QOS (or priority)."""
 
     utilisation: tuple[float | None, float | None] = (None, None)
     """Of the replay, and as observed."""
