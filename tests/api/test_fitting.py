@@ -71,6 +71,7 @@ def test_jobs_that_a_rule_of_the_site_holds_back_are_not_explained() -> None:
     large = next(group for group in found.groups if group.name == "5-8 GPUs")
     assert large.waiting.mean < large.waiting_seen.mean
     assert "Not explained: jobs of 5-8 GPUs (wait " in found.text
+    assert "--site-policy" not in found.text, "the others were tried"
 
 
 def test_only_what_can_differ_is_tried() -> None:

@@ -110,6 +110,14 @@ def test_small_tenants_are_one_group() -> None:
     ]
 
 
+def test_a_page_shows_the_tenants_with_most_misplaced_waiting() -> None:
+    tenant = np.repeat([f"t{number:02}" for number in range(20)], 10)
+    compared = replayed(np.repeat(np.arange(20) * HOUR, 10), np.full(200, HOUR), tenant=tenant)
+    assert sum(group.kind == "tenant" for group in compared.groups) == 20
+    shown = [group.name for group in compared.shown if group.kind == "tenant"]
+    assert shown == [f"t{number:02}" for number in range(8, 20)]
+
+
 def test_waits_of_less_than_a_minute_are_nothing() -> None:
     found = replayed(np.full(50, 30.0), np.zeros(50))
     assert found.agrees

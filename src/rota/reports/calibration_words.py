@@ -93,7 +93,7 @@ def _both(ours_s: float, seen_s: float) -> str:
 
 def _verdict(calibration: Calibration, whole: Likeness) -> str:
     """Whether the replay waits as the site's jobs did, and what to try if it does not."""
-    replay, policy = _replay(calibration), calibration.site_policy or ""
+    replay = _replay(calibration)
     ours_s, seen_s = whole.waiting.mean, whole.waiting_seen.mean
     if not whole.jobs:
         return f"{replay} finished no job, so nothing can be compared."
@@ -109,16 +109,17 @@ def _verdict(calibration: Calibration, whole: Likeness) -> str:
         return (
             f"{replay} waits {less} than your jobs did, so what is gained over observed is overstated: the "
             "site had fewer GPUs at hand, or held jobs back by rules that are not replayed. Try --cluster "
-            f"with the site's real nodes and partitions{_or_another(policy, 'fifo')}."
+            f"with the site's real nodes and partitions{_or_another(calibration, 'fifo')}."
         )
     more = f"{factor_words(ours_s / seen_s)} than your jobs did" if seen_s else "where your jobs did not"
     return (
         f"{replay} waits {more}, so what is lost to observed is overstated: this cluster is smaller than the "
         "site's, or its policy lets more jobs pass. Try a larger --cluster"
-        f"{_or_another(policy, 'fifo:skip=yes')}."
+        f"{_or_another(calibration, 'fifo:skip=yes')}."
     )
 
 
-def _or_another(policy: str, other: str) -> str:
-    """The advice to replay `other`, unless it is what was replayed."""
-    return f", or --site-policy {other}" if policy != other else ""
+def _or_another(calibration: Calibration, other: str) -> str:
+    """The advice to replay `other`, unless it is what was replayed, or was tried and fits less."""
+    is_tried = calibration.fit is not None or calibration.site_policy == other
+    return "" if is_tried else f", or --site-policy {other}"

@@ -16,6 +16,8 @@ WITHIN_S = 60.0
 """... or by this many seconds."""
 FEWEST = {"mean": 0, "p50": 20, "p90": 50, "p99": 100}
 """Jobs from which on a statistic of a group is judged: below, single jobs decide it."""
+MOST_TENANTS = 12
+"""Tenants that a page shows; JSON has all."""
 LITTLE = 0.01
 """Groups whose misplaced waiting is a smaller part of all waiting are not named."""
 
@@ -158,6 +160,13 @@ class Calibration:
     def whole(self) -> Likeness | None:
         """All jobs; None if uncalibrated."""
         return self.groups[0] if self.groups else None
+
+    @property
+    def shown(self) -> tuple[Likeness, ...]:
+        """The groups that a page shows: of tenants the `MOST_TENANTS` with most misplaced waiting."""
+        tenants = [group for group in self.groups if group.kind == "tenant"]
+        left_out = sorted(tenants, key=lambda group: -group.misplaced_s)[MOST_TENANTS:]
+        return tuple(group for group in self.groups if group not in left_out)
 
     def unexplained(self, *kinds: str) -> tuple[Likeness, ...]:
         """Groups that wait otherwise than they did, of `kinds` if some are given; the weightiest first.
