@@ -316,6 +316,7 @@ class Loop:
         self.memory, self.said = decision.memory, decision.reasons
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
+        self.state.ends = decision.ends
         if decision.promises:
             for row, promise in decision.promises.items():
                 self.recorder.promised(row, promise)

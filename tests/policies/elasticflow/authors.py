@@ -73,7 +73,10 @@ class Plan:
 def without(free: Curve, plan: Plan, sign: int = -1) -> Curve:
     """What `free` is once `plan` has been taken from it; with 1, given back."""
     curve, held = cut(free, *plan.held), plan.held
-    left = {moment: gpus + sign * (at(held, moment) if moment >= min(held) else 0) for moment, gpus in curve.items()}
+    left = {
+        moment: gpus + sign * (at(held, moment) if moment >= min(held) else 0)
+        for moment, gpus in curve.items()
+    }
     assert min(left.values()) >= 0
     return merged(left)
 
@@ -411,7 +414,9 @@ class ElasticTwin(Twin):
                 step = job.next_level - job.gpus
                 keys[job.name] = -FIRST
                 if 0 < step <= spare:
-                    raised[job.name] = plan = self.plan(job, without(self.free, job.plan, 1), now, job.next_level)
+                    raised[job.name] = plan = self.plan(
+                        job, without(self.free, job.plan, 1), now, job.next_level
+                    )
                     grows = (plan.gpu_seconds - job.plan.gpu_seconds) / step
                     keys[job.name] = grows if job.gpus else FIRST
             self.live.sort(key=lambda job: -keys[job.name])

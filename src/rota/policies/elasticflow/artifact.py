@@ -40,7 +40,8 @@ class ElasticFlowArtifact:
               `at_risk`  rows whose promise was last said to be at risk
               `paused`   as in `ElasticFlow`
               with `refuse=no`  that of `EventList`
-              `asked_s`, `about`, `wake_s`  the moment of the last decision, all jobs then, what it waits for
+              `asked_s`, `about`  the moment of the last decision, all jobs then
+              `wake_s`, `ends`    what it waits for, and when each job is planned to be done
     """
 
     def __init__(self, parameters: ElasticFlowParameters) -> None:
@@ -67,9 +68,11 @@ class ElasticFlowArtifact:
         memory["rows"] = sorted(ask.row for ask in asks)
         if self.parameters.refuse:
             change_s = min(got.changes, default=math.inf)
+            if change_s >= min(got.ends, default=math.inf):  # seen with that end, which the standstill moves
+                change_s = math.inf
             order = sorted(got.order, key=lambda place: -got.gpus[place])
         else:
-            events = EventList(memory, snapshot.now, asks, got)
+            events = EventList(memory, snapshot.now, asks, got, snapshot.worked_s)
             change_s = events.close(memory)
             order = _by_nodes(max(node_gpus), asks, got, events.began)
         shares = {asks[place].row: got.gpus[place] for place in order}
@@ -79,9 +82,19 @@ class ElasticFlowArtifact:
         promises = self._promises(memory, asks, got, known)
         wake_s = min(change_s, sizes.again_s)
         about = [row for row in about if row not in reject]
-        memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s}
+        ends = {ask.row: done_s for ask, done_s in zip(asks, got.dones, strict=True)}
+        memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s, "ends": ends}
         wake = Wake(wake_s, Event.ANY)
-        return Decision(memory, grants, preempt, reject=reject, reasons=reasons, promises=promises, wake=wake)
+        return Decision(
+            memory,
+            grants,
+            preempt,
+            reject=reject,
+            reasons=reasons,
+            promises=promises,
+            wake=wake,
+            ends=ends,
+        )
 
     def _node_gpus_of(self, cluster: Cluster) -> set[int]:
         """Numbers of GPUs that nodes have."""
@@ -92,7 +105,8 @@ class ElasticFlowArtifact:
     def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Nothing has happened since the last decision: it stands."""
         reasons = dict.fromkeys(snapshot.waiting.tolist(), _LATER)
-        return Decision(memory, reasons=reasons, wake=Wake(memory["wake_s"], Event.ANY))
+        wake = Wake(memory["wake_s"], Event.ANY)
+        return Decision(memory, reasons=reasons, wake=wake, ends=memory["ends"])
 
     def _planned(
         self, asks: Sequence[ShareAsk], new: Sequence[ShareAsk], gpus: int, now: float, stays: set[int]
