@@ -37,6 +37,7 @@ class ElasticFlowArtifact:
     """All jobs planned anew at each moment at which it is asked, once.
 
     Memory    `rows`     live rows that were accepted
+              `order`    the same as the last decision left them: in this order if their deadlines are equal
               `at_risk`  rows whose promise was last said to be at risk
               `paused`   as in `ElasticFlow`
               with `refuse=no`  that of `EventList`
@@ -61,7 +62,8 @@ class ElasticFlowArtifact:
         asks = [ask for ask in every if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]
         known, stays = set(memory.get("rows", ())), admitted_before(snapshot, memory)
         new = [ask for ask in asks if ask.row not in known and not ask.held]
-        asks.sort(key=due_of)
+        turn = {row: place for place, row in enumerate(memory.get("order", ()))}
+        asks.sort(key=lambda ask: (due_of(ask), turn.get(ask.row, len(turn))))
         got, refused = self._planned(asks, new, sizes.gpus, snapshot.now, stays)
         if refused:
             asks = [ask for ask in asks if ask.row not in refused]
@@ -71,9 +73,11 @@ class ElasticFlowArtifact:
             if change_s >= min(got.ends, default=math.inf):  # seen with that end, which the standstill moves
                 change_s = math.inf
             order = sorted(got.order, key=lambda place: -got.gpus[place])
+            memory["order"] = [asks[place].row for place in order]
         else:
             events = EventList(memory, snapshot.now, asks, got, snapshot.worked_s)
             change_s = events.close(memory)
+            memory["order"] = [asks[place].row for place in got.order]
             order = _by_nodes(max(node_gpus), asks, got, events.began)
         shares = {asks[place].row: got.gpus[place] for place in order}
         grants, preempt = _place(snapshot, shares, node_gpus, is_alone=not fixed)

@@ -41,7 +41,8 @@ class PlannedWorld(SlotWorld):
         if self._dirty:
             self._settle()
         self._is_open = True
-        begin, planned = self.state.now, self.state.ends or {}
+        begin = self.state.now
+        planned = self._planned(begin)
         rows = self._rows = self.state.running.sorted()
         each = rows.tolist()
         stands_s = self._standstill_s(each, begin)
@@ -54,7 +55,7 @@ class PlannedWorld(SlotWorld):
         work, finishes = list[float](), list[tuple[float, int]]()
         for row, done_s, end_s, stood_s in zip(each, dones, ends, stands_s, strict=True):
             target = self._target(row)
-            done = self._work_until(row, begin + stood_s, min(end, done_s))
+            done = self._work_until(row, begin + stood_s, min(end, done_s) if self._in_slots else end)
             if end_s <= end:
                 finishes.append((end_s, row))
             elif done >= target:  # earlier than its plan knows
@@ -86,10 +87,14 @@ class PlannedWorld(SlotWorld):
             return done_s
         return begin + math.ceil((done_s - begin) / self.round_s - _NEARLY) * self.round_s
 
+    def _planned(self, begin: float) -> dict[int, float]:
+        """When each job is to be done, as far as the decision says so; moments that are over say nothing."""
+        return {row: done_s for row, done_s in (self.state.ends or {}).items() if done_s > begin}
+
     def _ends_ahead(self, begin: float, planned: Mapping[int, float]) -> list[float]:
         """When jobs that hold nothing are planned to end."""
-        running = self.state.running
-        return [self._end_of_plan(begin, done_s) for row, done_s in planned.items() if row not in running]
+        waiting = self.state.waiting
+        return [self._end_of_plan(begin, done_s) for row, done_s in planned.items() if row in waiting]
 
     def _standstill_s(self, rows: list[int], begin: float) -> list[float]:
         """Seconds for which each of `rows` stands still after this decision."""
@@ -128,7 +133,7 @@ class PlannedWorld(SlotWorld):
         """When something is seen while nothing runs."""
         if not self.state.submitted:
             return self._submit[0] if self._submit else math.inf
-        return self._seen_next(begin, self._ends_ahead(begin, self.state.ends or {}))
+        return self._seen_next(begin, self._ends_ahead(begin, self._planned(begin)))
 
 
 @lru_cache(maxsize=1024)

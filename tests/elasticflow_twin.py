@@ -1,4 +1,4 @@
-"""A naive twin of the simulator of ElasticFlow's authors: its clock, and its modes `ef`, `ef-accessctrl`, `edf`.
+"""A naive twin of ElasticFlow's own simulator: its clock, and its modes `ef`, `ef-accessctrl` and `edf`.
 
 Written from systems/elasticflow.md and from what the program does, one rule after the other, slowly.  All is
 there as the authors have it: the list of events is a list, and work, ends and standstill are counted on the
@@ -249,7 +249,7 @@ class ElasticTwin(Twin):
             if job.gpus or not self.refuses:
                 assert job.gpus
                 self.leave(job)
-        came, old_ends = event.starts, {job.name: job.end for job in [*self.live, *event.starts]}
+        came = event.starts
         if not self.refuses:
             self.waiting += came
             self.live += came
@@ -321,7 +321,7 @@ class ElasticTwin(Twin):
         return up(seconds / self.slot) * self.slot
 
     def plan(self, job: Job, free: Curve, now: float, holds: int = 0) -> Plan:
-        """What `job` gets of `free`, by its deadline if it can be; it `holds` GPUs until what is free changes."""
+        """What `job` gets of `free`; with `holds`, GPUs that it has until what is free changes."""
         left, steps, begin = job.left, {}, now
         due = now + self.slots(job.due - now)  # the end of the slot of the deadline
         last = {due: job.due}  # its last piece ends with the deadline itself
@@ -386,7 +386,7 @@ class ElasticTwin(Twin):
     def too_late(
         self, job: Job, left: float, curve: Curve, steps: Curve, since: float, now: float, holds: int
     ) -> Plan:
-        """Its largest level of what is free after the deadline, and at last what it can have of the cluster."""
+        """After the deadline: its largest level of what is free, and at last what it can have at all."""
         left = max(left, NEARLY)
         for until in [moment for moment in curve if moment > since]:
             gpus = steps[since] = job.level(at(curve, since))
@@ -434,7 +434,7 @@ class ElasticTwin(Twin):
 
 
 def order_of(jobs: list[Job], node_gpus: int, *, whole: bool) -> list[Job]:
-    """In which order GPUs are given: the largest first; unless `whole`, all from a node's GPUs on are alike."""
+    """In which order GPUs are given: the largest first; unless `whole`, from a node on all are alike."""
     have = [job for job in jobs if job.gpus]
     return sorted(have, key=lambda job: -(job.gpus if whole else min(job.gpus, node_gpus)))
 
