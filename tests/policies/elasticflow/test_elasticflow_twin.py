@@ -53,9 +53,8 @@ def some_jobs(
 ) -> list[tuple[Job, str]]:
     """Up to 60 jobs with their workloads, one every `every_s` seconds.
 
-    The deadline is `due` times the duration on one GPU after the arrival: some are missed, some are equal, and
-    some jobs have none.  The part `short` of the jobs needs less time than a decision lets it
-    stand still.
+    The deadline is `due` times the duration on one GPU after the arrival: some are missed, some equal,
+    some jobs have none.  The part `short` of the jobs needs less time than a decision lets it stand still.
     """
     whole_s = int(rng.choice([1, 300]))
     jobs, submit_s = [], 0

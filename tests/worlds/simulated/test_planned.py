@@ -74,7 +74,7 @@ class Planned:
     ],
 )  # fmt: skip
 def test_jobs_end_as_planned(jobs: str, ends: dict[int, float], expected: dict[str, float], why: str) -> None:
-    """On one server of 4 GPUs in slots of a minute; A is planned as `ends` says, all others by their rates."""
+    """On one server of 4 GPUs, slots of a minute; A is planned as `ends` says, all others by their rates."""
     record = play(Planned(ends), jobs, "1x4", Setting(semantics=RULES))
     assert {name: finishes(record)[name] for name in expected} == expected, why
 
