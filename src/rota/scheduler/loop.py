@@ -314,9 +314,8 @@ class Loop:
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
         self.memory, self.said = decision.memory, decision.reasons
-        self.wake = decision.wake
+        self.wake, self.state.ends = decision.wake, decision.ends
         self._wake_on = int(decision.wake.on)
-        self.state.ends = decision.ends
         if decision.promises:
             for row, promise in decision.promises.items():
                 self.recorder.promised(row, promise)

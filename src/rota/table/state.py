@@ -63,10 +63,8 @@ class State:
         self._stand_on(cluster)
         self.grants: dict[Row, Grant] = {}
         self.reservations: tuple[Reservation, ...] = ()
-        self.ends: Mapping[int, float] | None = None
-        """Moments at which the last decision plans jobs to be done; None if it says nothing of that."""
-        self.waiting = RowSet()
-        self.running = RowSet()
+        self.ends: Mapping[int, float] | None = None  # when jobs are to be done, by the last decision
+        self.waiting, self.running = RowSet(), RowSet()
         self.waiting_gpus = 0
         """GPUs requested by all waiting jobs together."""
         self.special = 0
