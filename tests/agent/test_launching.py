@@ -15,6 +15,7 @@ from attempts import gone, part
 from rota.agent.folder import AgentFolder
 from rota.agent.job_path import job_path
 from rota.agent.launching import User, launch_form, make_folders, void_checkpoints
+from rota.agent.script import put_script
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
 from rota.server.config import Config, choose
@@ -244,3 +245,57 @@ def test_a_workdir_is_found(home: AgentFolder, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", "/home/me")
     assert launch_form(gang(), home, cores=(), cuda=(), port=None)["workdir"] == "/data"
     assert launch_form(gang(workdir=""), home, cores=(), cuda=(), port=None)["workdir"] == "/home/me"
+
+
+SCRIPT = '#!/usr/bin/env -S bash -e\necho "$0"\n'
+
+
+def test_a_script_runs_as_a_file_by_its_own_interpreter(home: AgentFolder) -> None:
+    """With its arguments; the text is nowhere but in that file."""
+    one = gang(command=["go.sh", "a b"], script=SCRIPT)
+    form = launch_form(one, home, cores=(), cuda=(), port=None)
+    assert form["command"] == ["/usr/bin/env", "-S bash -e", str(home.path / "attempts/16/3/script"), "a b"]
+    assert "echo" not in json.dumps(form)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, {"SLURM_RESTART_COUNT": "2"}),
+        (
+            {"ROTA_ARRAY_INDEX": "7", "ROTA_ARRAY_JOB_ID": "10", "ROTA_RESTARTS": "1"},
+            {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_JOB_ID": "10", "SLURM_RESTART_COUNT": "1"},
+        ),
+    ],
+    ids=["one job", "of an array"],
+)
+def test_a_script_finds_what_slurm_would_say(
+    home: AgentFolder, env: dict[str, str], said: dict[str, str]
+) -> None:
+    always = {
+        "SLURM_JOB_ID": "17",
+        "SLURM_JOBID": "17",
+        "SLURM_NODEID": "1",
+        "SLURM_PROCID": "3",
+        "SLURM_LOCALID": "1",
+    }
+    found = environment(gang(script=SCRIPT, env=env), home, 1)
+    assert {name: text for name, text in found.items() if name.startswith("SLURM_")} == always | said
+    assert not any(name.startswith("SLURM_") for name in environment(gang(env=env), home, 1))
+
+
+@pytest.mark.parametrize("other", [False, pytest.param(True, marks=needs_root)], ids=["own", "another user"])
+def test_the_script_is_its_users_alone(home: AgentFolder, other: bool) -> None:
+    """Also where an earlier try has left a file, or a link, in its place."""
+    folder, owner = home.of(16, 3), (65534, 65534) if other else None
+    make_folders(folder, home, None)
+    victim = home.path / "victim"
+    victim.write_text("kept")
+    folder.script.symlink_to(victim)
+    for _ in range(2):
+        put_script(folder, SCRIPT, owner)
+        status = folder.script.lstat()
+        assert stat.S_IMODE(status.st_mode) == 0o700
+        assert status.st_uid == (65534 if other else os.geteuid())
+        assert folder.script.read_text() == SCRIPT
+    assert victim.read_text() == "kept"

@@ -241,7 +241,7 @@ def test_what_is_printed(desk: Canned) -> None:
         201, {"jobs": [job(f"17_{index}").model_dump(mode="json") for index in (1, 2, 3)]}
     )
     assert rota("submit", "--array", "1-3", "--", "a").out == "submitted 3 jobs: 17_1 to 17_3\n"
-    assert rota("submit", "--array", "1-3", "-q", "--", "a").out == "17_1\n17_2\n17_3\n"
+    assert rota("submit", "--array", "1-3", "-q", "--", "a").out == "17\n"
 
 
 def test_key(desk: Canned) -> None:

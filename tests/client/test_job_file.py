@@ -137,6 +137,19 @@ def _lines_of(fields: dict[str, Any]) -> list[str]:
             "resources: {gpu: 'H100:1..2'}",
             {"gpus": 1, "gpus_min": 1, "gpus_max": 2, "gpu_types": ["H100"]},
         ),
+        # types that begin with a digit; of two numbers the larger one in front is a type
+        ("resources: {gpu: '2080Ti:2'}", {"gpus": 2, "gpu_types": ["2080Ti"]}),
+        ("resources: {gpu: 1g.10gb}", {"gpus": 1, "gpu_types": ["1g.10gb"]}),
+        ("resources: {gpu: '3090:2'}", {"gpus": 2, "gpu_types": ["3090"]}),
+        ("resources: {gpu: '3090,4090:2'}", {"gpus": 2, "gpu_types": ["3090", "4090"]}),
+        (
+            "resources: {gpu: '3090:1..2'}",
+            {"gpus": 1, "gpus_min": 1, "gpus_max": 2, "gpu_types": ["3090"]},
+        ),
+        ("resources: {gpu: '128:256'}", {"gpus": 128, "gpus_min": 128, "gpus_max": 256}),
+        ("resources: {accelerators: '4090:1'}", {"gpus": 1, "gpu_types": ["4090"]}),
+        ("gpu_type: 3090", {"gpu_types": ["3090"]}),
+        ("gpu_type: [2080Ti, 1g.10gb]", {"gpu_types": ["2080Ti", "1g.10gb"]}),
         ("resources:\n  accelerators: A100:8\n  cpus: 32+", {"gpus": 8, "gpu_types": ["A100"], "cpus": 32.0}),
         ("resources: {memory: 32GiB..}", {"memory_gib": 32.0}),
         ("max_duration: 2h", {"time_s": 7200.0}),
@@ -170,6 +183,18 @@ def test_keys(text: str, expected: dict[str, Any]) -> None:
         ("kind: batch", "column 'kind': 'batch' is none of them; expected train or opportunistic or service"),
         ("after: '17:never'", "column 'after': '17:never' names no job to wait for; expected JOB, JOB:ok"),
         ("resources: {disk: 1TB}", "column 'resources.disk': is nothing a job asks for; expected gpu, cpus"),
+        (
+            "name: train\nresources:\n  accelerators: 4090",
+            "row 2, column 'resources.accelerators': '4090' may be a type or a number; expected 4090:1",
+        ),
+        (
+            "resources: {gpu: '4:1'}",
+            "column 'resources.gpu': '4:1' is no range; expected FEWEST:MOST, such as",
+        ),
+        (
+            "gpus: 3090:2",
+            "column 'gpus': '3090:2' is no range; expected FEWEST:MOST, such as 1:4; gpu_type names",
+        ),
         ("resources: {gpu: many GPUs}", "column 'resources.gpu': 'many GPUs' names no GPUs; expected 2"),
         ("- a\n- b", "job.yaml: is no job; expected lines such as"),
         ("name: [a", "job.yaml, row 1: is no YAML"),
@@ -197,6 +222,18 @@ def test_wrong(text: str, sentence: str) -> None:
             "name='a b' will not do: expected letters, digits and _ . @ : + / -",
         ),
         ({"command": ["a"], "notice_signal": "KILL"}, "expected USR1, USR2, HUP, INT, WINCH, URG or CONT"),
+        (
+            {"command": ["a"], "output": "%Q.out"},
+            "output: '%Q.out' has '%Q', which has no meaning here; expected",
+        ),
+        (
+            {"command": ["a"], "script": "true"},
+            "script does not say what runs it; expected a first line such as",
+        ),
+        (
+            {"command": ["a"], "script": "#!/bin/sh\r\n"},
+            "script ends line 1 as Windows does (\\r\\n); expected",
+        ),
         ({"command": ["a"], "array": "1-"}, "array='1-' will not do: expected 1-20, 1,3,7"),
         ({"command": ["a"], "array": "9-1"}, "array '9-1': '9-1' is no range"),
         (
@@ -208,6 +245,25 @@ def test_wrong(text: str, sentence: str) -> None:
 def test_no_job(fields: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         make_spec(fields)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (
+            b"gpus: 2\r\nrun: |\r\n  ./go\r\n",
+            "job.yaml, row 1: ends as on Windows (\\r\\n); expected \\n: run `dos2",
+        ),
+        (b"gpus: 2\nname: gr\xf6\xdfe", "job.yaml, row 2: is no text in UTF-8"),
+        (b"#" * (1 << 21), "job.yaml: is too large; expected a job file of at most 1 MiB"),
+    ],
+    ids=["Windows", "latin-1", "too large"],
+)
+def test_no_text(tmp_path: Path, data: bytes, sentence: str) -> None:
+    (tmp_path / "job.yaml").write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_job_file(tmp_path / "job.yaml", CALLER)
     assert sentence in str(caught.value)
 
 

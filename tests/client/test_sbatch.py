@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rota.client.fields import make_spec
-from rota.client.sbatch import LARGEST_INLINE, Script, parse_sbatch, read_sbatch
-from rota.client.sbatch_options import FLAGS, HERE, IGNORED, READERS, SHORT, said_of
+from rota.client.sbatch import Script, parse_sbatch, read_sbatch
+from rota.client.sbatch_names import (
+    IGNORED,
+    REFUSED,
+    SHORT,
+    SYNONYMS,
+    VALUE_BEHIND_EQUALS,
+    WITHOUT_VALUE,
+    long_name,
+)
+from rota.client.sbatch_options import FLAGS, HERE, READERS, known_options, said_of
 from rota.errors import InputError
+from rota.wire.script import MOST_BYTES
+from shared_data import ROOT, needs_shared
 
 TYPICAL = """\
 #!/bin/bash -l
@@ -49,11 +58,7 @@ def test_typical() -> None:
     assert (spec.cpus, spec.memory_gib, spec.time_s, spec.array) == (32, 128, 129600, "1-8%2")
     assert (spec.notice_signal, spec.notice_s, spec.retries, spec.hold) == ("USR1", 120, 3, False)
     assert spec.output == "logs/%j.out"
-    assert (spec.ranks, spec.command[:3], spec.command[4:]) == (
-        "node",
-        ["/bin/bash", "-l", "-c"],
-        ["/x/go.sh", "--lr", "0.1"],
-    )
+    assert (spec.ranks, spec.command, spec.script) == ("node", ["go.sh", "--lr", "0.1"], TYPICAL)
     assert [warning.split(": ")[0] for warning in found.warnings] == [
         "line 4",
         "line 5",
@@ -86,6 +91,29 @@ def test_typical() -> None:
         (["--mem=64000"], {"memory_gib": 62.5}),
         (["-t 90"], {"time_s": 5400.0}),
         (["--time=UNLIMITED"], {"time_s": None}),
+        (["--time=00:00:00"], {"time_s": None}),
+        (["-t 0"], {"time_s": None}),
+        (["-t 0-0"], {"time_s": None}),
+        # types that begin with a digit
+        (["--gres=gpu:2080Ti:1"], {"gpus": 1, "gpu_types": ["2080Ti"]}),
+        (["--gres=gpu:2080Ti"], {"gpus": 1, "gpu_types": ["2080Ti"]}),
+        (["--gres=gpu:1g.10gb:3"], {"gpus": 3, "gpu_types": ["1g.10gb"]}),
+        (["--gres=gpu:3090:2(S:0-1)"], {"gpus": 2, "gpu_types": ["3090"]}),
+        (["--gres=gpu:4090"], {"gpus": 4090, "gpu_types": []}),
+        (["--gpus=3090:2"], {"gpus": 2, "gpu_types": ["3090"]}),
+        (["--gpus=4090"], {"gpus": 4090, "gpu_types": []}),
+        (["--gpus-per-node=2080Ti:2", "-N2"], {"gpus": 4, "gpu_types": ["2080Ti"]}),
+        (["--gpus-per-task=1g.10gb:1 -n 3"], {"gpus": 3, "gpu_types": ["1g.10gb"]}),
+        # shortened, and by another name
+        (["--depend=afterok:1"], {"after": [("1", "ok")]}),
+        (["--arr=1-3"], {"array": "1-3"}),
+        (["--mem-per-c=4g -n2"], {"memory_gib": 8}),
+        (["--gpus-per-task=1 --tasks-per-node=2"], {"gpus": 2}),
+        (["--tasks-per-n 2 --gpus-per-t 1"], {"gpus": 2}),
+        (["--workdir=/data"], {"workdir": "/data"}),
+        (["--no-req"], {"retries": 0}),
+        (["-HQ"], {"hold": True}),
+        (["--input=none"], {}),
         (["--nice"], {"priority": -100}),
         (["--nice=-50"], {"priority": 50}),
         (["--priority=7"], {"priority": 7}),
@@ -94,7 +122,10 @@ def test_typical() -> None:
         (["--no-requeue"], {"retries": 0}),
         (["-H"], {"hold": True}),
         (["--signal=SIGTERM@90"], {"grace_s": 90}),
-        (["--signal=10"], {"notice_signal": "USR1", "notice_s": 60}),
+        (["--signal=10"], {"notice_signal": "USR1", "notice_s": 60, "notice_to": "children"}),
+        (["--signal=B:USR2@30"], {"notice_signal": "USR2", "notice_s": 30, "notice_to": "rank"}),
+        (["--sig=RB:USR2@30"], {"notice_to": "rank"}),
+        (["--signal=R:USR2"], {"notice_to": "children"}),
         (["--begin=2026-11-23T10:00:00+00:00"], {"begin_s": 1795428000.0}),
         (["--comment='two words'"], {"comment": "two words"}),
         (["-D /data"], {"workdir": "/data"}),
@@ -127,6 +158,24 @@ def test_options(lines: list[str], expected: dict[str, Any]) -> None:
         ("--job-name", "/x/go.sh, row 2, --job-name has no value"),
         ("train.py", "/x/go.sh, row 2: 'train.py' is no option; expected --name=value"),
         ("--comment='open", "/x/go.sh, row 2: no closing quotation"),
+        ("--cpus=4", "/x/go.sh, row 2, --cpus may be --cpus-per-gpu or --cpus-per-task; write the one that"),
+        ("--frobnicate=3", "/x/go.sh, row 2, --frobnicate is no option of sbatch"),
+        ("--job-nam3=x", "/x/go.sh, row 2, --job-nam3 is no option of sbatch; did you mean --job-name?"),
+        ("-z 3", "/x/go.sh, row 2, -z is no option of sbatch"),
+        ("--hold=yes", "/x/go.sh, row 2, --hold takes no value; got 'yes'"),
+        ("--requeue yes", "/x/go.sh, row 2: 'yes' is no option; expected --name=value"),
+        (
+            "--test-only",
+            "/x/go.sh, row 2, --test-only cannot be had here: it would submit nothing; use",
+        ),
+        (
+            "--input=data.txt",
+            "--input=data.txt cannot be had here: a job reads /dev/null; write `exec < data.txt",
+        ),
+        (
+            "--signal=KILL@5",
+            "row 2, --signal=KILL@5: KILL cannot be a notice; expected one of CONT, HUP",
+        ),
     ],
 )
 def test_wrong(line: str, sentence: str) -> None:
@@ -138,18 +187,41 @@ def test_wrong(line: str, sentence: str) -> None:
 @pytest.mark.parametrize("option", sorted(IGNORED))
 def test_ignored(option: str) -> None:
     """One sentence for each, with the line and a reason."""
-    (warning,) = script(f"{option}=x").warnings
+    (warning,) = script(option if option in WITHOUT_VALUE else f"{option}=x").warnings
     assert warning == f"line 2: {option} is ignored: {IGNORED[option]}"
 
 
-def test_unknown_and_other_resources() -> None:
-    found = script("--frobnicate=3 --gres=gpu:1,nvme:2", "--signal=KILL@5", "--priority=TOP")
+@pytest.mark.parametrize("option", sorted(REFUSED))
+def test_refused(option: str) -> None:
+    """Without it something else would run: nothing is submitted."""
+    with pytest.raises(InputError) as caught:
+        script(f"{option}=x")
+    assert str(caught.value) == f"/x/go.sh, row 2, {option} cannot be had here: {REFUSED[option]}"
+
+
+def test_other_resources() -> None:
+    found = script("--gres=gpu:1,nvme:2", "--priority=TOP")
     assert found.warnings == [
-        "line 2: --frobnicate is ignored: Rota does not know it",
         "line 2: --gres=nvme:2 is ignored: Rota hands out GPUs only",
-        "line 3: --signal=KILL@5 is ignored: a notice is one of CONT, HUP, INT, URG, USR1, USR2, WINCH",
-        "line 4: --priority=TOP is ignored: name a number, higher wins",
+        "line 3: --priority=TOP is ignored: name a number, higher wins",
     ]
+
+
+@pytest.mark.parametrize("option", sorted(known_options()))
+def test_any_beginning_that_one_option_has_means_it(option: str) -> None:
+    """As getopt has it: the whole name always, and each beginning that no other option shares."""
+    names = {*known_options(), *SYNONYMS}
+    assert long_name(option, known_options()) == option
+    for length in range(4, len(option)):
+        short = option[:length]
+        meant = {SYNONYMS.get(name, name) for name in names if name.startswith(short)}
+        if short in names:
+            continue
+        if len(meant) == 1:
+            assert long_name(short, known_options()) == option
+        else:
+            with pytest.raises(InputError, match=" or "):
+                long_name(short, known_options())
 
 
 def test_nodes_that_a_script_excludes() -> None:
@@ -170,8 +242,35 @@ def test_each_option_is_called_something_in_one_place() -> None:
     assert said_of("--lr") == ""
 
 
+INPUTS: dict[str, dict[str, Any]] = {
+    "guard.sh": {"gpus": 0, "time_s": 60.0, "command": ["guard.sh", "data/"]},
+    "own_folder.sh": {"gpus": 0},
+    "shortened.sh": {"array": "1-3", "memory_gib": 8.0, "name": "stage2", "time_s": 60.0},
+    "signal_children.sh": {"notice_signal": "USR1", "notice_s": 20.0, "notice_to": "children", "time_s": 5.0},
+    "digit_types.sh": {"gpus": 1, "gpu_types": ["2080Ti"], "time_s": 864000.0},
+    "digit_types_mig.sh": {"gpus": 1, "gpu_types": ["1g.10gb"]},
+    "digit_types_count.sh": {"gpus": 2, "gpu_types": ["3090"]},
+}
+
+
+@needs_shared
+@pytest.mark.parametrize("name", INPUTS)
+def test_scripts_that_came_out_wrong(name: str) -> None:
+    found = read_sbatch(ROOT / "inputs" / name, ["data/"], "/x")
+    spec = make_spec(found.fields)
+    assert {field: getattr(spec, field) for field in INPUTS[name]} == INPUTS[name]
+    assert found.warnings == []
+
+
+@needs_shared
+def test_a_script_from_windows() -> None:
+    with pytest.raises(InputError, match="ends as on Windows"):
+        read_sbatch(ROOT / "inputs/windows_ends.sh", [], "/x")
+
+
 def test_short_names_lead_somewhere() -> None:
-    assert set(SHORT.values()) <= {*IGNORED, *READERS, *FLAGS}
+    assert {*SHORT.values(), *SYNONYMS.values(), *WITHOUT_VALUE, *VALUE_BEHIND_EQUALS} <= known_options()
+    assert not {*READERS, *FLAGS} & {*IGNORED, *REFUSED}
 
 
 def test_own_lines() -> None:
@@ -183,51 +282,30 @@ def test_own_lines() -> None:
         parse_sbatch("#!/bin/sh\n#ROTA --gpu 1\n", Path("/x/go.sh"), [], "/x")
 
 
-@pytest.mark.slow
-def test_the_script_runs_as_it_is_now(tmp_path: Path) -> None:
-    """The text is taken at submission; Slurm's variables, arguments and line numbers are as expected."""
-    path = tmp_path / "go.sh"
-    path.write_text(
-        '#!/bin/sh\n#SBATCH --job-name=a\necho "$SLURM_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_JOB_ID $1"\n'
-        'echo "$SLURM_JOB_NAME $SLURM_SUBMIT_DIR $SLURM_PROCID"\nnot-a-command\n'
-    )
+def test_the_script_is_taken_as_it_is_now(tmp_path: Path) -> None:
+    """Byte for byte, whatever runs it, also if the file goes before the job starts."""
+    path = tmp_path / "go.py"
+    text = "#!/usr/bin/env python3\n#SBATCH --gpus=1\nprint('ä')\x0c\n"
+    path.write_text(text)
     found = read_sbatch(path, ["b c"], "/x")
     path.unlink()
-    said = {"ROTA_JOB_ID": "17_3", "ROTA_ARRAY_INDEX": "3", "ROTA_ARRAY_JOB_ID": "17", "RANK": "1"}
-    done = subprocess.run(
-        found.fields["command"],
-        env={"PATH": os.environ["PATH"], **found.fields["env"], **said},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "17_3 3 17 b c\na /x 1\n"
-    assert ": 5: " in done.stderr or "line 5" in done.stderr
-    assert done.returncode == 127
-
-
-def test_no_shell(tmp_path: Path) -> None:
-    """Other interpreters, and very long scripts, read the file when the job starts; a warning says so."""
-    path = tmp_path / "go.py"
-    path.write_text("#!/usr/bin/env python3\n#SBATCH --gpus=1\nprint(1)\n")
-    found = read_sbatch(path, ["x"], "/x")
-    assert found.fields["command"] == ["/usr/bin/env", "python3", str(path), "x"]
-    assert found.warnings == [
-        f"{path} is read when the job starts: leave it as it is until then"
-        " (and SLURM_JOB_ID is not set: use ROTA_JOB_ID)"
-    ]
-    long = "#!/bin/sh\n" + "#" * LARGEST_INLINE + "\ntrue\n"
-    found = parse_sbatch(long, Path("/x/go.sh"), [], "/x")
-    assert found.fields["command"] == ["/bin/sh", "/x/go.sh"]
-    assert found.warnings == ["/x/go.sh is read when the job starts: leave it as it is until then"]
+    assert (found.fields["command"], found.fields["script"]) == (["go.py", "b c"], text)
+    assert found.warnings == []
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"echo hello\n", "row 1: does not say by which interpreter it runs; expected a first line such as"),
-        (b"#!\ntrue\n", "row 1: names no interpreter; expected #!/bin/bash"),
-        (b"#!/bin/sh\n\0\n", "is no script; expected text of at most 4 MiB"),
+        (b"echo hello\n", "go.sh: does not say what runs it; expected a first line such as #!/bin/bash"),
+        (b"#!\ntrue\n", "go.sh: names no program in line 1; expected #!/bin/bash"),
+        (b"#!/bin/sh\n\0\n", "holds NUL characters; expected an sbatch script, as text"),
+        (b"#!/bin/sh\n# gr\xf6\xdfe\n", "row 2: is no text in UTF-8; expected UTF-8; `iconv -f latin1"),
+        (b"#!/bin/sh\r\ntrue\r\n", "row 1: ends as on Windows (\\r\\n); expected \\n: run `dos2unix "),
+        (b"#!/bin/sh\ntrue\r\n", "row 2: ends as on Windows"),
+        (
+            b"#!/bin/sh\n" + b"#" * MOST_BYTES,
+            "is too large; expected an sbatch script of at most 1 MiB;",
+        ),
     ],
 )
 def test_no_script(tmp_path: Path, data: bytes, sentence: str) -> None:
@@ -246,4 +324,4 @@ def test_export(export: str) -> None:
 def test_the_page_names_every_option() -> None:
     """docs/jobs.md says what becomes of each."""
     page = (Path(__file__).parents[2] / "docs/jobs.md").read_text(encoding="utf-8")
-    assert [option for option in (*READERS, *FLAGS, *IGNORED) if f"`{option}" not in page] == []
+    assert [option for option in sorted(known_options()) if f"`{option}" not in page] == []

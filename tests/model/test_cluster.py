@@ -56,6 +56,7 @@ def test_columns_are_read_only(groups: list[NodeShape]) -> None:
         ("80x8:V100", 640, "80x8:V100 (640 GPUs in 80 nodes)"),
         ("2x4", 8, "2x4 (8 GPUs in 2 nodes)"),
         ("8x4:v100, 16x4:p100", 96, "8x4:v100,16x4:p100 (96 GPUs in 24 nodes)"),
+        ("1x8:2080Ti,2x4:3090,1x7:1g.10gb", 23, "1x8:2080Ti,2x4:3090,1x7:1g.10gb (23 GPUs in 4 nodes)"),
         ("1x8,1x8", 16, "2x8 (16 GPUs in 2 nodes)"),  # equal neighbours are one run
         ("1x1,1x2,1x3,1x4,1x5", 15, "1x1,1x2,1x3,1x4,... (15 GPUs in 5 nodes)"),
     ],

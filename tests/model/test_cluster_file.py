@@ -189,3 +189,17 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         load_cluster(tmp_path / "binary.yaml")
+
+
+def test_types_may_be_digits(tmp_path: Path) -> None:
+    """YAML reads 3090 as a number, also where it is a key."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        "nodes:\n  - {gpus: 4, type: 3090}\n  - {gpus: 7, type: 1g.10gb}\n"
+        "tenants:\n  - {path: a, quota_by_type: {3090: 4}, cells: [{level: node, type: 3090}]}\n"
+        "prices: {3090: {spot: 1.0}}\n"
+    )
+    cluster = load_cluster(path)
+    assert cluster.type_names == ("3090", "1g.10gb")
+    assert dict(cluster.tenants.by_path["a"].quota_by_type) == {"3090": 4}
+    assert dict(cluster.prices["3090"]) == {"spot": 1.0}

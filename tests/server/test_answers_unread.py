@@ -34,6 +34,11 @@ def job(**said: Any) -> JobSpec:
         ({"gpu_types": ["A100"], "trial": True, "idle_after_s": 60}, []),
         ({"notice_signal": "USR1"}, ["0 seconds before SIGTERM"]),
         ({"notice_signal": "USR1", "notice_s": 60}, []),
+        ({"notice_signal": "USR1", "notice_s": 60, "time_s": 60}, []),
+        (
+            {"notice_signal": "USR1", "notice_s": 20, "time_s": 5},
+            ["notice of 20s is longer than time, 5s: it comes as soon as the job runs"],
+        ),
         ({"group_rule": "first"}, ["the first of all your jobs without a name that say so ends the others"]),
         ({"group_rule": "first", "name": "a"}, ["the first of all your jobs named 'a' that say so"]),
         ({"group_rule": "first", "group": "sweep"}, []),

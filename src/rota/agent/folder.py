@@ -25,6 +25,8 @@ SHIM_LOG = "shim.log"
 TERMINAL = "terminal.sock"
 """The shim's end of the terminal of rank 0, if it has one."""
 RANKS = "ranks.json"
+SCRIPT = "script"
+"""The job's script, if it is one, as it was submitted."""
 EXIT = "exit.json"
 NOTICE = "notice.json"
 STOP = "stop.json"
@@ -45,6 +47,10 @@ class Folder:
     @property
     def launch(self) -> Path:
         return self.path / LAUNCH
+
+    @property
+    def script(self) -> Path:
+        return self.path / SCRIPT
 
     @property
     def notice(self) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-import re
 import socket
 import stat
 import subprocess
@@ -22,9 +21,11 @@ from rota.agent.cgroups import MEMBERS, remove
 from rota.agent.folder import CONTACT, EXIT, LAUNCH, SHIM_LOG, AgentFolder, Folder
 from rota.agent.identity import boot_id
 from rota.agent.job_path import job_path, make_job_path
+from rota.agent.script import command_of, slurm_environment
 from rota.crash import VARIABLE, crash_point
 from rota.errors import WorldError
 from rota.training.protocol import VOID
+from rota.wire.file_names import filled
 from rota.wire.sync import Part, Rank
 
 LOG = logging.getLogger("rota.agent")
@@ -36,7 +37,6 @@ with it the password of the controller's database."""
 SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
 """Variables of the agent that its shims get: what the interpreter needs, and tests."""
 SHIM_PROGRAM = Path(__file__).with_name("shim.py")
-_PATTERN = re.compile(r"%(.)")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -113,11 +113,11 @@ def launch_form(
     return {
         "version": 1,
         "boot": boot_id(),
-        "part": part.model_dump(mode="json", exclude={"env"}),
+        "part": part.model_dump(mode="json", exclude={"env", "script"}),
         "devices": list(part.devices),
         "cores": list(cores),
         "port": port,
-        "command": part.command,
+        "command": command_of(part, folder),
         "workdir": workdir,
         "output_limit": part.output_limit,
         "log_limit": part.log_limit,
@@ -127,7 +127,7 @@ def launch_form(
             {
                 "rank": rank.rank,
                 "cores": [cores[i] for i in places(part, rank)] if cores else [],
-                "env": rank_environment(part, rank, len(ranks), cuda),
+                "env": rank_environment(part, rank, len(ranks), cuda) | slurm_environment(part, rank),
                 "output": file_of(part, rank, part.output, workdir),
                 "error": file_of(part, rank, part.error, workdir),
             }
@@ -148,8 +148,8 @@ def ranks_of(part: Part) -> list[Rank]:
 def file_of(part: Part, rank: Rank, pattern: str, workdir: str) -> str:
     """The file of the user's choice that a rank's output goes to; empty for none."""
     node = part.nodes[part.node_rank] if part.node_rank < len(part.nodes) else socket.gethostname()
-    values = {"t": str(rank.rank), "N": node.replace("/", "_"), "%": "%"}
-    named = _PATTERN.sub(lambda match: values.get(match[1], match[0]), pattern)
+    values = {"t": str(rank.rank), "N": node, "n": str(part.node_rank), "s": "batch"}
+    named = filled(pattern, values, last=True)
     return os.path.join(workdir, named) if named not in ("", os.devnull) else ""
 
 

@@ -34,7 +34,8 @@ from rota.model.hangup import open_logs_anew_on_hangup
 from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.model.revision import full_version
 from rota.model.units import plural
-from rota.wire.sync import Joined, NodeInfo, check_node
+from rota.wire.node_names import check_node
+from rota.wire.sync import Joined, NodeInfo
 
 LOG = logging.getLogger("rota.agent")
 TOKEN, NODE, LOCK, DEVICES = "token", "node.json", "lock", "devices"

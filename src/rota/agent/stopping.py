@@ -22,7 +22,7 @@ class StopPlan:
     kill_s: float
     notice_signal: str = ""
     noticed: bool = False
-    """The notice signal was sent (again, if we die between sending and writing this)."""
+    """The notice signal was given to every rank (again, if we die between sending and writing this)."""
     terminated: bool = False
     """SIGTERM was sent."""
 
@@ -48,10 +48,13 @@ class StopPlan:
         return self.since_s if self.notice_signal else min(self.terminate_s, self.kill_s)
 
     @property
+    def is_announced(self) -> bool:
+        """True once every rank has had its notice signal, if there is one, or it is too late for that."""
+        return self.noticed or self.terminated or not self.notice_signal
+
+    @property
     def next_s(self) -> float:
-        """When something is to be done next."""
-        if self.notice_signal and not self.noticed:
-            return self.since_s
+        """When the next signal that ends it is due."""
         return self.kill_s if self.terminated else min(self.terminate_s, self.kill_s)
 
     def form(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from rota.agent.launching import (
 from rota.agent.live import Live
 from rota.agent.ownership import claim
 from rota.agent.processes import below, move_ranks
+from rota.agent.script import put_script
 from rota.agent.stopping import StopPlan
 from rota.agent.watching import AttemptWatch
 from rota.crash import crash_point
@@ -99,7 +100,10 @@ class Supervisor:
                 if watch.recorded():  # it ran, ended and was forgotten: nothing runs twice in one folder
                     return live
                 self._note(live)
-                make_folders(folder, self.home, User.other(part.user))
+                user = User.other(part.user)
+                make_folders(folder, self.home, user)
+                if part.script:
+                    put_script(folder, part.script, None if user is None else (user.uid, user.gid))
                 void_checkpoints(self.home, part)
                 crash_point("folder made")
                 live.cgroup = self.cgroups.make(group_name(folder.path))
@@ -117,9 +121,10 @@ class Supervisor:
     ) -> None:
         """Notice file and signal now, SIGTERM after `notice_s`, SIGKILL `grace_s` later: status LEAVING.
 
-        `signal` is the name of the notice signal, sent to the ranks only; SIGTERM goes to their whole process
-        group.  A second call can bring the end nearer, never put it off.  `notice.deadline_s` is filled in.
-        Nothing happens to an attempt that is gone.  The countdown goes on in `wait`.
+        `signal` is the name of the notice signal, which goes to whatever `part.notice_to` says; SIGTERM goes
+        to the whole process group of the ranks.  A second call can bring the end nearer, never put it off.
+        `notice.deadline_s` is filled in.  Nothing happens to an attempt that is gone.  The countdown goes on
+        in `wait`.
         """
         plan = StopPlan.of(time.monotonic(), grace_s=grace_s, notice_s=notice_s, signal=signal)
         self._plan(live, plan, notice)

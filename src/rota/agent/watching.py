@@ -13,10 +13,11 @@ from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
 from rota.agent.ending import began_s, exit_of, lost_because, moved, unreadable, unrecorded, verdict
-from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder, seize
+from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SCRIPT, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.identity import ProcessIdentity
 from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
+from rota.agent.noticing import NOTICE_S, NoticeRound
 from rota.agent.processes import NUDGE_S, below, continue_tree, kill_tree, nudge, send, stop_tree, terminate
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
@@ -53,6 +54,7 @@ class AttemptWatch:
         self._shim: int | None = None  # pidfd
         self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
         self._look_s = NEVER  # monotonic time of the next look without an event
+        self._notice: NoticeRound | None = None  # on its way to the ranks
         self._kills = 0
         self._fault = ""  # what is wrong with the folder, if anything is
         self._signalled_s: float | None = None  # when it was first told to go, as far as we know
@@ -213,7 +215,7 @@ class AttemptWatch:
         if LAUNCH in here and EXIT not in here:
             self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
         rooms = [name for name in here if name.endswith((".room", ".sock"))]
-        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, *rooms):
+        for name in (LAUNCH, SCRIPT, STOP, SUSPEND, PLACE, NOTICE, *rooms):
             if name in here:
                 os.unlink(folder / name)
         remove(self.live.cgroup)
@@ -328,10 +330,7 @@ class AttemptWatch:
         live = self.live
         live.suspended = live.deadline_s = None
         self.plan, self._look_s = None, NEVER
-        for fd in (*self.fds(), self._seized):
-            if fd is not None:
-                os.close(fd)
-        self._pipe = self._shim = self._seized = None
+        self.close()
         remove(live.cgroup)
         self.become(status, why)
 
@@ -345,11 +344,12 @@ class AttemptWatch:
             return self._kill(live.shim.pid, now_s - plan.kill_s)
         if live.pgid is None:
             return LOOK_S  # the ranks are being started
-        if plan.notice_signal and not plan.noticed:
+        if not plan.is_announced:
             self._mark()
-            send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
+            self._notice = self._notice or NoticeRound(live, plan.notice_signal)
+            is_given = self._notice.give()
             self._rouse()
-            plan = self._done(replace(plan, noticed=True))
+            plan = self._done(replace(plan, noticed=True)) if is_given else plan
         if now_s >= plan.terminate_s and not plan.terminated:
             self._mark()
             terminate(live.shim.pid, live.pgid, live.part.terminal)
@@ -357,7 +357,8 @@ class AttemptWatch:
             plan = self._done(replace(plan, terminated=True))
         elif plan.terminated and live.part.terminal:
             nudge(one.pid for one in live.ranks.values() if one.alive())
-        return max(0.0, min(NUDGE_S, plan.next_s - now_s))
+        often_s = NUDGE_S if plan.is_announced else NOTICE_S
+        return max(0.0, min(often_s, plan.next_s - now_s))
 
     def _mark(self) -> None:
         """It is about to get its first signal, if it has not had one."""

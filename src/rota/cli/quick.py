@@ -63,7 +63,7 @@ def _submit(words: list[str]) -> Left:
     for warning in answer["warnings"]:
         print(f"rota: {warning}", file=sys.stderr)
     ids = [job["id"] for job in answer["jobs"]]
-    _say("\n".join(ids) if "--quiet" in options else submitted(ids))
+    _say(number_of(ids) if "--quiet" in options else submitted(ids))
     return None
 
 
@@ -105,6 +105,11 @@ def _systems(words: list[str]) -> Left:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return None
+
+
+def number_of(ids: list[str]) -> str:
+    """The one number by which what was submitted is known: of an array that of all its jobs."""
+    return ids[0].partition("_")[0]
 
 
 def submitted(ids: list[str]) -> str:

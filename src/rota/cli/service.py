@@ -114,7 +114,7 @@ def up(
     from rota.agent.devices import check_spec
     from rota.scheduler.policy import parse_policy
     from rota.server.config import choose
-    from rota.wire.sync import check_node
+    from rota.wire.node_names import check_node
 
     flags = {
         "name": name, "policy": policy, "devices": devices, "node": node, "host": host, "port": port,

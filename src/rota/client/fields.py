@@ -17,7 +17,7 @@ from rota.client.times import parse_moment
 from rota.errors import InputError
 from rota.model.job_columns import COLUMNS, JobColumn, Option, words_of
 from rota.model.units import parse_duration, parse_memory_gib
-from rota.wire.job import JobSpec, array_indexes, check_tenant
+from rota.wire.job import JobSpec, array_indexes, check_output, check_tenant
 
 Fields = dict[str, Any]
 """Some fields of a `JobSpec` by name."""
@@ -86,6 +86,7 @@ def make_spec(fields: Mapping[str, Any]) -> JobSpec:
     try:
         spec = JobSpec.model_validate(whole)
         check_tenant(spec.tenant)
+        check_output(spec)
         if spec.array:
             array_indexes(spec.array)
     except ValidationError as error:
@@ -182,7 +183,9 @@ def _gpus(text: str, field: str) -> Fields:
 def _gpus_range(text: str, field: str) -> Fields:
     low, colon, high = text.partition(":")
     if not (colon and low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
-        raise InputError.at(f"{text!r} is no range", field=field, expected="FEWEST:MOST, such as 1:4")
+        raise InputError.at(
+            f"{text!r} is no range", field=field, expected="FEWEST:MOST, such as 1:4; gpu_type names a type"
+        )
     return {"gpus_min": int(low), "gpus_max": int(high)}
 
 

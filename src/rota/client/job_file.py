@@ -19,12 +19,15 @@ from typing import Any
 import yaml
 
 from rota.client.fields import PARSERS, Fields, environment, merge, read_fields, unknown_name
+from rota.client.text_file import read_text
 from rota.errors import InputError
+from rota.model.gpu_types import GPU_TYPE
 from rota.model.once import refuse_twice
 
 LARGEST_BYTES = 1 << 20
 SHELL = ("/bin/sh", "-c")
-_GPU = re.compile(r"(?:([A-Za-z][\w.+-]*(?:,[A-Za-z][\w.+-]*)*):)?(\d+)(?:(?:\.\.|:|-)(\d+))?")
+_GPU = re.compile(rf"(?:({GPU_TYPE}(?:,{GPU_TYPE})*):)?(\d+)(?:(?:\.\.|:|-)(\d+))?")
+_TWO = re.compile(r"(\d+):(\d+)")
 _COUNT = re.compile(r"\d+(?:\.\d+)?")
 ALIASES = {
     "memory": "mem",
@@ -44,19 +47,7 @@ def is_job_file(word: str) -> bool:
 def read_job_file(path: str | Path, caller: Mapping[str, str]) -> Fields:
     """Fields of the job in the file; `caller` is the environment that `env: [NAME]` copies from."""
     file = Path(path)
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(LARGEST_BYTES + 1)
-        text = data.decode("utf-8")
-    except FileNotFoundError:
-        raise InputError.at("there is no such file", file=file, expected="a job file") from None
-    except UnicodeDecodeError:
-        raise InputError.at("is no text", file=file, expected="YAML or JSON in UTF-8") from None
-    except OSError as error:
-        raise InputError.at(f"cannot be read ({error.strerror})", file=file, expected="a job file") from None
-    if len(data) > LARGEST_BYTES:
-        raise InputError.at("is too large", file=file, expected="a job of at most 1 MiB")
-    return parse_job(text, file, caller)
+    return parse_job(read_text(file, LARGEST_BYTES, "a job file"), file, caller)
 
 
 def parse_job(text: str, file: object, caller: Mapping[str, str]) -> Fields:
@@ -143,8 +134,10 @@ def _resources(value: Any, key: str) -> Fields:
     layers: list[Fields] = []
     for name, given in value.items():
         field, text = f"{key}.{name}", _scalar(given, f"{key}.{name}")
-        if name in ("gpu", "gpus", "accelerators"):
+        if name in ("gpu", "gpus"):
             layers.append(_gpu(text, field))
+        elif name == "accelerators":
+            layers.append(_accelerators(text, field))
         elif name in ("cpu", "cpus"):
             layers.append(read_fields("cpus", text.removesuffix("+").removesuffix(".."), field))
         elif name in ("memory", "mem"):
@@ -156,7 +149,18 @@ def _resources(value: Any, key: str) -> Fields:
     return merge(*layers)
 
 
+def _accelerators(text: str, field: str) -> Fields:
+    """A type first, as other tools have it: a number alone could be either."""
+    if text.isdecimal():
+        expected = f"{text}:1 for one device of the type {text}, or `gpu: {text}` for a number of devices"
+        raise InputError.at(f"{text!r} may be a type or a number", field=field, expected=expected)
+    return _gpu(text, field)
+
+
 def _gpu(text: str, field: str) -> Fields:
+    """`2`, `1:4`, `H100`, `H100:8`, `3090:1..2`; of two numbers the first is a type if it is the larger."""
+    if (numbers := _TWO.fullmatch(text)) and (len(numbers[1]) < 3 or int(numbers[1]) <= int(numbers[2])):
+        return read_fields("gpus", text, field)
     match = _GPU.fullmatch(text) or _GPU.fullmatch(f"{text}:1")
     if match is None:
         raise InputError.at(f"{text!r} names no GPUs", field=field, expected="2, H100:8 or H100:1..2")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rota.wire.job import JobSpec
 from rota.wire.programs import why_not_here
+from rota.wire.script import interpreter
 
 _OTHERWISE = "; on a node where that is so as well the job ends at once"
 """It may run on another machine, which its user knows better: nothing is refused."""
@@ -20,7 +21,8 @@ def missing_here(spec: JobSpec) -> Iterator[str]:
     is_there = not spec.workdir or os.path.isdir(spec.workdir)
     if not is_there:
         yield f"workdir={spec.workdir}: there is no such folder on this machine{_OTHERWISE}"
-    if why := why_not_here(spec.command[0], spec.workdir, spec.env.get("PATH")):
+    program = interpreter(spec.script)[0] if spec.script else spec.command[0]
+    if why := why_not_here(program, spec.workdir, spec.env.get("PATH")):
         yield why + _OTHERWISE
     for name, given in (("output", spec.output), ("error", spec.error)):
         path = os.path.join(spec.workdir, given)

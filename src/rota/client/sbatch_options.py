@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota.client.fields import Fields
+from rota.client.sbatch_names import IGNORED, REFUSED, VALUE_BEHIND_EQUALS, WITHOUT_VALUE, long_name
 from rota.client.times import parse_slurm_duration, parse_slurm_moment
 from rota.errors import InputError
+from rota.model.gpu_types import GPU_TYPE
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
 _TO_GIB = {"K": 1 / 1024**2, "M": 1 / 1024, "": 1 / 1024, "G": 1.0, "T": 1024.0}
-_GRES = re.compile(r"gpu(?::([A-Za-z][\w.+-]*))?(?::(\d+))?(?:\(.*\))?")
-_GPUS = re.compile(r"(?:([A-Za-z][\w.+-]*):)?(\d+)")
+_GRES = re.compile(rf"gpu(?::({GPU_TYPE}))??(?::(\d+))?(?:\(.*\))?")
+_GPUS = re.compile(rf"(?:({GPU_TYPE}):)?(\d+)")
 _SIGNAL = re.compile(r"(?:([BR]{1,2}):)?(\w+)(?:@(\d+))?")
 _DEPENDENCY = re.compile(r"(after\w*|singleton|expand):?([\w:+]*)")
 _WHEN = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
@@ -30,10 +32,6 @@ _SIGNAL_NUMBERS = {
 _NOTICES = frozenset(_SIGNAL_NUMBERS.values())
 _NODE = re.compile(r"[A-Za-z0-9_.@:+/-]+")
 _NICE = 100
-
-
-class NeverHeard(Exception):  # noqa: N818
-    """The table has no such option."""
 
 
 @dataclass(frozen=True)
@@ -119,16 +117,22 @@ class ScriptRequest:
 _Reader = Callable[[ScriptRequest, str, ScriptLine], None]
 
 
+def known_options() -> set[str]:
+    """Every option of sbatch by its long name, whatever becomes of it."""
+    return {*READERS, *FLAGS, *IGNORED, *REFUSED}
+
+
 def read_option(asked: ScriptRequest, name: str, value: str | None, line: ScriptLine) -> None:
-    """Put one option into `asked`.  Raises NeverHeard and InputError."""
-    name = SHORT.get(name, name)
+    """Put the option with this long name into `asked`.  Raises InputError."""
+    if name in REFUSED:
+        raise InputError(f"{line.place}{name} cannot be had here: {REFUSED[name]}")
+    if name in WITHOUT_VALUE and value is not None:
+        raise InputError(f"{line.place}{name} takes no value; got {value!r}")
     if name in IGNORED:
         asked.warn(line, name, IGNORED[name])
     elif name in FLAGS:
         asked.decided |= FLAGS[name]
-    elif name not in READERS:
-        raise NeverHeard(name)
-    elif value is None and name not in _WITHOUT_VALUE:
+    elif value is None and name not in VALUE_BEHIND_EQUALS:
         raise InputError(f"{line.place}{name} has no value")
     else:
         READERS[name](asked, value or "", line)
@@ -265,9 +269,17 @@ def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
         asked.decided["grace_s"] = ahead_s
         return
     if name not in _NOTICES:
-        asked.warn(line, f"--signal={text}", f"a notice is one of {', '.join(sorted(_NOTICES))}")
-        return
-    asked.decided |= {"notice_signal": name, "notice_s": ahead_s}
+        expected = f"one of {', '.join(sorted(_NOTICES))}, or TERM"
+        raise InputError(f"{line.place}--signal={text}: {match[2]} cannot be a notice; expected {expected}")
+    to = "rank" if "B" in (match[1] or "") else "children"
+    asked.decided |= {"notice_signal": name, "notice_s": ahead_s, "notice_to": to}
+
+
+def _input(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
+    """A job reads /dev/null."""
+    if text not in ("/dev/null", "none"):
+        remedy = f"write `exec < {text}` into the script"
+        raise InputError(f"{line.place}--input={text} cannot be had here: a job reads /dev/null; {remedy}")
 
 
 def _exclude(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
@@ -303,60 +315,18 @@ READERS: dict[str, _Reader] = {
     "--mem-per-cpu": _keep("memory_per_cpu_gib", _memory),
     "--mem-per-gpu": _keep("memory_per_gpu_gib", _memory),
     "--exclude": _exclude,
+    "--input": _input,
     "--export": _keep("export", _text),
     "--nice": _nice,
     "--priority": _priority,
     "--dependency": _dependency,
     "--signal": _signal,
 }
-_WITHOUT_VALUE = frozenset({"--nice"})
 FLAGS: dict[str, Fields] = {
     "--hold": {"hold": True},
     "--requeue": {"retries": 3},
     "--no-requeue": {"retries": 0},
 }
-_MAIL = "Rota sends no mail; `rota attach JOB` waits for a job"
-_NO_TASKS = "the script is started once on each node, and starts its own processes (torchrun, mpirun)"
-IGNORED: dict[str, str] = {
-    "--partition": "there are no partitions; --node names nodes or their labels, --gpu-type types of devices",
-    "--qos": "there are no qualities of service; use --priority",
-    "--time-min": "a job gets its whole --time",
-    "--open-mode": "files are appended to",
-    "--input": "a job reads /dev/null",
-    "--exclusive": "GPUs are never shared unless a job asks for a --share; whole nodes are not handed out",
-    "--oversubscribe": "use --share to share a GPU",
-    "--constraint": "use --gpu-type, or --node for a label of nodes",
-    "--nodelist": "use --node, which names all nodes that will do",
-    "--mail-type": _MAIL,
-    "--mail-user": _MAIL,
-    "--ntasks-per-gpu": _NO_TASKS,
-    "--ntasks-per-socket": _NO_TASKS,
-    "--ntasks-per-core": _NO_TASKS,
-    "--distribution": _NO_TASKS,
-    "--overcommit": _NO_TASKS,
-    "--gpu-bind": "each job sees its own GPUs only",
-    "--cpu-bind": "cores are bound by the agent",
-    "--hint": "cores are bound by the agent",
-    "--reservation": "there are no reservations by name",
-    "--licenses": "Rota hands out GPUs, cores and memory only",
-    "--tmp": "disk space is not handed out",
-    "--wait": "`rota run --sbatch` waits",
-    "--parsable": "`rota submit --quiet` prints the number only",
-    "--verbose": "it is for sbatch itself",
-    "--quiet": "it is for sbatch itself",
-    "--get-user-env": "use --export=ALL",
-    "--propagate": "limits are those of the agent",
-    "--kill-on-invalid-dep": "a job whose dependency cannot be met is always cancelled",
-}
-"""Options that do not count, and why, or what does instead."""
-SHORT = {
-    "-J": "--job-name", "-A": "--account", "-D": "--chdir", "-a": "--array", "-t": "--time", "-b": "--begin",
-    "-G": "--gpus", "-N": "--nodes", "-n": "--ntasks", "-c": "--cpus-per-task", "-d": "--dependency",
-    "-H": "--hold", "-p": "--partition", "-q": "--qos", "-o": "--output", "-e": "--error", "-i": "--input",
-    "-C": "--constraint", "-w": "--nodelist", "-x": "--exclude", "-s": "--oversubscribe",
-    "-m": "--distribution", "-O": "--overcommit", "-L": "--licenses", "-W": "--wait",
-    "-v": "--verbose", "-Q": "--quiet",
-}  # fmt: skip
 HERE: dict[str, str] = {
     **dict.fromkeys(("--gres", "--gpus-per-node", "--gpus-per-task", "--gpu"), "--gpus, in all"),
     **dict.fromkeys(("--nodes", "--ntasks", "--ntasks-per-node"), "--gpus, on as many nodes as it takes"),
@@ -379,7 +349,10 @@ HERE: dict[str, str] = {
 
 def said_of(word: str) -> str:
     """What `rota submit` has instead of the option `word` of another tool; empty for any other word."""
-    name = SHORT.get(word, word)
+    try:
+        name = word if word in HERE else long_name(word, known_options())
+    except InputError:
+        return ""
     if name in HERE or (name != word and name in READERS):
         return f"here it is {HERE.get(name, name)}"
     return IGNORED.get(name, "")

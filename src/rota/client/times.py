@@ -63,9 +63,12 @@ def parse_since(text: str, field: str = "--since", now_s: float | None = None) -
 
 
 def parse_slurm_duration(text: str, field: str = "--time") -> float | None:
-    """Seconds of Slurm's `MINUTES`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`; None is without limit."""
+    """Seconds of Slurm's `MINUTES`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`.
+
+    None is without limit, as `UNLIMITED` and every way to write zero are.
+    """
     text = text.strip()
-    if text.upper() in ("UNLIMITED", "INFINITE", "0", "-1"):
+    if text.upper() in ("UNLIMITED", "INFINITE", "-1"):
         return None
     match = _SLURM_NUMBERS.fullmatch(text)
     if match is None:
@@ -78,7 +81,7 @@ def parse_slurm_duration(text: str, field: str = "--time") -> float | None:
         hours, minutes, seconds = int(first), int(second or 0), int(third)
     else:
         hours, minutes, seconds = 0, int(first), int(second or 0)
-    return int(days or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds
+    return int(days or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds or None
 
 
 def parse_slurm_moment(text: str, field: str = "--begin", now_s: float | None = None) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.model.columns import Array, Bools, Floats, Ints, read_only
+from rota.model.gpu_types import GPU_TYPE
 from rota.model.tenants import Tenants
 from rota.model.units import plural
 
@@ -363,7 +364,7 @@ def _shape_text(count: int, gpus: int, gpu_type: str) -> str:
     return f"{count}x{gpus}" + ("" if gpu_type == ANY_TYPE else f":{gpu_type}")
 
 
-_SHAPE = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9_.+-]+))?")
+_SHAPE = re.compile(rf"(\d+)x(\d+)(?::({GPU_TYPE}))?")
 
 
 def parse_cluster(text: str) -> Cluster:

@@ -42,6 +42,12 @@ def _label(value: str) -> str:
     return value
 
 
+def _type(value: object) -> object:
+    """YAML makes a number of a type such as 3090."""
+    return str(value) if type(value) is int else value
+
+
+TypeName = Annotated[str, BeforeValidator(_type)]
 MemoryGiB = Annotated[float, BeforeValidator(_memory_gib)]
 Quota = Annotated[float, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -54,7 +60,7 @@ class _Strict(BaseModel):
 class _Nodes(_Strict):
     count: int = Field(default=1, ge=1)
     gpus: int = Field(ge=0)
-    type: str = Field(default=ANY_TYPE, min_length=1)
+    type: Annotated[TypeName, Field(min_length=1)] = ANY_TYPE
     gpu_memory: MemoryGiB = 0.0
     cpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     memory: MemoryGiB = 0.0
@@ -85,7 +91,7 @@ class _Nodes(_Strict):
 class _Cell(_Strict):
     level: str = Field(min_length=1)
     count: int = Field(default=1, ge=1)
-    type: str = ""
+    type: TypeName = ""
     gpus: int = Field(default=0, ge=0)
     at: str = ""
 
@@ -98,7 +104,7 @@ class _Tenant(_Strict):
     quota: Quota = math.inf
     hard: bool = False
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    quota_by_type: dict[str, Quota] = {}
+    quota_by_type: dict[TypeName, Quota] = {}
     cells: list[_Cell] = []
 
     def tenant(self) -> Tenant:
@@ -117,7 +123,7 @@ class _Prices(_Strict):
 class _ClusterFile(_Strict):
     nodes: list[_Nodes] = Field(min_length=1)
     tenants: list[_Tenant] = []
-    prices: dict[str, _Prices] = {}
+    prices: dict[TypeName, _Prices] = {}
 
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {

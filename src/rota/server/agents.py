@@ -19,7 +19,8 @@ from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.waiting import Notifier, unhurried
 from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
+from rota.wire.node_names import check_node
+from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Changed, Inbox, ReportTold
 

@@ -19,7 +19,7 @@ from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
 from rota.server.views import job_view
-from rota.wire.job import JobSpec, array_indexes, check_tenant
+from rota.wire.job import JobSpec, array_indexes, check_output, check_tenant
 from rota.wire.views import DryRun
 from rota.worlds.live.inbox import Arrived, Changed, Inbox
 
@@ -66,6 +66,7 @@ class Submissions:
         spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
             check_tenant(tenant)
+            check_output(spec)
             if spec.array:
                 array_indexes(spec.array)
         except ValueError as error:

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rota.wire.file_names import check_file_name
 from rota.wire.numbers import Batch, Cores, Gib, Unix
+from rota.wire.script import MOST_BYTES, check_script
 
 MOST_GPUS = 1_000_000
 MOST_ARRAY = 10_000
@@ -17,6 +19,8 @@ VARIABLE: dict[str, Any] = {"pattern": r"^[^=\x00]+$"}
 """Likewise, of the name of a variable."""
 PROGRAM = {"type": "string", "minLength": 1, "maxLength": 131072, "pattern": r"^[^\x00]+$"}
 """The first word of a command, as the API's description has it."""
+SCRIPT: dict[str, Any] = {"pattern": r"^(#![^\x00]+)?$"}
+"""Description of the text of a script."""
 Text = Annotated[str, Field(max_length=1024)]
 Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.@:+/-]*$")]
 Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86400.0, allow_inf_nan=False)]
@@ -61,6 +65,9 @@ class JobSpec(BaseModel):
         Field(min_length=1, max_length=4096, json_schema_extra={"prefixItems": [PROGRAM]}),
     ]
     """Program and arguments; no shell is involved unless the program is one."""
+    script: Annotated[str, Field(max_length=MOST_BYTES, json_schema_extra=SCRIPT)] = ""
+    """Text of a script that runs instead of the first word of `command`, which names it, with the other words
+    as its arguments.  Each attempt has it as a file of its own, by the program of its `#!` line."""
     name: Name = ""
     tenant: Name = ""
     """Path such as `vision/alice`; the submitting user's own tenant if empty."""
@@ -125,7 +132,7 @@ class JobSpec(BaseModel):
     output: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
     """File that takes what the ranks write as well, from `workdir` if it is relative; written as the user, by
     appending.  %j is the job, %A and %a its array and index, %x its name, %u the user, %t the rank, %N the
-    node, %% a percent sign."""
+    node, %% a percent sign; `%4a` has zeros in front."""
     error: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
     """File for their standard error; the same as `output` if empty."""
     output_limit_gib: Gib = 0.0
@@ -142,7 +149,10 @@ class JobSpec(BaseModel):
     notice_signal: Annotated[str, Field(pattern=r"^(SIG)?(USR1|USR2|HUP|INT|WINCH|URG|CONT)?$")] = ""
     """Signal that announces the stop, sent with the notice file, before SIGTERM; none if empty."""
     notice_s: Annotated[float, Field(ge=0, le=86400)] = 0.0
-    """Seconds between the notice and SIGTERM."""
+    """Seconds between the notice and SIGTERM.  The notice of a time limit comes as long before the limit."""
+    notice_to: Literal["auto", "rank", "children"] = "auto"
+    """Who gets the signal: each rank (`rank`); every process below it that handles the signal (`children`);
+    or the rank if it handles the signal, and otherwise those below it (`auto`)."""
     requeue_code: Annotated[int, Field(ge=1, le=255)] = 85
     """Exit code that means: checkpointed, run me again."""
     retries: Annotated[int, Field(ge=0, le=1000)] = 3
@@ -183,6 +193,11 @@ class JobSpec(BaseModel):
         if any(late.at_s <= early.at_s for early, late in pairwise(self.deadlines)):
             raise ValueError("the deadlines are not in the order of their moments, each of them once")
         self._check_batch()
+        if self.script:
+            try:
+                check_script(self.script)
+            except ValueError as error:
+                raise ValueError(f"script {error}") from None
         paths = self.workdir, self.output, self.error
         if not self.command[0]:
             raise ValueError("the command is empty")
@@ -212,6 +227,12 @@ class JobSpec(BaseModel):
         )
 
     @property
+    def most_run_s(self) -> float | None:
+        """Seconds of running after which it gets SIGTERM, None for never: its time limit, or the whole of its
+        notice where that is longer."""
+        return None if self.time_s is None else max(self.time_s, self.notice_s)
+
+    @property
     def ranks_by(self) -> Literal["gpu", "node"]:
         """What has a process each, a terminal considered."""
         return "node" if self.terminal else self.ranks
@@ -235,6 +256,15 @@ def check_tenant(path: str) -> None:
         raise ValueError(
             f"tenant {path!r} is no path; expected names with single slashes between: vision/alice"
         )
+
+
+def check_output(spec: JobSpec) -> None:
+    """ValueError if the name of an output file has a `%` that means nothing."""
+    for field, name in (("output", spec.output), ("error", spec.error)):
+        try:
+            check_file_name(name)
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from None
 
 
 def array_indexes(text: str) -> tuple[list[int], int]:

@@ -10,13 +10,11 @@ One `Part` is what one node does for one attempt of a job: all of it for most jo
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from rota.errors import InputError
 from rota.wire import numbers as n
 from rota.wire.protocol import FIRST_PROTOCOL, PROTOCOL, Ours
 from rota.wire.terminal import TerminalCall
@@ -36,16 +34,6 @@ Remark = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x08\x0b-\x1f\x
 def are_two(submit_s: float, other_s: float) -> bool:
     """Whether these are moments of two submissions; 0.0, as older versions say it, is anybody's."""
     return bool(submit_s and other_s) and abs(submit_s - other_s) >= SAME_S
-
-
-def check_node(name: str) -> str:
-    """`name`, which a node is to have.  Raises InputError for one that would fall apart where names of nodes
-    stand between blanks or commas, or one on a line (ROTA_NODES)."""
-    is_path = any(part in ("", ".", "..") for part in name.split("/"))  # means another place on its way here
-    if is_path or not re.fullmatch(r"(?!-)[A-Za-z0-9_.@:+/-]{1,128}", name):
-        expected = "letters, digits and _ . @ : + / -, at most 128; no - first, no dots alone between slashes"
-        raise InputError.at(f"{name!r} is no name for a node", field="--node", expected=expected)
-    return name
 
 
 class Wanted(StrEnum):
@@ -128,11 +116,13 @@ class Part(BaseModel):
     port: int | None = None
     """Port for MASTER_PORT; None lets node rank 0 choose one and report it, the others wait for it."""
     command: list[str] = []
+    script: str = ""
+    """Text of the file that runs in place of the first word of `command`; empty if that word is a program."""
     workdir: str = ""
     env: dict[str, str] = {}
     """As submitted, with ROTA_* of the controller (see docs/jobs.md)."""
     output: str = ""
-    """File that takes what ranks write as well, `%t` for the rank and `%N` for the node; none if empty."""
+    """File that takes what ranks write as well, with the marks that the node fills in; none if empty."""
     error: str = ""
     """Of their standard error; the same if empty."""
     output_limit: int = 0
@@ -146,6 +136,8 @@ class Part(BaseModel):
     grace_s: float = 120.0
     notice_signal: str = ""
     notice_s: float = 0.0
+    notice_to: str = "auto"
+    """Who gets the signal: `JobSpec.notice_to`."""
     checkpoint: str = "auto"
     self_fence: bool = False
     memory_gib: float = 0.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rota.agent.ports import LOWEST, free_port
 from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
 from rota.errors import RotaError
-from rota.wire.sync import check_node
+from rota.wire.node_names import check_node
 
 FAR = ("192.0.2.1", 9)
 """An address for documentation: the kernel says by which way it would go, and nothing is sent."""

@@ -12,7 +12,7 @@ from rota.cli.live.caller import here
 from rota.cli.live.connect import live
 from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.tables import moment, now_s, warn, wrapped
-from rota.cli.quick import submitted
+from rota.cli.quick import number_of, submitted
 from rota.cli.shell import JsonFlag, print_json
 from rota.client.saying import spare
 from rota.errors import InputError
@@ -66,7 +66,7 @@ def submit(
         print_json(answer)
     else:
         ids = [job["id"] for job in answer["jobs"]]
-        typer.echo("\n".join(ids) if quiet else submitted(ids))
+        typer.echo(number_of(ids) if quiet else submitted(ids))
         if answer.get("answers") and len(ids) == 1 and not quiet:
             typer.echo(answered(client, ids[0]))
 

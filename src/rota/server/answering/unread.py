@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rota.errors import RotaError
 from rota.knowledge.needs import Knowledge
-from rota.model.units import plural
+from rota.model.units import format_duration, plural
 from rota.scheduler.policy import Lever, parse_policy
 from rota.scheduler.reads import Reads
 from rota.wire.job import JobSpec
@@ -29,6 +29,12 @@ def unread_by_itself(spec: JobSpec) -> list[str]:
         said.append(f"{_has(names)} no effect on a job without GPUs")
     if spec.notice_signal and not spec.notice_s:
         said.append("notice has no effect: it comes 0 seconds before SIGTERM")
+    if spec.notice_signal and spec.time_s is not None and spec.time_s < spec.notice_s:
+        late, limit = format_duration(spec.notice_s), format_duration(spec.time_s)
+        said.append(
+            f"notice of {late} is longer than time, {limit}: it comes as soon as the job runs, and SIGTERM "
+            f"{late} after it"
+        )
     if spec.group_rule == "first" and not spec.group:
         whose = f"your jobs named {spec.name!r}" if spec.name else "your jobs without a name"
         said.append(

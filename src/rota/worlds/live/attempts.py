@@ -104,6 +104,11 @@ class Attempt:
     def is_over(self) -> bool:
         return self.end_s is not None
 
+    @property
+    def awaits_notice(self) -> bool:
+        """True while its processes run and have not been told to go: they can hear of a limit to come."""
+        return self.told is None and self.ready_s is not None
+
     def until_s(self, now: float) -> float:
         """The moment up to which it has existed."""
         return now if self.end_s is None else self.end_s

@@ -55,7 +55,11 @@ def _prepare(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     job = live.get(-1 if asked.row is None else asked.row)
     if asked.kind == "accept" and (job is None or OFFERED not in job.holds):
         return "no later deadline is offered to it"
-    if job is None or job.is_over or asked.kind != "update" or not DEVICES & asked.args.keys():
+    if job is None or job.is_over or asked.kind != "update":
+        return ""
+    if "time_s" in asked.args and job.attempt is not None and job.attempt.told is How.TIMEOUT:
+        return "it has had the notice of its time limit, and is on its way out"
+    if not DEVICES & asked.args.keys():
         return ""
     return resize(live, job, asked, batch)
 

@@ -42,6 +42,8 @@ def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuil
         _leave(job, attempt)
     elif verdict.cause is Cause.FINISHED:
         _finish(live, job, attempt, verdict, batch)
+    elif attempt.told is How.TIMEOUT and not _failed_before(attempt, verdict):
+        _time_out(live, job, attempt, verdict, batch)
     elif attempt.told is not None and not _failed_before(attempt, verdict):
         _gone_as_told(live, job, attempt, verdict, batch)
     elif verdict.cause is Cause.REQUEUE:
@@ -127,6 +129,20 @@ def _gone_as_told(
         lifecycle.order(live, job, newest)
     elif live.is_running(job) and newest is attempt:
         _wait_again(live, job, attempt, How.PREEMPTED, batch)
+
+
+def _time_out(
+    live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder
+) -> None:
+    """It has left at the notice of its time limit: there is no time left to run it again."""
+    attempt.how, attempt.cause = How.TIMEOUT.value, _as_told(attempt, verdict)
+    lifecycle.keep_work(live, job, attempt, completely=verdict.cause is Cause.REQUEUE)
+    job.exit = attempt.exit
+    lifecycle.end(live, job, "TIMEOUT", attempt.cause, attempt.end_s)
+    if live.is_running(job):
+        batch.end(job.row, How.FAILED, Phase.FAILED, attempt.end_s)
+    else:
+        batch.settle(job.row, Phase.FAILED)
 
 
 def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rota.model.units import format_duration
 from rota.scheduler.world import How
 from rota.table.state import Phase
@@ -51,12 +53,20 @@ def _look_at_limits(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
         return
     if any(place.name in (live.directives.unmet or ()) for place in attempt.places):
         return  # it may have ended while no controller was there
-    limit = job.spec.time_s
-    if limit is not None and live.state.ran_s(job.row) >= limit - 1e-3:
-        text = f"reached its time limit of {format_duration(limit)}"
+    left_s = math.inf
+    if job.spec.most_run_s is not None:
+        left_s = job.spec.most_run_s - live.state.ran_s(job.row) - AFTERWARDS_S
+    if left_s <= 0.0:
+        text = f"reached its time limit of {format_duration(job.spec.time_s or 0.0)}"
         lifecycle.end(live, job, "TIMEOUT", text)
-        lifecycle.send_away(live, job, attempt, How.TIMEOUT, "timeout", text)
+        if attempt.told is None:  # else it has had its notice
+            lifecycle.send_away(live, job, attempt, How.TIMEOUT, "timeout", text)
         batch.end(job.row, How.FAILED, Phase.FAILED)
+    elif left_s <= job.spec.notice_s and attempt.awaits_notice:
+        text = f"reaches its time limit of {format_duration(job.spec.time_s or 0.0)}"
+        lifecycle.send_away(live, job, attempt, How.TIMEOUT, "timeout", text)
+        batch.notable = True
+        live.set_timers(job)
     elif attempt.is_trial and attempt.ready_s is not None:
         if batch.now - attempt.ready_s >= live.settings.trial_s - 1e-3:
             _pass_trial(live, job, batch)

@@ -152,12 +152,14 @@ class LiveJobs(Mapping[int, LiveJob]):
             self.timers.set(job.row, end_s)
 
     def _limit_s(self, job: LiveJob) -> float:
-        """Moment at which the run time limit or the trial of a running job ends."""
+        """Moment at which a running job is to have the notice of its limit, or its limit or trial ends."""
         if job.is_over or not self.is_running(job):
             return math.inf
         attempt, ends_s = job.attempt, math.inf
-        if job.spec.time_s is not None:
-            ends_s = self.now + job.spec.time_s - self.state.ran_s(job.row)
+        if job.spec.most_run_s is not None:
+            ends_s = self.now + job.spec.most_run_s - self.state.ran_s(job.row)
+            if attempt is not None and attempt.awaits_notice:
+                ends_s -= job.spec.notice_s
         if attempt is not None and attempt.is_trial:
             began_s = self.now if attempt.ready_s is None else attempt.ready_s
             ends_s = min(ends_s, began_s + self.settings.trial_s)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 from rota.model.grants import Grant, Role
 from rota.scheduler.world import How
+from rota.wire.file_names import filled
 from rota.wire.job import JobSpec, array_of
-from rota.wire.sync import Part, Rank
+from rota.wire.sync import Part, Rank, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import Machines
 
 GIB = 2**30
-_PATTERN = re.compile(r"%(.)")
 
 
 def places_of(machines: Machines, spec: JobSpec, grant: Grant) -> list[NodePart]:
@@ -84,6 +83,7 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
         master=address,
         port=attempt.port if place is not first else None,
         command=list(spec.command),
+        script=spec.script if attempt.wanted is Wanted.RUN else "",
         workdir=spec.workdir,
         env=env,
         output=named(spec.output, job),
@@ -95,6 +95,7 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
         grace_s=spec.grace_s,
         notice_signal=spec.notice_signal,
         notice_s=spec.notice_s,
+        notice_to=spec.notice_to,
         checkpoint=spec.checkpoint,
         self_fence=spec.self_fence,
         memory_gib=stated_gib(job, attempt, place),
@@ -109,11 +110,10 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
 
 
 def named(pattern: str, job: LiveJob) -> str:
-    """A file's name with the job's own in it; `%t`, `%N` and `%%` are the agent's to fill in."""
+    """A file's name with the job's own in it; what differs by node and rank is the agent's to fill in."""
     index = "" if job.array_index is None else str(job.array_index)
-    values = {"j": job.id, "A": array_of(job.id), "a": index, "x": job.spec.name, "u": job.user}
-    safe = {letter: value.replace("/", "_").replace("%", "%%") for letter, value in values.items()}
-    return _PATTERN.sub(lambda match: safe.get(match[1], match[0]), pattern)
+    values = {"j": job.id, "J": job.id, "A": array_of(job.id), "a": index, "b": index[-1:]}
+    return filled(pattern, {**values, "x": job.spec.name, "u": job.user})
 
 
 def ranks_of(kind: str, counts: Sequence[Sequence[int]]) -> list[list[Rank]]:
