@@ -1,8 +1,8 @@
 """The elastic modes of the ElasticFlow repository: `ef-accessctrl`, and `ef` with `refuse=no`.
 
 From      pkusys/ElasticFlow, ElasticFlow/scheduler (04a0109), as its runs show it
-Clock     `elasticflow-ef`: events closer than a slot are seen together; whoever holds GPUs stops at each
-          decision, and ends at a whole slot after it
+Clock     `elasticflow-ef`: events closer than a slot are seen together; each job that holds GPUs stops at a
+          decision, and ends as the plan says (`Decision.ends`), at a whole slot after it
 Differs   from the paper: plans climb backwards from the deadline; all who come together are refused together,
           also for a job that was late before; surplus goes to the job whose GPU time grows most by it; all
           jobs are placed anew at each decision, the largest first

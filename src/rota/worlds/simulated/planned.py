@@ -47,10 +47,10 @@ class PlannedWorld(SlotWorld):
         each = rows.tolist()
         stands_s = self._standstill_s(each, begin)
         dones = [planned[row] if row in planned else self._done_by_rate(row, begin) for row in each]
-        ends = [
-            self._end_of_plan(begin, done_s) + stood_s
-            for done_s, stood_s in zip(dones, stands_s, strict=True)
-        ]
+        unmoved = [self._end_of_plan(begin, done_s) for done_s in dones]
+        ends = [end_s + stood_s for end_s, stood_s in zip(unmoved, stands_s, strict=True)]
+        if self._alarm in unmoved:  # a change planned for an end is seen with it, wherever it has moved
+            self._alarm = math.inf
         self._end = end = self._seen_next(begin, [*ends, *self._ends_ahead(begin, planned)])
         work, finishes = list[float](), list[tuple[float, int]]()
         for row, done_s, end_s, stood_s in zip(each, dones, ends, stands_s, strict=True):
