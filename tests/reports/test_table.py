@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from report_toys import four_policies, record
 
+import rota
 from rota.errors import InputError
 from rota.model.record import Record
 from rota.reports.compare import calibration, compare
@@ -18,6 +19,8 @@ from rota.reports.summary import summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import parse_window
 from rota.reports.wording import change_words, factor_words
+from rota.traces.registry import find
+from rota.traces.source import TraceSource
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -229,3 +232,31 @@ def test_one_policy_is_compared_with_nothing() -> None:
     alone = comparison_text(compare([summarise(record([], policy="fifo"))]), 100)
     assert "against" not in alone
     assert "*" not in alone
+
+
+def test_changes_against_what_was_observed_are_over_the_jobs_it_knows() -> None:
+    """Of one of three jobs no start is recorded: it makes the policy's mean, and no change."""
+    trace = read_text_of("a,0,1,100,50\nb,0,1,100,50\nc,0,1,90000,\n")
+    results = rota.simulate(trace, cluster="1x8", policies="fifo", site_policy="fifo")
+    lines = {line.policy: line for line in results.comparison.lines}
+    assert lines["fifo"].cells["mean_jct_s"].value == pytest.approx(90200 / 3)
+    assert lines["observed"].cells["mean_jct_s"].value == 150
+    assert lines["observed"].cells["mean_jct_s"].ratio == pytest.approx(1.5)
+    assert "observed: its means, and changes between it and the policies, are over the 2 jobs" in " ".join(
+        results.table(200).split()
+    )
+    assert any("When 1 of 3 jobs that ran did so is not recorded" in remark for remark in results.remarks)
+
+
+def test_whole_observations_need_no_word() -> None:
+    results = rota.simulate(
+        read_text_of("a,0,1,100,50\nb,0,1,100,50\n"), cluster="1x8", policies="fifo", site_policy="fifo"
+    )
+    assert results.comparison.shared_jobs == 0
+    assert "its means" not in results.table(200)
+
+
+def read_text_of(rows: str) -> rota.Trace:
+    text = f"job_id,submit_s,gpus,duration_s,start_s\n{rows}"
+    source = TraceSource("jobs.csv", text.encode())
+    return find(source, None).read(source)

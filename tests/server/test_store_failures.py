@@ -548,7 +548,8 @@ def test_standby(postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
         (sqlite3.SQLITE_READONLY_DBMOVED, "HERE can only be read; give this user the right to write file and "
                                           "folder"),
         (sqlite3.SQLITE_IOERR_FSYNC, "HERE cannot be read or written: the disk reports an error (words)"),
-        (sqlite3.SQLITE_CORRUPT,   "HERE is damaged (words); put a copy of it in its place"),
+        (sqlite3.SQLITE_CORRUPT,   "HERE is damaged (words); put a copy of it in its place while no "
+                                   "controller runs (`rota down`)"),
         (sqlite3.SQLITE_CANTOPEN,  "HERE cannot be opened; see that its folder is there and may be written"),
         (sqlite3.SQLITE_TOOBIG,    "HERE: words"),
     ],
@@ -569,6 +570,8 @@ def test_sentences_of_sqlite(code: int, said: str) -> None:
                                    "PGPASSWORD or ~/.pgpass"),
         ("InsufficientPrivilege",  "HERE does not let this user do that (words)"),
         ("LockNotAvailable",       "HERE is locked by another program for more than 5 s; end that one"),
+        ("DataCorrupted",          "HERE is damaged (words); put a copy of it in its place while no "
+                                   "controller runs (`rota down`)"),
         ("AdminShutdown",          "HERE: words"),
         ("OperationalError",       "HERE is out of reach (words); it is tried anew at the next call"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from rota.errors import InputError
 from rota.model.jobs import Outcome
-from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
+from rota.traces.pbs.resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 
 T = 1709283600
 
@@ -73,7 +73,7 @@ def test_names_in_quotes(read_text: Any) -> None:
         (ended("1", etime=T + 60), 3600, {}, Outcome.COMPLETED, 60),
         (
             ended("1", start=100, end=400).replace(";E;", ";R;") + ended("1", start=1000, end=1600),
-            *(600, {0: (300,)}, Outcome.COMPLETED, 0),
+            *(600, {}, Outcome.COMPLETED, 0),
         ),
         (
             record("Q", "1", user="ann", qtime=T, queue="gpu", Resource_List__ngpus=4) + record("D", "1"),
@@ -104,7 +104,7 @@ ELSE = at("08:20:00", record("Q", "2", qtime=T + 1200))
 
 # what a log says of a job that was put back by a record that does not say when it ended
 @pytest.mark.parametrize(
-    ("text", "duration_s", "failures", "outcome", "odd"),
+    ("text", "duration_s", "put_back", "outcome", "odd"),
     [
         (QUEUED + BEGUN + BACK + AGAIN + ended("1", start=600, end=900), 300, (300,), Outcome.COMPLETED, ""),
         (QUEUED + BEGUN + BACK + AGAIN + ELSE, 600, (300,), Outcome.COMPLETED, "still running at the end of"),
@@ -124,12 +124,14 @@ ELSE = at("08:20:00", record("Q", "2", qtime=T + 1200))
     ],
 )
 def test_a_job_that_was_put_back(
-    read_text: Any, text: str, duration_s: float, failures: Any, outcome: Outcome, odd: str
+    read_text: Any, text: str, duration_s: float, put_back: Any, outcome: Outcome, odd: str
 ) -> None:
     trace = read_text(text)
     assert list(trace.jobs.ids) == ["1"]
     assert trace.truth.duration_s.tolist() == [duration_s]
-    assert trace.truth.failures == ({} if failures is None else {0: failures})
+    assert trace.truth.failures == {}
+    runs = [(run_s, "requeued") for run_s in put_back or ()]
+    assert [list(several) for several in trace.observed.interruptions.values()] == ([runs] if runs else [])
     assert trace.truth.outcome.tolist() == [outcome]
     assert not odd or any(odd in one.what for one in trace.odd)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rota.errors import InputError
 from rota.model.job_columns import AllowedCounts, JobKind
 from rota.model.jobs import JobPart, JobTable, Outcome, PlainJob
 from rota.traces import read
@@ -70,12 +69,16 @@ def test_all_there_can_be(read_text: Any) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "c"), [("a", "", ""), ("b", "a", ""), ("b", "c", "a")], ids=["itself", "two", "three"]
 )
-def test_jobs_that_wait_for_each_other_are_refused(a: str, b: str, c: str, tmp_path: Path) -> None:
+def test_jobs_that_wait_for_each_other_are_left_out(a: str, b: str, c: str, tmp_path: Path) -> None:
     """They would wait for ever, and no policy would be to blame."""
     path = tmp_path / "circle.csv"
-    path.write_text(f"job_id,submit_s,gpus,duration_s,after\na,0,1,9,{a}\nb,0,1,9,{b}\nc,0,1,9,{c}\n")
-    with pytest.raises(InputError, match=rf"row 2, column 'after': waiting for '{a}' never ends"):
-        read(path)
+    others = "".join(f"j{n},0,1,9,\n" for n in range(5))
+    path.write_text(f"job_id,submit_s,gpus,duration_s,after\na,0,1,9,{a}\nb,0,1,9,{b}\nc,0,1,9,{c}\n{others}")
+    trace = read(path)
+    circle = {"a"} | {job for job, before in (("b", b), ("c", c)) if before}
+    assert not circle & set(trace.jobs.ids)
+    assert len(trace) == 8 - len(circle)
+    assert f"after: waiting for '{a}' never ends" in trace.remarks[0]
 
 
 def test_a_recorded_past_that_cannot_be_is_counted(tmp_path: Path) -> None:

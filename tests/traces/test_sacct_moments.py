@@ -39,10 +39,22 @@ def test_stamps_with_an_offset_are_moments_of_one_clock(read_text: Any, offsets:
     assert trace.facts["time_zone"].startswith("UTC")
 
 
-def test_moments_without_an_offset_beside_others_are_refused(read_text: Any) -> None:
-    rows = (stamped(*[f"{DAY}0{hour}:00:00+01:00" for hour in (1, 2, 3)]), row("2"))
-    with pytest.raises(InputError, match=r"row 3, column 'Submit': .* has no offset, other moments have"):
-        read_text(dump(*rows))
+@pytest.mark.parametrize(
+    ("zoned", "says"),
+    [(2, "has no offset, other moments have"), (1, "has an offset, other moments have none")],
+)
+def test_moments_of_which_few_have_an_offset_or_none_are_left_out(
+    read_text: Any, zoned: int, says: str
+) -> None:
+    """Those of the rarer kind: nobody can say on which clock they are."""
+    with_offset = [f"{DAY}0{hour}:00:00+01:00" for hour in (1, 2, 3)]
+    rows = [
+        stamped(*with_offset).replace("1|", f"{n}|", 1) if n < zoned else row(str(n + 10)) for n in range(3)
+    ]
+    trace = read_text(dump(*rows))
+    assert len(trace) == 2
+    assert "Left out: 1 row (row " in trace.remarks[0]
+    assert says in trace.remarks[0]
 
 
 def test_an_offset_on_no_date_is_named_as_it_stands(read_text: Any) -> None:

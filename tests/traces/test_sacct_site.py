@@ -16,6 +16,8 @@ from rota.model.jobs import Outcome
 from rota.traces import formats, read, write
 from rota.traces.capacity import auto_cluster, peak_demand
 from rota.traces.sacct_rows import COMMAND, FIELDS
+from rota.usage.counting import usage_of
+from rota.usage.of_trace import held_of
 
 
 def odd_of(trace: Any) -> dict[str, tuple[int, str]]:
@@ -25,26 +27,38 @@ def odd_of(trace: Any) -> dict[str, tuple[int, str]]:
 # --- attempts
 
 REQUEUED = row("8", End="09:12:00", State="REQUEUED", Start="09:00:10", ElapsedRaw="710")
+BACK = ((710, "requeued"),)
 AGAIN = row("8", Submit="09:12:00", Eligible="09:14:00", Start="09:20:00", End="09:40:00")
 
 
 # rows, then: submissions, starts, ends, last run times, earlier run times, outcomes
 @pytest.mark.parametrize(
-    ("rows", "submit_s", "start_s", "end_s", "duration_s", "failures", "outcome"),
+    ("rows", "submit_s", "start_s", "end_s", "duration_s", "earlier", "outcome"),
     [
-        ([REQUEUED, AGAIN], [0], [10], [2400], [1200], {0: (710,)}, [Outcome.COMPLETED]),
-        ([AGAIN, REQUEUED], [0], [10], [2400], [1200], {0: (710,)}, [Outcome.COMPLETED]),
+        ([REQUEUED, AGAIN], [0], [10], [2400], [1200], ({}, {0: BACK}), [Outcome.COMPLETED]),
+        ([AGAIN, REQUEUED], [0], [10], [2400], [1200], ({}, {0: BACK}), [Outcome.COMPLETED]),
+        (
+            [row("8", End="09:12:00", State="SPECIAL_EXIT", ElapsedRaw="710"), AGAIN],
+            *([0], [0], [2400], [1200], ({}, {0: BACK}), [Outcome.COMPLETED]),
+        ),
+        # failed, and waits again: it ended as it did
+        (
+            [row("8", State="NODE_FAIL"), row("8", **WAITING | {"Submit": "10:00:00"})],
+            *([0], [0], [3600], [3600], ({}, {}), [Outcome.FAILED]),
+        ),
+        # had to give way, and did not come back
+        ([row("8", State="PREEMPTED")], [0], [0], [3600], [3600], ({}, {}), [Outcome.PREEMPTED]),
         # the same record from two dumps, one of which was made while the job ran
         (
             [row("8", End="Unknown", ElapsedRaw="60", State="RUNNING"), row("8", End="09:30:00")],
-            *([0], [0], [1800], [1800], {}, [Outcome.COMPLETED]),
+            *([0], [0], [1800], [1800], ({}, {}), [Outcome.COMPLETED]),
         ),
-        ([row("8"), row("8")], [0], [0], [3600], [3600], {}, [Outcome.COMPLETED]),
+        ([row("8"), row("8")], [0], [0], [3600], [3600], ({}, {}), [Outcome.COMPLETED]),
         # put back, and nothing more is known: it ran, and is not merely waiting
-        ([REQUEUED], [0], [10], [720], [710], {}, [Outcome.COMPLETED]),
+        ([REQUEUED], [0], [10], [720], [710], ({}, {}), [Outcome.COMPLETED]),
         (
             [REQUEUED, row("8", Submit="09:12:00", **WAITING)],
-            *([0], [10], [720], [710], {}, [Outcome.COMPLETED]),
+            *([0], [10], [720], [710], ({}, {}), [Outcome.COMPLETED]),
         ),
         # cancelled while it waited for its second attempt
         (
@@ -52,7 +66,7 @@ AGAIN = row("8", Submit="09:12:00", Eligible="09:14:00", Start="09:20:00", End="
                 REQUEUED,
                 row("8", **WAITING | {"Submit": "09:12:00", "End": "09:30:00", "State": "CANCELLED by 0"}),
             ],
-            *([0], [10], [1800], [710], {}, [Outcome.CANCELLED]),
+            *([0], [10], [1800], [710], ({}, {}), [Outcome.CANCELLED]),
         ),
         # preempted, lost a node, failed: three attempts in order, whatever the order of the rows
         (
@@ -61,19 +75,20 @@ AGAIN = row("8", Submit="09:12:00", Eligible="09:14:00", Start="09:20:00", End="
                 row("8", Start="09:00:00", End="09:10:00", State="PREEMPTED"),
                 row("8", Submit="09:10:00", Start="09:15:00", End="09:30:00", State="NODE_FAIL"),
             ],
-            *([0], [0], [2460], [60], {0: (600, 900)}, [Outcome.FAILED]),
+            *([0], [0], [2460], [60], ({0: (900,)}, {0: ((600, "preempted"),)}), [Outcome.FAILED]),
         ),
     ],
 )
 def test_rows_of_one_job_are_its_attempts(
     read_text: Any, rows: list[str], submit_s: Any, start_s: Any, end_s: Any, duration_s: Any,
-    failures: dict[int, tuple[float, ...]], outcome: Any,
+    earlier: Any, outcome: Any,
 ) -> None:  # fmt: skip
     trace = read_text(dump(*rows))
     assert list(trace.jobs.ids) == ["8"]
     assert trace.jobs.submit_s.tolist() == submit_s
     assert (trace.observed.start_s.tolist(), trace.observed.end_s.tolist()) == (start_s, end_s)
-    assert (trace.truth.duration_s.tolist(), trace.truth.failures) == (duration_s, failures)
+    assert trace.truth.duration_s.tolist() == duration_s
+    assert (trace.truth.failures, trace.observed.interruptions) == earlier
     assert trace.truth.outcome.tolist() == outcome
     assert "job id used before" not in odd_of(trace)
     assert "still waiting at the time of the dump" not in odd_of(trace)
@@ -125,7 +140,35 @@ def test_states_say_what_attempts_failed_of(read_text: Any) -> None:
         )
     )
     said = {trace.jobs.ids[job]: names for job, names in trace.truth.signatures.items()}
-    assert said == {"8": ("job preempted", "node failure", "no signature"), "9": ("CPU out of memory",)}
+    assert said == {"8": ("node failure", "no signature"), "9": ("CPU out of memory",)}
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED by 1000"])
+def test_a_number_that_ended_for_good_and_comes_again_is_two_jobs(read_text: Any, state: str) -> None:
+    trace = read_text(
+        dump(row("8", State=state), row("8", Submit="11:00:00", Start="11:00:00", End="11:30:00"))
+    )
+    assert list(trace.jobs.ids) == ["8", "8~2"]
+    assert trace.truth.duration_s.tolist() == [3600, 1800]
+    assert (trace.truth.failures, trace.observed.interruptions) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("state", "failed", "preempted", "jobs"),
+    [("PREEMPTED", 0, 2, 2), ("REQUEUED", 0, 0, 2), ("COMPLETED", 0, 0, 4), ("NODE_FAIL", 2, 0, 2)],
+)
+def test_gpu_hours_of_earlier_attempts_go_where_their_states_say(
+    read_text: Any, state: str, failed: int, preempted: int, jobs: int
+) -> None:
+    """Two jobs of 2 GPU-hours, each with an earlier attempt of 1 hour under its number: 4 in all."""
+    rows = [
+        row(id, State=said, Submit=submit, Start=submit, End=end)
+        for id in ("1", "2")
+        for said, submit, end in ((state, "09:00:00", "10:00:00"), ("COMPLETED", "10:00:00", "11:00:00"))
+    ]
+    total = usage_of(held_of(read_text(dump(*rows)))).total
+    assert (total.jobs, total.gpu_hours, total.failed_gpu_hours) == (jobs, 4, failed)
+    assert (total.preempted_gpu_hours or 0) == preempted
 
 
 def test_numbers_that_were_given_out_twice_are_two_jobs(read_text: Any) -> None:

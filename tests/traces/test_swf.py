@@ -129,3 +129,17 @@ def test_a_number_used_twice_means_the_job_before(read_text: Any) -> None:
     numbers = [(1, 0, -1), (2, 5, -1), (3, 5, 1), (1, 9, -1), (4, 9, 1), (5, 9, 6), (6, 9, -1)]
     trace = read_text("".join(line.format(*row) for row in numbers))
     assert trace.jobs.after == {2: (0,), 4: (3,), 5: (6,)}
+
+
+def test_fields_beyond_the_18_are_named_and_passed_over(read_text: Any) -> None:
+    """As the traces of Frontier have 21; a line that is cut is left out all the same."""
+    line = "{} 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1{}\n"
+    plain = read_text("; MaxProcs: 64\n" + "".join(line.format(n, "") for n in range(1, 6)))
+    wide = read_text("; MaxProcs: 64\n" + "".join(line.format(n, " 7.5 abc 9") for n in range(1, 6)))
+    assert wide.format == "swf"
+    assert list(wide.jobs.ids) == list(plain.jobs.ids)
+    assert wide.truth.duration_s.tolist() == plain.truth.duration_s.tolist()
+    assert wide.facts["fields beyond the 18"] == "19 to 21, which are the site's own, are not read"
+    assert "fields beyond the 18" not in plain.facts
+    cut = read_text("".join([line.format(n, " 7.5 3 9") for n in range(1, 6)] + ["6 0 10\n"]))
+    assert cut.remarks[0].startswith("Left out: 1 row (row 6): the line has 3 fields; expected 21 (")

@@ -22,6 +22,8 @@ from rota.traces import formats, read
 from tiers import examples
 
 EXAMPLES = {format.name: format.example for format in formats()}
+EXAMPLES["itp"] = "job_id,submission_time,duration,num_gpu\na2,30,3600,8\n"
+"""With one job, as the others: a bad row among good ones is left out (`test_bad_rows.py`)."""
 
 # format, text in its example, what stands there instead, and what the message says
 CASES = [
@@ -35,29 +37,29 @@ CASES = [
         "itp",
         "3600,8",
         "3600",
-        "row 3: the line has 3 fields; expected 4, as many as the header",
+        "row 2: the line has 3 fields; expected 4, as many as the header",
     ),
     (
         "itp",
         "3600,8",
         "-3600,8",
-        "row 3, column 'duration': '-3600' is less than 0; expected a number of at least 0",
+        "row 2, column 'duration': '-3600' is less than 0; expected a number of at least 0",
     ),
     (
         "itp",
         "3600,8",
         "1h,8",
-        "row 3, column 'duration': '1h' is not a number; expected a number of at least 0",
+        "row 2, column 'duration': '1h' is not a number; expected a number of at least 0",
     ),
     (
         "itp",
         "3600,8",
         "3600,2.5",
-        "row 3, column 'num_gpu': '2.5' is not a whole number; expected a whole number",
+        "row 2, column 'num_gpu': '2.5' is not a whole number; expected a whole number",
     ),
-    ("itp", "3600,8", "1e300,8", "row 3, column 'duration': '1e300' is too large; expected at most 90071"),
+    ("itp", "3600,8", "1e300,8", "row 2, column 'duration': '1e300' is too large; expected at most 90071"),
     ("plain", "vision/ann,900", "vision/ann,1e300", "column 'deadline_s': '1e300' is too large"),
-    ("itp", "a2,30", ",30", "row 3, column 'job_id': the cell is empty; expected a job id"),
+    ("itp", "a2,30", ",30", "row 2, column 'job_id': the cell is empty; expected a job id"),
     ("elasticflow", "deadline", "slo", "the header has no column 'deadline'"),
     ("elasticflow", "num_iteration", "epochs", "the header has no column 'num_iteration'"),
     ("elasticflow", ",2500,", ",soon,", "row 2, column 'deadline': 'soon' is not a number"),

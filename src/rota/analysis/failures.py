@@ -12,7 +12,7 @@ from rota.analysis.history import HOUR_S, JobHistory, failed
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
-from rota.model.jobs import Outcome
+from rota.model.jobs import PREEMPTED, REQUEUED, Outcome
 from rota.model.units import format_duration, plural
 
 STUDY = "failures"
@@ -73,10 +73,11 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     if not known.any():
         return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", "run times"),))
     trials = FailedAttempts.of(history)
-    if not len(trials.row) and bool((history.outcome == Outcome.COMPLETED).all()):
+    taken = _taken_away(history)
+    if not (len(trials.row) or taken) and bool((history.outcome == Outcome.COMPLETED).all()):
         needs = "the outcome of each job (State, outcome), or none failed or was cancelled"
         return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", needs),))
-    findings = [_outcomes(history)]
+    findings = [_outcomes(history), *taken]
     unsaid = []
     if len(trials.row):
         findings.append(_when(history, trials, thresholds))
@@ -98,18 +99,42 @@ def _outcomes(history: JobHistory) -> Finding:
     rows, numbers = [], {}
     for outcome in Outcome:
         own = known & (history.outcome == outcome)
+        if outcome == Outcome.PREEMPTED and not own.any():
+            continue
         jobs, part = float(own.sum() / known.sum()), float(history.gpu_hours[own].sum() / whole)
         name = outcome.name.lower()
         rows.append((name, (part,), f"{percent(jobs)} of jobs, {percent(part)} of GPU-hours"))
         numbers[name] = {"jobs": jobs, "gpu_hours": part}
     jobs = 1.0 - numbers["completed"]["jobs"]
     part = 1.0 - numbers["completed"]["gpu_hours"]
+    words = {"failed": "failed", "cancelled": "were cancelled", "preempted": "were preempted for good"}
+    said = [f"{how} ({percent(numbers[name]['jobs'])})" for name, how in words.items() if name in numbers]
     sentence = (
-        f"{percent(jobs)} of the jobs failed ({percent(numbers['failed']['jobs'])}) or were cancelled "
-        f"({percent(numbers['cancelled']['jobs'])}), and took {percent(part)} of the GPU-hours."
+        f"{percent(jobs)} of the jobs {', '.join(said[:-1])} or {said[-1]}, and took {percent(part)} of the "
+        "GPU-hours."
     )
     figure = bars("How jobs ended", "Length: share of GPU-hours.", rows, top=1.0)
     return Finding(*("outcomes", STUDY, sentence, part, "share"), numbers=numbers, figure=figure)
+
+
+def _taken_away(history: JobHistory) -> list[Finding]:
+    """What attempts held that the site ended: they were preempted or put back, and did not fail."""
+    seen = history.trace.observed
+    rows = [row for row in (seen.interruptions if seen else {}) if history.ran[row]]
+    if seen is None or not rows:
+        return []
+    held = {
+        why: float((seen.interrupted_s(why) * history.gpus)[rows].sum()) / HOUR_S
+        for why in (PREEMPTED, REQUEUED)
+    }
+    total, whole = sum(held.values()), float(history.gpu_hours.sum())
+    attempts = sum(len(seen.interruptions[row]) for row in rows)
+    ways = " or ".join(f"{why} ({hours(of)} GPU-hours)" for why, of in held.items() if of)
+    who = f"{plural(attempts, 'attempt')} of {plural(len(rows), 'job')} {'was' if attempts == 1 else 'were'}"
+    sentence = f"{who} {ways}, {percent(total / whole)} of all GPU-hours, and did not fail."
+    numbers = {"attempts": attempts, "jobs": len(rows), "gpu_hours": held}
+    note = "Whether their work was kept by a checkpoint, or done again, is not on record."
+    return [Finding(*("taken_away", STUDY, sentence, total, "GPU-hours"), numbers=numbers, note=note)]
 
 
 def _lost(history: JobHistory, trials: FailedAttempts) -> Floats:

@@ -1,7 +1,9 @@
 """A trace as the arrays that all studies read: who held what from when to when, and how it went.
 
-A job holds its GPUs from its start for as long as it ran; where the trace records no start, it stands
-where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the cluster was.
+A job holds its GPUs from its start for as long as it ran.  Where the trace records no start of any job, each
+stands where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the
+cluster was.  Where it records starts of some jobs, the others ran all the same: they count in GPU-hours and
+outcomes, and only those that are `dated` in waits and in what was held at a moment.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ class JobHistory:
     """All attempts; 0 if it never ran, or nobody knows."""
     ran: Bools
     """Held GPUs for some time."""
+    dated: Bools
+    """Held GPUs, and it is known when."""
     gpu_hours: Floats
     size: Array
     """Class of `rota.usage.held.SIZES`."""
@@ -81,10 +85,11 @@ class JobHistory:
         """The columns of `trace`."""
         jobs, seen = trace.jobs, trace.observed
         starts = seen is not None and bool(np.isfinite(seen.start_s).any())
-        run_s = np.nan_to_num(trace.truth.run_s())
+        run_s = np.nan_to_num(trace.ran_s())
         start_s = seen.start_s if seen is not None and starts else jobs.submit_s.copy()
-        ran = np.isfinite(start_s) & (run_s > 0) & (jobs.gpus > 0)
-        end_s = np.where(ran, start_s + run_s, np.nan)
+        ran = (run_s > 0) & (jobs.gpus > 0)
+        dated = ran & np.isfinite(start_s)
+        end_s = np.where(dated, start_s + run_s, np.nan)
         gpus = jobs.gpus * jobs.gpu_share
         held_s = np.nan_to_num(trace.truth.held_s)
         paths = list(jobs.tenant_names)
@@ -102,6 +107,7 @@ class JobHistory:
             end_s=end_s,
             run_s=run_s,
             ran=ran,
+            dated=dated,
             gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
             size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
             tenant=NamedCodes(tops.code[np.maximum(jobs.tenant, 0)], tops.names),

@@ -42,7 +42,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
     if len(labels) < 2:
         return Said()
     waited_s = np.nan_to_num(history.waits_s)
-    long = history.ran & (waited_s >= thresholds.wrong_wait_min * 60.0)
+    long = history.dated & (waited_s >= thresholds.wrong_wait_min * 60.0)
     misplaced: dict[tuple[int, str, str], list[int]] = {}
     for kind, (label, _) in enumerate(pools.kinds):
         rows = np.flatnonzero(long & (pools.kind == kind))
@@ -112,9 +112,9 @@ def _crowded(
         f"partition {label}, which was full, while {other} could have taken them."
     )
     means = [
-        (name, float(np.nanmean(waited_s[inside & history.ran])))
+        (name, float(np.nanmean(waited_s[inside & history.dated])))
         for name in (label, other)
-        if ((inside := _of(history, name)) & history.ran).any()
+        if ((inside := _of(history, name)) & history.dated).any()
     ]
     return Finding(
         *("crowded_partition", STUDY, sentence, total_s / HOUR_S, "hours"),
@@ -223,14 +223,14 @@ def _finding(history: JobHistory, waited_s: Floats, user: int, label: str, other
     )
     here = history.user.code == user
     of = [
-        (f"{name} in {place}", float(np.nanmean(waited_s[here & inside & history.ran])))
+        (f"{name} in {place}", float(np.nanmean(waited_s[here & inside & history.dated])))
         for place in (label, other)
-        if (here & (inside := _of(history, place)) & history.ran).any()
+        if (here & (inside := _of(history, place)) & history.dated).any()
     ]
     rest = [
-        (f"others in {place}", float(np.nanmean(waited_s[~here & inside & history.ran])))
+        (f"others in {place}", float(np.nanmean(waited_s[~here & inside & history.dated])))
         for place in (label, other)
-        if (~here & (inside := _of(history, place)) & history.ran).any()
+        if (~here & (inside := _of(history, place)) & history.dated).any()
     ]
     figure = bars(
         "Mean wait once eligible",

@@ -140,7 +140,7 @@ def _cells_of_jobs(
     history: JobHistory, kind: Array, kinds: Sequence[tuple[str, frozenset[str]]]
 ) -> tuple[NodePool, ...]:
     """One cell for each partition, or for each type of GPU, or one in all; as large as its busiest moment."""
-    jobs, ran = history.trace.jobs, history.ran
+    jobs, dated = history.trace.jobs, history.dated
     labels = [label for label, _ in kinds]
     seen = history.trace.observed.types if history.trace.observed else {}
     if any(labels):
@@ -149,12 +149,12 @@ def _cells_of_jobs(
     else:
         of = [_one(types) for _, types in kinds]
         key = np.array([seen.get(row) or of[code] for row, code in enumerate(kind.tolist())], dtype=object)
-        if not all(key[ran].tolist()):  # of some jobs nobody knows where they ran
+        if not all(key[dated].tolist()):  # of some jobs nobody knows where they ran
             key = np.full(len(key), "", dtype=object)
         name_of = {name: (frozenset(), name) for name in set(key.tolist())}
     cells = []
-    for name in sorted(set(key[ran].tolist())):
-        own = ran & (key == name)
+    for name in sorted(set(key[dated].tolist())):
+        own = dated & (key == name)
         used = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
         own_labels, gpu_type = name_of[name]
         peak = _peak(history, np.flatnonzero(own), history.gpus[own])
@@ -181,7 +181,7 @@ def _cells_of_nodes(history: JobHistory) -> tuple[NodePool, ...]:
     labels: dict[str, set[str]] = {}
     types: dict[str, dict[str, int]] = {}
     for row, nodes in seen.nodes.items():
-        if not history.ran[row]:
+        if not history.dated[row]:
             continue
         each = float(history.gpus[row]) / len(nodes)
         label = jobs.name_of("node_set", row)

@@ -50,7 +50,7 @@ def study(history: JobHistory, pools: Pools) -> Said:
     """How long jobs waited, and of what that time is made."""
     if not history.starts:
         return Said(unsaid=(Unsaid(STUDY, "how long jobs waited, and why", "the start of each job"),))
-    started = history.ran & np.isfinite(history.start_s)
+    started = history.dated
     wait_s = np.where(started, np.maximum(history.start_s - history.submit_s, 0.0), 0.0)
     quotas = _quotas(history)
     parts = split(history, pools, quotas)
@@ -71,7 +71,7 @@ def study(history: JobHistory, pools: Pools) -> Said:
 def split(history: JobHistory, pools: Pools, quotas: Mapping[str, float]) -> dict[str, Floats]:
     """Seconds that each job waited before its first start, by cause; they add up to its wait."""
     n = len(history.submit_s)
-    waited = history.ran & (history.start_s > history.submit_s)
+    waited = history.dated & (history.start_s > history.submit_s)
     before = np.where(waited, np.minimum(history.eligible_s, history.start_s) - history.submit_s, 0.0)
     before = np.maximum(before, 0.0)
     begin_s = np.where(waited, history.submit_s + before, 0.0)
@@ -106,7 +106,7 @@ def _both(room: Steps, above: Steps) -> Steps:
 
 
 def _used_by(history: JobHistory, tenant: int) -> Steps:
-    own = history.ran & (history.tenant.code == tenant)
+    own = history.dated & (history.tenant.code == tenant)
     steps = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
     return Steps(np.concatenate(([-np.inf], steps.time_s)), np.concatenate(([0.0], steps.value)))
 

@@ -134,6 +134,7 @@ def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds |
         thresholds=limits_,
         checked=tuple(words for words, gap in FAULTS.values() if gap not in gaps),
         odd=trace.odd,
+        remarks=trace.remarks,
     )
 
 

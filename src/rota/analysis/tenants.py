@@ -31,7 +31,7 @@ def study(history: JobHistory) -> Said:
     # One account says nothing of fairness: then its users are compared.
     who = history.tenant if len(history.tenant.names) > 1 else history.user
     wait_s = history.waits_s
-    known = history.ran & np.isfinite(wait_s)
+    known = history.dated
     of = {
         name: wait_s[own]
         for code, name in enumerate(who.names)

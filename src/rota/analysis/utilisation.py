@@ -30,11 +30,11 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
 
 def _held(history: JobHistory, pools: Pools) -> Said:
     """How much of the cluster was held, or would have been had nothing waited."""
-    ran = history.ran
+    dated = history.dated
     low_s, high_s = history.span_s
-    if not ran.any() or high_s <= low_s:
+    if not dated.any() or high_s <= low_s:
         return Said(unsaid=(Unsaid(STUDY, "how much of the cluster was held", "jobs that ran"),))
-    held = steps_of(history.start_s[ran], history.end_s[ran], history.gpus[ran])
+    held = steps_of(history.start_s[dated], history.end_s[dated], history.gpus[dated])
     if not history.starts:
         return _demand(history, held)
     mean = held.integral(low_s, high_s) / (high_s - low_s)
@@ -113,6 +113,7 @@ def _busy(history: JobHistory, thresholds: Thresholds) -> Said:
 def _busy_over_time(history: JobHistory, known: Bools) -> tuple[Finding, ...]:
     if not history.starts:
         return ()
+    known = known & history.dated
     start_s, end_s, gpus = (of[known] for of in (history.start_s, history.end_s, history.gpus))
     held = steps_of(start_s, end_s, gpus)
     busy = steps_of(start_s, end_s, gpus * history.utilisation[known])

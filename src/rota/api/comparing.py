@@ -18,6 +18,7 @@ import numpy as np
 
 from rota.api.arguments import ARGUMENTS
 from rota.api.asked import check_seeds, trace_as_asked
+from rota.api.measured_jobs import measured_jobs
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
 from rota.api.setting import as_asked, make_setting, make_speed, measured_only, speed_remarks
@@ -153,22 +154,18 @@ def simulate(
     where = _cluster(cluster, whole)
     whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
-    history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
     rules = semantics_named(semantics) if isinstance(semantics, str) else semantics
-    speed = speed or make_speed(
-        history,
-        where,
-        throughput,
-        goodput,
-        slowdowns,
-        pairs,
-        scaling,
-        regimes,
-        step_times,
-        epochs,
-        whole_steps=rules.work is Work.WHOLE_STEPS,
-    )
-    history = measured_only(history, speed)
+
+    def replayed(part: Trace) -> Trace:
+        return part if failures else replace(part, truth=replace(part.truth, failures={}))
+
+    if speed is None:
+        files = throughput, goodput, slowdowns, pairs, scaling, regimes, step_times, epochs
+        whole_steps = rules.work is Work.WHOLE_STEPS
+        whole, speed = measured_jobs(
+            whole, lambda part: make_speed(replayed(part), where, *files, whole_steps=whole_steps)
+        )
+    history = measured_only(replayed(whole), speed)
     setting = make_setting(
         semantics=rules,
         costs=costs,
@@ -204,6 +201,7 @@ def simulate(
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
         remarks=(
+            *whole.remarks,
             *refused_remarks(history, where),
             *due_before_remarks(history),
             *unread,

@@ -22,7 +22,7 @@ from rota.reports.html import Notes
 from rota.reports.metrics import METRICS
 from rota.reports.notebook import brief
 from rota.reports.shown import Figure, figure
-from rota.reports.summary import Summary, summarise
+from rota.reports.summary import Summary, summarise_all
 from rota.reports.table import comparison_text
 from rota.reports.window import Window
 
@@ -49,7 +49,7 @@ class Results:
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
         """All metrics of each record."""
-        return tuple(summarise(record, self.window) for record in self.records)
+        return summarise_all(self.records, self.window)
 
     @cached_property
     def comparison(self) -> Comparison:

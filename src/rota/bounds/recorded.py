@@ -69,7 +69,7 @@ def _held_until(trace: Trace, start_s: Floats, end_s: Floats) -> Floats:
 
     A job without a recorded end runs on until the last thing that the trace recorded.
     """
-    run_s = trace.truth.run_s()
+    run_s = trace.ran_s()
     ran_until_s = np.where(np.isfinite(run_s) & (run_s > 0), start_s + run_s, np.inf)
     last_s = np.nanmax(np.concatenate((start_s, end_s, trace.jobs.submit_s)))
     until_s = np.minimum(np.where(np.isfinite(end_s), end_s, last_s), ran_until_s)

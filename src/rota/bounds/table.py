@@ -116,6 +116,7 @@ def _last_s(trace: Trace, outcomes: JobOutcomes) -> float:
 
 def _states(trace: Trace, outcomes: JobOutcomes) -> Sequence[str]:
     ends = np.array([outcome.name for outcome in Outcome])[trace.truth.outcome]
+    ends[trace.truth.outcome == Outcome.PREEMPTED] = Outcome.CANCELLED.name  # as in the simulated world
     still = np.where(np.isfinite(outcomes.start_s), "RUNNING", "PENDING")
     words = np.where(np.isfinite(outcomes.finish_s), ends, still)
     states: list[str] = np.where(outcomes.rejected, "REJECTED", words).tolist()

@@ -296,11 +296,9 @@ def _show(results: Results, out: Path | None) -> None:
     print_comparison(results.comparison, screen, results.calibration)
     for remark in results.remarks:
         screen.print(remark, style="yellow", markup=False)
-    if trace.odd:
-        screen.print(
-            "Odd rows: " + "; ".join(f"{odd.count:,} {odd.what} ({odd.done})" for odd in trace.odd) + ".",
-            markup=False,
-        )
+    kept = [f"{odd.count:,} {odd.what} ({odd.done})" for odd in trace.odd if not odd.is_left_out]
+    if kept:
+        screen.print(f"Odd rows: {'; '.join(kept)}.", markup=False)
     where = (
         f"Report: {shown(out / 'report.html')}"
         if out

@@ -40,11 +40,14 @@ def describe(
     from rota.traces import read
     from rota.traces.describe import describe as figures_of
 
-    figures = figures_of(read(file, format))
+    trace = read(file, format)
+    figures = figures_of(trace)
     if as_json:
         print_json(figures.to_dict())
-    else:
-        console().print(figures)
+        return
+    console().print(figures)
+    for remark in trace.remarks:
+        console().print(remark, style="yellow", markup=False)
 
 
 @app.command()

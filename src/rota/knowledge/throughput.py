@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.pairs import MeasuredPairs, PairTable
 from rota.knowledge.registry import Setup, provides
+from rota.knowledge.unmeasured import UnmeasuredError
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.jobs import JobTable
@@ -96,6 +96,7 @@ class ThroughputTable:
         bad = np.flatnonzero((workload < 0) | (count < 0))
         if len(bad):
             row = int(bad[0])
+            bad = bad[(workload[bad] < 0) == (workload[row] < 0)]  # of one kind
             name, gpus = jobs.name_of("workload", row), jobs.gpus.item(row)
             what = f"workload {name!r}" if workload[row] < 0 else f"{name!r} on {plural(gpus, 'GPU')}"
             expected = (
@@ -103,9 +104,8 @@ class ThroughputTable:
                 if workload[row] < 0
                 else "among " + ", ".join(str(count) for count in self.counts)
             )
-            raise InputError.at(
-                f"job {jobs.ids[row]} runs {what}, which is not measured", file=self.source, expected=expected
-            )
+            problem = f"runs {what}, which is not measured"
+            raise UnmeasuredError.of(jobs, bad, problem, file=self.source, expected=expected)
 
     def _refuse_idle(self, jobs: JobTable, rates: Floats, known: Floats, cluster: Cluster) -> None:
         idle = np.flatnonzero(~(rates > 0.0).any(axis=1))
@@ -117,8 +117,10 @@ class ThroughputTable:
                 name for name, takes_it in zip(cluster.type_names, takes, strict=True) if takes_it
             )
             able = [name for name, rate in zip(self.types, known[row].tolist(), strict=True) if rate > 0.0]
-            raise InputError.at(
-                f"job {jobs.ids[row]} ({what}) has no throughput on {usable or 'types it accepts'}",
+            raise UnmeasuredError.of(
+                jobs,
+                idle,
+                f"({what}) has no throughput on {usable or 'types it accepts'}",
                 file=self.source,
                 expected=f"a cluster with {' or '.join(able)}"
                 if able

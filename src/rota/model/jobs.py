@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,18 @@ class Outcome(IntEnum):
     COMPLETED = 0
     FAILED = 1
     CANCELLED = 2
+    PREEMPTED = 3  # the site took its GPUs for other jobs, and it did not come back
+
+
+class Interruption(NamedTuple):
+    """An attempt on record that the site ended though it did not fail; the job was tried again."""
+
+    run_s: float
+    why: str
+    """`preempted` if the job had to give way, `requeued` if it was put back for another reason."""
+
+
+PREEMPTED, REQUEUED = "preempted", "requeued"
 
 
 @dataclass(frozen=True)
@@ -296,14 +308,26 @@ class RecordedRun:
     """By row: the array it is a task of."""
     exits: Mapping[int, str] = field(default_factory=dict)
     """By row: how its last attempt ended, if not well: `exit 1`, `signal 9`."""
+    qos: Mapping[int, str] = field(default_factory=dict)
+    """By row: quality of service under which it was submitted."""
+    interruptions: Mapping[int, tuple[Interruption, ...]] = field(default_factory=dict)
+    """By row: the attempts that the site ended though they did not fail."""
 
     def take(self, rows: Ints) -> RecordedRun:
-        by_row = (self.nodes, self.types, self.arrays, self.exits)
+        by_row = (self.nodes, self.types, self.arrays, self.exits, self.qos, self.interruptions)
         where = _new_rows(rows) if any(by_row) else {}
         nodes = {where[row]: names for row, names in self.nodes.items() if row in where}
-        types, arrays, exits = (
-            {where[row]: name for row, name in named.items() if row in where} for named in by_row[1:]
+        types, arrays, exits, qos = (
+            {where[row]: name for row, name in named.items() if row in where}
+            for named in (self.types, self.arrays, self.exits, self.qos)
         )
-        return RecordedRun(
-            read_only(self.start_s[rows]), read_only(self.end_s[rows]), nodes, types, arrays, exits
-        )
+        cut_short = {where[row]: several for row, several in self.interruptions.items() if row in where}
+        moments = read_only(self.start_s[rows]), read_only(self.end_s[rows])
+        return RecordedRun(*moments, nodes, types, arrays, exits, qos, cut_short)
+
+    def interrupted_s(self, why: str | None = None) -> Floats:
+        """Seconds that each job ran in attempts that were interrupted, for the reason `why` if given."""
+        total = np.zeros(len(self.start_s))
+        for row, several in self.interruptions.items():
+            total[row] = sum(one.run_s for one in several if why in (None, one.why))
+        return total

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rota.errors import shown
-from rota.model.columns import Ints
+from rota.model.columns import Bools, Floats, Ints
 from rota.model.jobs import JobTable, RecordedRun, Truth
 from rota.model.units import plural
+
+DROPPED = "dropped: "
+"""How `OddRows.done` begins of rows that are not in the trace."""
+EXAMPLES = 5
+"""Rows of a kind that are named."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,21 @@ class OddRows:
     count: int
     examples: tuple[str, ...] = ()
     """Up to five of them, as `row 17 (job 4711)`."""
+
+    @property
+    def is_left_out(self) -> bool:
+        """True if these rows are not in the trace."""
+        return self.done.startswith(DROPPED)
+
+    def __str__(self) -> str:
+        """One sentence: how many rows, the first of them, what is odd, and what became of them."""
+        named = ", ".join(self.examples) + (" ..." if self.count > len(self.examples) else "")
+        noun = "job" if self.examples and self.examples[0].startswith("job ") else "row"
+        rows = plural(self.count, noun) + (f" ({named})" if self.examples else "")
+        why = self.done.removeprefix(DROPPED)
+        return (
+            f"Left out: {rows}: {self.what}; {why}." if self.is_left_out else f"{rows}: {self.what}; {why}."
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +66,36 @@ class Trace:
     def calendar(self) -> dict[str, object]:
         """`epoch` (the moment of second 0, on the wall clock of `time_zone`) where the trace has dates."""
         return {key: self.facts[key] for key in ("epoch", "time_zone") if key in self.facts}
+
+    def ran_s(self) -> Floats:
+        """Seconds that each job really held its GPUs: all its attempts, those that were interrupted as well.
+
+        NaN where that is not known.  `Truth.run_s` is less: what the job needs if it is left to run.
+        """
+        run_s = self.truth.run_s()
+        return run_s if self.observed is None else run_s + self.observed.interrupted_s()
+
+    @property
+    def is_undated(self) -> Bools:
+        """Jobs that ran while nobody recorded when, in a trace that says so of others."""
+        seen = self.observed
+        if seen is None or not np.isfinite(seen.start_s).any():
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.asarray(np.isnan(seen.start_s) & (self.ran_s() > 0))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know of any figure: each kind of row of the file that is left out, and what is unknown."""
+        left_out = tuple(str(odd) for odd in self.odd if odd.is_left_out)
+        undated = int(self.is_undated.sum())
+        if not undated:
+            return left_out
+        ran = int((self.ran_s() > 0).sum())
+        return (
+            *left_out,
+            f"When {undated:,} of {plural(ran, 'job')} that ran did so is not recorded: they count in "
+            "GPU-hours and outcomes, not in waits nor in what was held at a moment.",
+        )
 
     def __repr__(self) -> str:
         """One line, whatever the number of jobs."""

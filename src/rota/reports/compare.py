@@ -64,6 +64,8 @@ class Comparison:
     summaries: tuple[Summary, ...]
     site_policy: str | None = None
     """The policy that stands for what the site itself ran, if it is among them."""
+    shared_jobs: int = 0
+    """Jobs over which changes between what was observed and others are; 0 for all of them."""
 
     @property
     def reference(self) -> ComparisonRow:
@@ -107,6 +109,8 @@ def compare(
             f"no run of policy {chosen!r}", field="--baseline", expected=f"one of {', '.join(groups)}"
         )
     spreads = {name: spread(group) for name, group in groups.items()}
+    shared = {name: spread(group, shared=True) for name, group in groups.items()}
+    to_observed = {name: shared if observed in (name, chosen) else spreads for name in groups}
     rivals = {name: spreads[name] for name in ranked}
     most = max((_mean(of["finished"]) or 0 for of in rivals.values()), default=0)
     whole = [name for name, of in rivals.items() if (_mean(of["finished"]) or 0) == most]
@@ -119,13 +123,18 @@ def compare(
             runs=len(group),
             partial=name in rivals and name not in whole,
             cells={
-                key: MetricCell(metric, of, _ratio(metric, of, spreads[chosen][key]), name in best[key])
-                for (key, metric), of in zip(METRICS.items(), spreads[name].values(), strict=True)
+                key: MetricCell(
+                    metric,
+                    spreads[name][key],
+                    _ratio(metric, to_observed[name][name][key], to_observed[name][chosen][key]),
+                    name in best[key],
+                )
+                for key, metric in METRICS.items()
             },
         )
         for name, group in groups.items()
     )
-    return Comparison(lines, chosen, tuple(summaries), site)
+    return Comparison(lines, chosen, tuple(summaries), site, summaries[0].shared_jobs if observed else 0)
 
 
 LEAST = 1e-3

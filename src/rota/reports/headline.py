@@ -41,7 +41,9 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
         yield f"Mean JCT {_against(best, base, 'mean_jct_s')}."
         yield from _reservations(best, base, comparison)
     if comparison.observed and comparison.observed is not base:
-        yield f"In fact a job waited {comparison.observed.cells[WAITING].text}."
+        of = f", over the {comparison.shared_jobs:,} whose start and end are recorded"
+        waited = comparison.observed.cells[WAITING].text
+        yield f"In fact a job waited {waited}{of if comparison.shared_jobs else ''}."
 
 
 def _reservations(best: ComparisonRow, base: ComparisonRow, comparison: Comparison) -> Iterator[str]:

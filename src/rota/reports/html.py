@@ -44,7 +44,7 @@ from rota.reports.names import breakable, loose
 from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
-from rota.reports.summary import Summary, summarise
+from rota.reports.summary import Summary, summarise_all
 from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
 from rota.reports.window import Window
 from rota.reports.wording import NOTHING, change_words, words
@@ -107,7 +107,7 @@ def render(
 ) -> str:
     """The report as text; `summaries` are those of the records inside `window`, where they are known."""
     notes = notes or Notes()
-    known = summaries if summaries is not None else [summarise(record, window) for record in records]
+    known = summaries if summaries is not None else summarise_all(records, window)
     comparison = compare(known, baseline, notes.site_policy)
     runs = one_per_policy(records)
     span, (time, shown) = common_span(runs), figure_axis(runs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rota.model.columns import Bools
 from rota.model.record import Record
 from rota.reports.metrics import METRICS, Value
 from rota.reports.sample import Sample, by_account, by_size, by_tenant
@@ -34,6 +35,10 @@ class Summary:
     sizes: Mapping[str, Mapping[str, Value]]
     """Values per size class: `1 GPU`, `2-4 GPUs`, `5-8 GPUs`, `>8 GPUs`, and `CPU only`."""
     provenance: Mapping[str, object] = field(default_factory=dict)
+    shared: Mapping[str, Value] = field(default_factory=dict)
+    """Values over those jobs alone whose start and end the trace recorded, to set beside what was observed;
+    empty where nothing was observed, or all of them."""
+    shared_jobs: int = 0
 
     def __getitem__(self, key: str) -> Value:
         return self.values[key]
@@ -52,9 +57,20 @@ class Summary:
         }
 
 
-def summarise(record: Record, window: Window | None = None) -> Summary:
-    """Every metric of `record`, over the jobs submitted inside `window`."""
+def summarise_all(records: Sequence[Record], window: Window | None = None) -> tuple[Summary, ...]:
+    """The summary of each of `records`, with `shared` where one of them is observed."""
+    observed = next((record for record in records if record.observed), None)
+    known = None
+    if observed is not None and all(len(record.jobs) == len(observed.jobs) for record in records):
+        ended = Sample.of(observed).at(np.arange(len(observed.jobs))).finished
+        known = None if ended.all() or not ended.any() else ended
+    return tuple(summarise(record, window, known) for record in records)
+
+
+def summarise(record: Record, window: Window | None = None, known: Bools | None = None) -> Summary:
+    """Every metric of `record`, over the jobs submitted inside `window`; `known` marks those of `shared`."""
     sample = Sample.of(record, window)
+    part = None if known is None else sample.at(sample.rows[known[sample.rows]])
     return Summary(
         policy=record.policy,
         observed=record.observed,
@@ -66,6 +82,8 @@ def summarise(record: Record, window: Window | None = None) -> Summary:
         accounts=_groups(by_account(sample)),
         sizes=_groups(by_size(sample)),
         provenance=record.provenance,
+        shared={} if part is None else {key: metric.of(part) for key, metric in METRICS.items()},
+        shared_jobs=0 if part is None else len(part),
     )
 
 
@@ -85,9 +103,13 @@ class Spread:
     std: float
 
 
-def spread(summaries: Sequence[Summary]) -> dict[str, Spread | None]:
-    """Per metric the mean, the extremes and the deviation over runs; None where no run has a value."""
-    return {key: _spread([summary[key] for summary in summaries]) for key in METRICS}
+def spread(summaries: Sequence[Summary], *, shared: bool = False) -> dict[str, Spread | None]:
+    """Per metric the mean, the extremes and the deviation over runs; None where no run has a value.
+
+    `shared` takes the values over the jobs of which the trace recorded start and end, where these are fewer.
+    """
+    values = [summary.shared or summary.values if shared else summary.values for summary in summaries]
+    return {key: _spread([of[key] for of in values]) for key in METRICS}
 
 
 def _spread(values: Sequence[Value]) -> Spread | None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rota.model.units import plural
 from rota.reports.compare import Calibration, Comparison, ComparisonRow, MetricCell
 from rota.reports.wording import change_words
 
@@ -140,6 +141,12 @@ def footnotes(comparison: Comparison) -> list[str]:
     notes += [
         f"{line.policy}: {sentence}" for line in comparison.lines if (sentence := _promises(line.cells))
     ]
+    if comparison.observed and comparison.shared_jobs:
+        known = plural(comparison.shared_jobs, "job")
+        notes.append(
+            f"{comparison.observed.policy}: its means, and changes between it and the policies, are over the "
+            f"{known} of known start and end; the means of the policies are over all that finished."
+        )
     partial = [line.policy for line in comparison.lines if line.partial]
     if partial:
         notes.append(f"! {', '.join(partial)}: fewer jobs finished than under another policy; not ranked.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from rota.errors import InputError
 from rota.server.answers import Answers
 from rota.server.api.forms import Submission, Submitted
-from rota.server.callers import Caller
+from rota.server.callers import Caller, why_no_job
 from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
@@ -19,7 +18,7 @@ from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
 from rota.server.views import job_view
-from rota.wire.job import JobSpec, array_indexes, check_output, check_tenant
+from rota.wire.job import JobSpec, check_new
 from rota.wire.views import DryRun
 from rota.worlds.live.inbox import Arrived, Changed, Inbox
 
@@ -65,17 +64,11 @@ class Submissions:
         """The specification, if this person may submit it and what it names is there."""
         spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
-            check_tenant(tenant)
-            check_output(spec)
-            if spec.array:
-                array_indexes(spec.array)
+            check_new(spec)
         except ValueError as error:
             raise InputError(str(error)) from None
-        if os.geteuid() == 0 and not who.admin and not who.account:
-            raise Forbidden(
-                f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "
-                "removes the user and adds them anew with one: rota user add NAME --account ACCOUNT"
-            )
+        if why := why_no_job(who.user, who.admin, who.account):
+            raise Forbidden(why)
         if tenant and not who.admin and not f"{tenant}/".startswith(f"{_tenant(who)}/"):
             raise Forbidden(
                 f"{who.user!r} belongs to tenant {_tenant(who)!r} and may not submit for {tenant!r}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from rota.errors import InputError
 from rota.model.atomic import write_secret
 from rota.server.api.forms import JoinToken, NewUser, UserToken
 from rota.server.auth import mint
+from rota.server.callers import why_no_job
 from rota.server.refusals import Conflict, NotFound
 from rota.server.roster import StoredRoster
 from rota.wire.job import check_tenant
@@ -50,7 +53,10 @@ class Users:
             name=user.name, admin=user.admin, tenant=tenant, account=user.account, viewer=user.viewer
         )
         self._roster.put_user(view)
-        return UserToken(user=view, token=self._roster.renew("user", user.name))
+        why = "" if user.viewer else why_no_job(user.name, user.admin, user.account) or _unknown(user.account)
+        return UserToken(
+            user=view, token=self._roster.renew("user", user.name), warnings=[why] if why else []
+        )
 
     def _check(self, tenant: str, account: str) -> None:
         """InputError for what nobody can be."""
@@ -88,3 +94,14 @@ class Users:
         token, record = mint("join", "", lifetime_s)
         self._roster.put_token(record)
         return JoinToken(token=token, expires_s=record.expires_s or 0.0)
+
+
+def _unknown(account: str) -> str:
+    """That this machine knows no such account, where jobs run under those of their users."""
+    if not account or os.geteuid():
+        return ""
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        return f"this machine knows no account {account!r}: jobs of this user start only where there is one"
+    return ""

@@ -14,10 +14,10 @@ from rota.errors import InputError, brief
 from rota.model.calendar import stamp_of
 from rota.model.columns import Array, Bools, Floats, read_only
 from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
-from rota.model.trace import OddRows, Trace
+from rota.model.trace import DROPPED, EXAMPLES, OddRows, Trace
+from rota.traces.bad_rows import BadKind, BadRowsError
 from rota.traces.table import MOST, TextTable, encode
 
-_EXAMPLES = 5
 _MOST_TYPES = 63
 """As many bits as a mask has that are no sign."""
 
@@ -43,16 +43,19 @@ class Oddities:
         again = np.array([old != new for old, new in zip(given, self.ids, strict=True)], dtype=np.bool_)
         self.note("job id used before", "kept under the id with ~2, ~3 ... appended", again)
 
-    def note(self, what: str, done: str, rows: Array) -> None:
-        """Count the rows marked in the boolean array `rows`, if any."""
-        at = np.flatnonzero(rows)
-        if len(at):
-            examples = tuple(f"row {self.table.row[i]} (job {self.ids[i]})" for i in at[:_EXAMPLES])
+    def note(self, what: str, done: str, rows: Array, details: Mapping[int, str] | None = None) -> None:
+        """Count the rows marked in the boolean array `rows`, if any; `details` say more of some, by place."""
+        at = np.flatnonzero(rows).tolist()
+        if at:
+            more = {place: f": {detail}" for place, detail in (details or {}).items()}
+            examples = tuple(
+                f"row {self.table.row[i]} (job {self.ids[i]}{more.get(i, '')})" for i in at[:EXAMPLES]
+            )
             self.noted.append(OddRows(what, done, len(at), examples))
 
-    def drop(self, what: str, why: str, rows: Array) -> None:
+    def drop(self, what: str, why: str, rows: Array, details: Mapping[int, str] | None = None) -> None:
         """Count the rows and leave them out of the trace."""
-        self.note(what, f"dropped: {why}", rows & ~self.dropped)
+        self.note(what, f"{DROPPED}{why}", rows & ~self.dropped, details)
         self.dropped |= rows
 
     def check_left(self) -> None:
@@ -142,20 +145,18 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
 
 
 def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
-    """Raise for a number that is no size or moment of anything, such as a product of two large cells."""
+    """Raise BadRowsError for a number that is no size and no moment, such as a product of two large cells."""
     for name, values in columns.items():
         if name.endswith("_names") or isinstance(values, Mapping):
             continue
-        numbers = np.asarray(values)
+        numbers = np.broadcast_to(np.asarray(values), len(odd.ids))
         huge = np.flatnonzero((np.abs(numbers) > MOST) & ~odd.dropped)  # NaN is not
         if len(huge):
             at = int(huge[0])
-            raise InputError.at(
-                f"{name} of job {brief(odd.ids[at])} comes to {np.broadcast_to(numbers, len(odd.ids))[at]:g}",
-                file=odd.table.file,
-                row=int(odd.table.row[at]),
-                expected=f"at most {MOST}",
-            )
+            comes_to = numbers[at]
+            problem = f"{name} of job {brief(odd.ids[at])} comes to {comes_to:g}"
+            rows = tuple(odd.table.row[huge].tolist())
+            raise BadRowsError.found(odd.table.file, [BadKind(problem, rows, expected=f"at most {MOST}")])
 
 
 def _note_observed(odd: Oddities, submit_s: Floats, observed: RecordedRun | None) -> None:

@@ -65,7 +65,7 @@ def sweep_peak(began_s: Floats, ended_s: Floats, amount: Floats) -> float:
 
 def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
     """Begin and end of each job, which jobs ran, and what was assumed."""
-    run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
+    run_s = np.nan_to_num(trace.ran_s(), posinf=0.0)
     if trace.observed is not None:
         began_s = trace.observed.start_s
         ended_s = np.where(np.isfinite(trace.observed.end_s), trace.observed.end_s, began_s + run_s)

@@ -19,6 +19,7 @@ Handling  the job type is the workload, `duration_s` is NaN, `iterations` are th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,15 +53,17 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
 
 
 def tabs_of(source: TraceSource) -> int:
-    """Tab-separated fields of the first line; 0 if there is no tab."""
-    tabs = source.opening[0].count("\t") if source.opening else 0
+    """Tab-separated fields that most of the first lines have; 0 if that is no tab."""
+    counts = Counter(line.count("\t") for line in source.opening)
+    tabs = max(counts, key=lambda count: counts[count], default=0)
     return tabs + 1 if tabs else 0
 
 
 def has_fields(source: TraceSource, *counts: int) -> bool:
-    """True if the first line has so many tab-separated fields, and is a job: a header holds no number."""
+    """True if most lines have so many tab-separated fields, and are jobs: a header holds no number."""
     fields = source.header("\t")
-    return tabs_of(source) in counts and any(_NUMBER.fullmatch(field) for field in fields)
+    is_header = len(fields) in counts and not any(_NUMBER.fullmatch(field) for field in fields)
+    return tabs_of(source) in counts and not is_header
 
 
 def _matches(source: TraceSource) -> bool:

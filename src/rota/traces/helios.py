@@ -52,7 +52,7 @@ def read(source: TraceSource) -> Trace:
     outcome = np.array(table.one_of("state", STATES))
     odd = Oddities(table, ids_of(table, "job_id"))
     duration_s = table.floats("duration", blank=np.nan)
-    waiting = (outcome == Outcome.CANCELLED) & np.isnan(start)
+    waiting = (outcome == Outcome.CANCELLED) & np.isnan(start) & ~(duration_s > 0)
     duration_s[waiting] = 0.0
     odd.note("cancelled while waiting", "kept with duration 0", waiting)
     for state in ("TIMEOUT", "NODE_FAIL"):

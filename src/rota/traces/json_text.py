@@ -7,12 +7,14 @@ from typing import Any
 
 from rota.errors import InputError
 from rota.model.once import json_once
-from rota.traces.source import TraceSource
+from rota.traces.source import TEXT, TraceSource
 
 
 def parsed(source: TraceSource, expected: str) -> Any:
     """What stands in `source`; InputError, if that is no JSON or holds what is no text or number."""
     text = source.data.decode()
+    for row, what in source.garbled.items():
+        raise InputError.at(what, file=source.file, row=row, expected=TEXT)
     try:
         value = json_once(text, source.file)
     except json.JSONDecodeError as error:

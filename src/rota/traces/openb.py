@@ -8,7 +8,8 @@ Nodes     sn, cpu_milli, memory_mib, gpu (count), model
 Times     kept as they are: seconds from an origin that is not stated
 Odd       pending pods were deleted without having run; running pods have a deletion time all the same;
           pods without GPU; the lists without times are meant for placement tests in file order
-Handling  duration is deletion minus scheduling; never scheduled: kept with duration 0 as CANCELLED;
+Handling  duration is deletion minus scheduling; pending and never scheduled: kept with duration 0 as
+          CANCELLED; ran, though no scheduling is recorded: dropped;
           without times: all submitted at 0, duration NaN.  Less than 1000 gpu_milli is a share of each
           GPU.  qos is the group (best effort stays an ordinary job)
 """
@@ -96,9 +97,13 @@ def _times(table: TextTable, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]
     table.reject(end_s < start_s, "deletion_time", "{} is before scheduled_time", "a later time")
     duration_s = end_s - start_s
     outcome = np.array(table.one_of("pod_phase", PHASES))
-    unscheduled = np.isnan(start_s)
+    unscheduled = np.isnan(start_s) & (outcome == Outcome.CANCELLED)
     odd.note("never scheduled", "kept with duration 0 as cancelled", unscheduled)
-    odd.drop("scheduled but never deleted", "how long it ran is not known", ~unscheduled & np.isnan(end_s))
+    undated = np.isnan(start_s) & ~unscheduled
+    odd.drop("ran, and no start is recorded", "how long it ran is not known", undated)
+    odd.drop(
+        "scheduled but never deleted", "how long it ran is not known", np.isfinite(start_s) & np.isnan(end_s)
+    )
     duration_s[unscheduled] = 0.0
     outcome[unscheduled] = Outcome.CANCELLED
     return submit_s, RecordedRun(start_s, end_s), Truth.build(duration_s, outcome=outcome)

@@ -29,6 +29,7 @@ from rota.errors import InputError, brief
 from rota.model.columns import Bools
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
+from rota.traces.bad_rows import BadEntryError, collected
 from rota.traces.build import Oddities, finish, tenant_paths
 from rota.traces.json_text import parsed
 from rota.traces.registry import trace_format
@@ -61,6 +62,8 @@ class _Attempt:
 class _Job:
     """One entry of the log."""
 
+    number: int
+    """Its place in the list, from 1."""
     id: str
     vc: str
     user: str
@@ -89,7 +92,7 @@ class _Job:
     '  "end_time": "2017-10-01 09:00:30", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]\n',
 )
 def read(source: TraceSource) -> Trace:
-    jobs = [_job(_Place(source, number, entry)) for number, entry in enumerate(_entries(source), 1)]
+    jobs = _jobs(source)
     table = _as_table(source, jobs)
     odd = Oddities(table, [job.id for job in jobs])
     _note(jobs, odd)
@@ -115,6 +118,14 @@ def read(source: TraceSource) -> Trace:
         facts={"duration": "seconds of the last attempt; earlier attempts are failures"},
         zone="local time of the cluster, zone not recorded",
     )
+
+
+def _jobs(source: TraceSource) -> list[_Job]:
+    """The entries that are not left out; BadRowsError names all that are not what they should be."""
+    entries = _entries(source)
+    places = [_Place(source, number, entry) for number, entry in enumerate(entries, 1)]
+    kept = [place for place in places if place.number not in source.left_out]
+    return collected(kept, _job, len(entries), "job")
 
 
 def _log_end(jobs: list[_Job]) -> float:
@@ -143,7 +154,7 @@ def _as_table(source: TraceSource, jobs: list[_Job]) -> TextTable:
     """What tells jobs apart as a table, whose `row` is the place in the list from 1."""
     rows = [(job.id, job.vc, job.user, str(job.submitted), repr(job.attempts)) for job in jobs]
     frame = pl.DataFrame(rows, schema=["jobid", "vc", "user", "submitted", "attempts"], orient="row")
-    return TextTable(source.file, frame, np.arange(1, len(jobs) + 1))
+    return TextTable(source.file, frame, np.array([job.number for job in jobs], dtype=np.int64))
 
 
 def _entries(source: TraceSource) -> list[Any]:
@@ -164,7 +175,16 @@ def _job(place: _Place) -> _Job:
     attempts = [_attempt(place, attempt) for attempt in place.attempts()]
     started = tuple(attempt for attempt in attempts if not isnan(attempt.start))
     unstarted = len(attempts) - len(started)
-    return _Job(id, place.text("vc"), place.text("user"), STATUSES[status], submitted, started, unstarted)
+    return _Job(
+        place.number,
+        id,
+        place.text("vc"),
+        place.text("user"),
+        STATUSES[status],
+        submitted,
+        started,
+        unstarted,
+    )
 
 
 def _attempt(place: _Place, attempt: Any) -> _Attempt:
@@ -184,13 +204,11 @@ class _Place:
     number: int
     entry: Any
 
-    def error(self, field: str, problem: str, expected: str) -> InputError:
+    def error(self, field: str, problem: str, expected: str) -> BadEntryError:
         id = self.entry.get("jobid", "?") if isinstance(self.entry, Mapping) else "?"
-        return InputError.at(
-            f"job {self.number} ({str(id)[:_LONG]}): {problem}",
-            file=self.source.file,
-            field=field,
-            expected=expected,
+        what = f"job {self.number} ({str(id)[:_LONG]}): {problem}"
+        return BadEntryError.found(
+            self.source.file, self.number, what, field=field, expected=expected, says_row=False
         )
 
     def text(self, field: str) -> str:

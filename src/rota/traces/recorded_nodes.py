@@ -31,7 +31,7 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
     stretches: dict[str, list[_Stretch]] = {}
     labels: dict[str, dict[str, None]] = {}
     accepted: dict[str, str] = {}
-    run_s = trace.truth.run_s()
+    run_s = trace.ran_s()
     for row, nodes in sorted(seen.nodes.items()):
         begin_s, end_s = seen.start_s.item(row), seen.end_s.item(row)
         end_s = float(np.fmin(end_s, begin_s + run_s.item(row)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rota.errors import InputError
 from rota.model.trace import Trace
+from rota.traces.bad_rows import leaving_out
 from rota.traces.source import TraceSource
 from rota.traces.unrecognised import unrecognised
 
@@ -27,6 +28,7 @@ class TraceFormat:
     """A small file of this format, made up by us."""
     matches: Matcher
     read: Reader
+    """Reads a file without the rows that cannot be read, which `Trace.odd` counts (`bad_rows`)."""
     command: str = ""
     """What to type at the site to get such a file, if one command gives it."""
 
@@ -42,7 +44,8 @@ def trace_format(
     def register(read: Reader) -> Reader:
         if name in _FORMATS:
             raise ValueError(f"two readers register the trace format {name!r}")
-        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read, command)
+        whole = leaving_out(read)
+        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, whole, command)
         return read
 
     return register

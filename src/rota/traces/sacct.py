@@ -21,9 +21,10 @@ Arrays    a JobID such as 17_3 says which array a job is a task of
 Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
           or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
-Handling  steps: their usage goes to `facts["usage"]`; earlier attempts fail; cancelled while waiting: kept
-          with duration 0; waiting: dropped; running: kept, with the time elapsed so far; TIMEOUT, NODE_FAIL,
-          OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, PREEMPTED and REVOKED as
+Handling  steps: their usage goes to `facts["usage"]`; an earlier attempt failed, was preempted or was put
+          back as its state says, and if it is COMPLETED or CANCELLED, the number was given again; cancelled
+          while waiting: kept with duration 0; waiting: dropped; running: kept, with the time elapsed so far;
+          TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, REVOKED as
           CANCELLED, as does DEADLINE of a job that never started.  The tenant is `account/user`, the group
           the job name
 """
@@ -43,14 +44,16 @@ from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
-from rota.traces.sacct_attempts import SacctAttempts
+from rota.traces.runaways import drop_runaways
+from rota.traces.sacct_attempts import FAILING, SacctAttempts
 from rota.traces.sacct_clock import on_one_clock
 from rota.traces.sacct_ends import arrays_of, exits_of, signatures_of
 from rota.traces.sacct_moments import LOCAL, STAMPS, plain_moments, without_idle_starts
 from rota.traces.sacct_priority import levels_of
 from rota.traces.sacct_rows import COMMAND, FIELDS, ID, clusters_of, jobs_of, read_rows
+from rota.traces.sacct_times import elapsed_of, limits_of
 from rota.traces.source import TraceSource
-from rota.traces.table import MOST, TextTable, encode, is_blank
+from rota.traces.table import MOST, TextTable, encode
 from rota.traces.tres import (
     cpus_in,
     gpu_types_in,
@@ -60,16 +63,13 @@ from rota.traces.tres import (
     unread_in,
 )
 
-MINUTE_S = 60.0
 WAITING, RUNNING = -1, -2
 """Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
-    **dict.fromkeys(
-        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUNCH_FAILED", "DEADLINE"),
-        Outcome.FAILED,
-    ),
-    **dict.fromkeys(("CANCELLED", "PREEMPTED", "REVOKED"), Outcome.CANCELLED),
+    **dict.fromkeys(FAILING, Outcome.FAILED),
+    **dict.fromkeys(("CANCELLED", "REVOKED"), Outcome.CANCELLED),
+    "PREEMPTED": Outcome.PREEMPTED,
     **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), WAITING),
     **dict.fromkeys(
         (
@@ -85,11 +85,8 @@ STATES: dict[str, int] = {
         RUNNING,
     ),
 }
-NO_LIMIT = ("unlimited", "partition_limit", "invalid")
 _ENOUGH = 4
 """So many of its fields, with the number of the job, are those of a dump in which the state is missing."""
-_LIMIT = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d\d)(?:\.\d+)?")
-_MINUTES = re.compile(r"\d{1,12}")
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
@@ -123,19 +120,21 @@ def read(source: TraceSource) -> Trace:
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     words = _state_words(table)
     states = np.array(words.one_of("State", STATES))
-    elapsed_s, resizing = _elapsed(table, start_s, end_s), (words.text("State") == "RESIZING").to_numpy()
-    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, elapsed_s, resizing)
+    elapsed_s, said = elapsed_of(table, start_s, end_s), words.text("State").to_list()
+    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, elapsed_s, said)
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
-    states = states[attempts.is_last]
+    ended_as, states = states[attempts.ran], states[attempts.is_last]
     states[_expired(jobs, attempts)] = Outcome.CANCELLED
+    limit_s, observed = limits_of(jobs), _observed(ran, attempts)
+    drop_runaways(odd, _gpus(jobs, ran), attempts.elapsed_s, limit_s, observed)
     duration_s = _durations(jobs, odd, states, attempts)
     return finish(
         "sacct",
         odd,
         jobs={
             "submit_s": submit_s[attempts.first],
-            "limit_s": _limits(jobs),
+            "limit_s": limit_s,
             **_resources(jobs, ran, odd),
             **_names(jobs),
             **_node_sets(jobs),
@@ -143,25 +142,27 @@ def read(source: TraceSource) -> Trace:
         },
         truth=Truth.build(
             duration_s,
-            outcome=np.where(states < 0, Outcome.COMPLETED, states),
+            outcome=np.maximum(np.where(states == WAITING, ended_as, states), int(Outcome.COMPLETED)),
             held_s=_held(table, odd, attempts, submit_s),
-            failures=attempts.failures(),
+            failures=attempts.failures,
             signatures=signatures_of(words, attempts, states == Outcome.FAILED),
         ),
-        observed=_observed(ran, attempts),
+        observed=observed,
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
         zone=zone,
     )
 
 
 def _check_amounts(table: TextTable) -> None:
-    """Refuse a TRES whose GPUs, cores or memory are no amounts."""
+    """Raise BadRowsError for each TRES whose GPUs, cores or memory are no amounts."""
     for name in ("ReqTRES", "AllocTRES"):
         cells = table.text(name) if table.has(name) else pl.Series([], dtype=pl.String)
-        for cell in cells.unique(maintain_order=True):
-            if entry := unread_in(cell):
-                problem = f"{brief(entry)} is no amount".replace("{", "{{").replace("}", "}}")
-                table.reject((cells == cell).to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
+        wrong = {cell: entry for cell in cells.unique(maintain_order=True) if (entry := unread_in(cell))}
+        if wrong:
+            bad = cells.is_in(list(wrong))
+            entry = wrong[cells.filter(bad)[0]]
+            problem = f"{brief(entry)} is no amount".replace("{", "{{").replace("}", "}}")
+            table.reject(bad.to_numpy(), name, problem, "cpu=8,mem=64G,gres/gpu=2")
 
 
 def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
@@ -169,7 +170,7 @@ def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
     if zone != LOCAL:
         return table
     _, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
-    return on_one_clock(table, _elapsed(table, start_s, end_s), noted)
+    return on_one_clock(table, elapsed_of(table, start_s, end_s), noted)
 
 
 def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
@@ -190,21 +191,11 @@ def _state_words(table: TextTable) -> TextTable:
     return TextTable(table.file, table.frame.with_columns(words.alias("State")), table.row)
 
 
-def _elapsed(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
-    """Seconds that each row ran; NaN if that is not recorded."""
-    if table.has("ElapsedRaw"):
-        return table.floats("ElapsedRaw", blank=np.nan)
-    if not table.has("Elapsed"):
-        return end_s - start_s
-    cells = table.text("Elapsed").str.strip_chars()
-    seconds = np.array([_clock(cell) for cell in cells])
-    table.reject(np.isnan(seconds) & ~is_blank(cells), "Elapsed", "{} is no run time", "days-hours:min:sec")
-    return seconds
-
-
 def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAttempts) -> Floats:
     """Seconds run by the last attempt of each job, and the notes and drops that go with the states."""
-    duration_s, started = attempts.elapsed_s.copy(), np.isfinite(attempts.start_s)
+    duration_s = attempts.elapsed_s.copy()
+    started = np.isfinite(attempts.start_s) | (duration_s > 0)
+    states[(states == Outcome.PREEMPTED) & ~started] = Outcome.CANCELLED
     unstarted = (states == Outcome.CANCELLED) & ~started
     duration_s[unstarted] = 0.0
     expired = _expired(jobs, attempts)
@@ -218,8 +209,9 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
     running = (states == RUNNING) & ~odd.dropped
     odd.note("still running at the time of the dump", "kept, ending after the time elapsed", running)
     odd.note("ended as TIMEOUT", "kept as failed", (jobs.text("State") == "TIMEOUT").to_numpy())
-    several = np.isin(np.arange(len(jobs)), list(attempts.earlier)) & ~odd.dropped
-    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    odd.note("ended as PREEMPTED", "kept as preempted", (states == Outcome.PREEMPTED) & ~odd.dropped)
+    several = np.isin(np.arange(len(jobs)), list(attempts.several)) & ~odd.dropped
+    odd.note("several attempts", "kept as one job; each attempt ended as its state says", several)
     sizes = "kept as one run, at the size that it had longest"
     odd.note("changed its size while it ran", sizes, attempts.resized & ~odd.dropped)
     if jobs.has("Restarts"):
@@ -257,7 +249,7 @@ def _tres(jobs: TextTable) -> tuple[list[str], list[str]]:
 def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]:
     """GPUs, CPU cores, memory and accepted GPU types from the TRES columns; `ran` as in `_observed`."""
     asked, given = _tres(jobs)[0], _tres(ran)[1]
-    gpus = _gpus(jobs, [a or r for a, r in zip(given, asked, strict=True)])
+    gpus = _gpus(jobs, ran)
     types = [gpu_types_in(text) for text in asked]
     several = np.array([len(names) > 1 for names in types], dtype=np.bool_)
     odd.note("asks for GPUs of several types", "kept, as GPUs of any one of them", several & ~odd.dropped)
@@ -274,37 +266,13 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
     }
 
 
-def _gpus(jobs: TextTable, tres: list[str]) -> Ints:
-    """GPUs in each TRES text, refused if no machine could have so many."""
-    gpus = [gpus_in(text) for text in tres]
+def _gpus(jobs: TextTable, ran: TextTable) -> Ints:
+    """GPUs that each job was given, else asked for; BadRowsError if no machine could have so many."""
+    gpus = [gpus_in(given or asked) for given, asked in zip(_tres(ran)[1], _tres(jobs)[0], strict=True)]
     column = jobs.first_of("AllocTRES", "ReqTRES")
     huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
     jobs.reject(huge, column, "{} has too many GPUs", f"at most {MOST}")
     return np.array(gpus, dtype=np.int64)
-
-
-def _limits(jobs: TextTable) -> Any:
-    """Run time stated at submission, in seconds; NaN if none or without limit."""
-    name = next((name for name in ("TimelimitRaw", "Timelimit") if jobs.has(name)), None)
-    if name is None:
-        return np.nan
-    cells = jobs.text(name).str.strip_chars()
-    free = is_blank(cells) | cells.str.to_lowercase().is_in(list(NO_LIMIT)).to_numpy()
-    seconds = np.array([_clock(cell) for cell in cells])
-    expected = "minutes" if name == "TimelimitRaw" else "days-hours:minutes:seconds"
-    jobs.reject(np.isnan(seconds) & ~free, name, "{} is not a time limit", expected)
-    return seconds
-
-
-def _clock(text: str) -> float:
-    """Seconds of `1-12:00:00`, `02:30:00`, `30:00`, or of a bare number of minutes; else NaN."""
-    if _MINUTES.fullmatch(text):
-        return int(text) * MINUTE_S
-    match = _LIMIT.fullmatch(text)
-    if not match:
-        return np.nan
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def _names(jobs: TextTable) -> dict[str, Any]:
@@ -346,7 +314,14 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
         kind = kind or (of_partition.get(partitions[row], "") if partitions else "")
         if kind:
             types[row] = kind
-    return RecordedRun(attempts.start_s, attempts.end_s, nodes, types, arrays_of(ran), exits_of(ran))
+    moments, ends = (attempts.start_s, attempts.end_s), (arrays_of(ran), exits_of(ran))
+    return RecordedRun(*moments, nodes, types, *ends, _qos(ran), attempts.interruptions)
+
+
+def _qos(ran: TextTable) -> dict[int, str]:
+    """The QOS of each job, by row, where it is said."""
+    said = ran.text("QOS").str.strip_chars().to_list() if ran.has("QOS") else []
+    return {row: name for row, name in enumerate(said) if name}
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
@@ -363,13 +338,16 @@ def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
         return {}
     cells = jobs.text("NodeList")
     known: dict[str, tuple[str, ...]] = {}
-    for cell in cells.unique():
+    wrong: dict[str, str] = {}
+    for cell in cells.unique(maintain_order=True):
         try:
             known[cell] = nodes_in(cell)
         except ValueError as error:
-            bad = (cells == cell).to_numpy()
-            problem = "{} " + str(error).replace("{", "{{").replace("}", "}}")
-            jobs.reject(bad, "NodeList", problem, "names such as gpu[01-04,07],login1")
+            wrong[cell] = str(error)
+    if wrong:
+        bad = cells.is_in(list(wrong))
+        problem = "{} " + wrong[cells.filter(bad)[0]].replace("{", "{{").replace("}", "}}")
+        jobs.reject(bad.to_numpy(), "NodeList", problem, "names such as gpu[01-04,07],login1")
     rows = zip(clusters_of(jobs), cells, strict=True)
     return {
         row: tuple(cluster + name for name in known[cell])

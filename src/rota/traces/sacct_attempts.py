@@ -8,9 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.jobs import PREEMPTED, REQUEUED, Interruption
 from rota.traces.sacct_rows import ID
 from rota.traces.table import TextTable
 
+FAILING = ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUNCH_FAILED", "DEADLINE")
+"""States of attempts that failed."""
+ENDED = ("COMPLETED", "CANCELLED", "REVOKED")
+"""States after which a job is not tried again."""
 _WHO = ("Cluster", "User", "JobName")
 """Fields that tell apart two jobs that have the same number: of two clusters, or of two years."""
 
@@ -19,7 +24,9 @@ _WHO = ("Cluster", "User", "JobName")
 class SacctAttempts:
     """What the rows of each job say together; arrays are by job, in the order of the jobs' last rows.
 
-    A requeued job is submitted again, so that its attempts come in the order of their submissions.  On
+    A requeued job is submitted again, so that its attempts come in the order of their submissions.  What an
+    earlier one means, its state says: it failed, it had to give way, it was put back, or, if it completed or
+    was cancelled, that was the end, and what comes later under its number is another job.  On
     record one that is given another size is so too: its row until then says RESIZING, and the next row of the
     same attempt is submitted and starts as that ends.
     """
@@ -33,22 +40,21 @@ class SacctAttempts:
     resized: Bools
     """Of each job: whether it had several sizes in one attempt."""
     start_s: Floats
-    """Start of the first attempt that ran; NaN if none did."""
+    """Start of the first attempt that ran; NaN if none did, or nobody recorded it."""
     end_s: Floats
     """End of the last row; that of the last attempt that ran if the job waits again."""
     elapsed_s: Floats
     """Seconds run by the last attempt that ran, at all its sizes; NaN if none did or nobody recorded it."""
     wait_s: Floats
     """From the first submission to the first start."""
-    earlier: Mapping[int, tuple[float, ...]]
-    """By job: seconds run by the attempts before the last one, for jobs that have several."""
-
-    earlier_rows: Mapping[int, tuple[int, ...]]
+    several: frozenset[int]
+    """Jobs that have several attempts that ran."""
+    failures: Mapping[int, tuple[float, ...]]
+    """By job: seconds run by the attempts before the last one that failed, as `Truth` has them."""
+    failed_rows: Mapping[int, tuple[int, ...]]
     """By job: rows of the dump with those attempts, of each the last one."""
-
-    def failures(self) -> dict[int, tuple[float, ...]]:
-        """Run times of the attempts before the last one, as `Truth` has them."""
-        return dict(self.earlier)
+    interruptions: Mapping[int, tuple[Interruption, ...]]
+    """By job: the attempts before the last one that did not fail, as `RecordedRun` has them."""
 
     @classmethod
     def of(
@@ -58,19 +64,22 @@ class SacctAttempts:
         start_s: Floats,
         end_s: Floats,
         elapsed_s: Floats,
-        resizing: Bools,
+        states: Sequence[str],
     ) -> SacctAttempts:
         """The attempts in `table`, whose rows were submitted, started, ended and ran as the arrays say.
 
-        `resizing` marks rows that ended by another size.
+        `states` are their states, in one word each.
         """
-        groups = _groups(table, submit_s, start_s, end_s, resizing)
+        resizing = np.array([state == "RESIZING" for state in states], dtype=np.bool_)
+        groups = _groups(table, submit_s, start_s, end_s, states, resizing)
+        has_run = np.isfinite(start_s) | (elapsed_s > 0)
         is_last = np.zeros(len(table), dtype=np.bool_)
         is_last[[rows[-1] for rows in groups]] = True
-        ran = [_runs([row for row in rows if np.isfinite(start_s[row])], resizing) for rows in groups]
+        ran = [_runs([row for row in rows if has_run[row]], resizing) for rows in groups]
         n = len(groups)
         started, ended, lasted = (np.full(n, np.nan) for _ in range(3))
-        earlier, earlier_rows = {}, {}
+        several: set[int] = set()
+        failures, failed_rows, interruptions = {}, {}, {}
         for job, (rows, runs) in enumerate(zip(groups, ran, strict=True)):
             ended[job] = end_s[rows[-1]]
             if runs:
@@ -78,9 +87,21 @@ class SacctAttempts:
                 started[job], lasted[job] = start_s[runs[0][0]], elapsed_s[last].sum()
                 ended[job] = end_s[last[-1]] if np.isnan(ended[job]) and last[-1] != rows[-1] else ended[job]
             if len(runs) > 1:
+                several.add(job)
                 timed = [run for run in runs[:-1] if not np.isnan(elapsed_s[run]).any()]
-                earlier[job] = tuple(float(elapsed_s[run].sum()) for run in timed)
-                earlier_rows[job] = tuple(run[-1] for run in timed)
+                failing = [run for run in timed if states[run[-1]] in FAILING]
+                if failing:
+                    failures[job] = tuple(float(elapsed_s[run].sum()) for run in failing)
+                    failed_rows[job] = tuple(run[-1] for run in failing)
+                if len(failing) < len(timed):
+                    interruptions[job] = tuple(
+                        Interruption(
+                            float(elapsed_s[run].sum()),
+                            PREEMPTED if states[run[-1]] == "PREEMPTED" else REQUEUED,
+                        )
+                        for run in timed
+                        if run not in failing
+                    )
         first = np.array([rows[0] for rows in groups], dtype=np.int64)
         lasting_s = np.nan_to_num(elapsed_s)
         ran_rows = [
@@ -96,8 +117,10 @@ class SacctAttempts:
             ended,
             lasted,
             started - submit_s[first],
-            earlier,
-            earlier_rows,
+            frozenset(several),
+            failures,
+            failed_rows,
+            interruptions,
         )
 
 
@@ -113,20 +136,39 @@ def _runs(rows: list[int], resizing: Bools) -> list[list[int]]:
 
 
 def _groups(
-    table: TextTable, submit_s: Floats, start_s: Floats, end_s: Floats, resizing: Bools
+    table: TextTable,
+    submit_s: Floats,
+    start_s: Floats,
+    end_s: Floats,
+    states: Sequence[str],
+    resizing: Bools,
 ) -> list[list[int]]:
     """Rows of each job in the order of their submissions, one of each attempt; sorted by the last of them.
 
-    Where an attempt is in the file twice, from two dumps, the row counts in which it has ended.
+    Where an attempt is in the file twice, from two dumps, the row counts in which it has ended.  After one
+    that ended for good another job has the number.
     """
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, key in enumerate(_keys(table)):
         groups.setdefault(key, []).append(row)
     alone = [rows for rows in groups.values() if len(rows) == 1]
     several = [
-        _one_each(rows, submit_s, start_s, end_s, resizing) for rows in groups.values() if len(rows) > 1
+        own
+        for rows in groups.values()
+        if len(rows) > 1
+        for own in _until_ended(_one_each(rows, submit_s, start_s, end_s, resizing), states)
     ]
     return sorted(alone + several, key=lambda rows: rows[-1])
+
+
+def _until_ended(rows: list[int], states: Sequence[str]) -> list[list[int]]:
+    """`rows` of one number, cut after each that ended for good."""
+    jobs: list[list[int]] = [[]]
+    for row in rows:
+        jobs[-1].append(row)
+        if states[row] in ENDED and row != rows[-1]:
+            jobs.append([])
+    return jobs
 
 
 def _keys(table: TextTable) -> list[tuple[str, ...]]:

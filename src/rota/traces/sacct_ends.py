@@ -16,7 +16,6 @@ SIGNATURES = {
     "BOOT_FAIL": "node failure",
     "LAUNCH_FAILED": "node failure",
     "OUT_OF_MEMORY": "CPU out of memory",
-    "PREEMPTED": "job preempted",
     "TIMEOUT": "time limit",
     "DEADLINE": "time limit",
     "FAILED": NO_SIGNATURE,
@@ -58,7 +57,7 @@ def signatures_of(rows: TextTable, attempts: SacctAttempts, failed: Bools) -> di
     """By job: what its failing attempts failed of, as far as states say it; `failed` is of the last one."""
     words, signatures = rows.text("State").to_list(), {}
     for job, last in enumerate(np.flatnonzero(attempts.is_last).tolist()):
-        failing = [*attempts.earlier_rows.get(job, ()), *([last] if failed[job] else [])]
+        failing = [*attempts.failed_rows.get(job, ()), *([last] if failed[job] else [])]
         names = tuple(SIGNATURES.get(words[row], "") for row in failing)
         if any(names):
             signatures[job] = names

@@ -20,20 +20,26 @@ _ENDED_WAITING = ("CANCELLED", "DEADLINE", "PREEMPTED", "REVOKED")
 def plain_moments(table: TextTable) -> tuple[TextTable, str]:
     """`table` with stamps that `TextTable.stamps` reads, all of one zone, and which zone that is.
 
-    Stamps with an offset (`SLURM_TIME_FORMAT=%FT%T%z`) become UTC.  InputError where only some have one.
+    Stamps with an offset (`SLURM_TIME_FORMAT=%FT%T%z`) become UTC.  BadRowsError names those of
+    the rarer kind where only some have one.
     """
     names = [name for name in STAMPS if table.has(name)]
     cells = {name: table.text(name).str.strip_chars() for name in names}
     cells = {name: cells[name].set(cells[name].str.contains(_NEVER), "") for name in names}
     zoned = {name: cells[name].str.contains(_OFFSET) for name in names}
     in_utc = {name: zoned[name] | cells[name].str.contains(_UNIX) for name in names}
-    if any(marks.any() for marks in in_utc.values()):
+    local = {name: ~in_utc[name].to_numpy() & ~is_blank(cells[name]) for name in names}
+    with_offset, without = (sum(int(marks.sum()) for marks in of.values()) for of in (in_utc, local))
+    if with_offset >= without:
         for name in names:
-            local = ~in_utc[name].to_numpy() & ~is_blank(cells[name])
-            table.reject(local, name, "{} has no offset, other moments have", _expected(zoned))
+            table.reject(local[name], name, "{} has no offset, other moments have", _expected(zoned))
+    for name in names if without else ():
+        table.reject(
+            in_utc[name].to_numpy(), name, "{} has an offset, other moments have none", "local time as there"
+        )
     columns = [_utc(cells[name], zoned[name]).alias(name) for name in names]
     plain = TextTable(table.file, table.frame.with_columns(columns), table.row)
-    return plain, UTC_ZONE if any(marks.any() for marks in in_utc.values()) else LOCAL
+    return plain, UTC_ZONE if with_offset and not without else LOCAL
 
 
 def _expected(zoned: dict[str, pl.Series]) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import stat
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+
+import polars as pl
 
 from rota.errors import InputError
 
@@ -35,6 +39,7 @@ _OTHERS = (
     (b"\xfe\xff", "is text in UTF-16"),
 )
 """How files begin that people take for traces, and what they are."""
+TEXT = "text in UTF-8"
 _TAR, _TAR_AT = b"ustar", 257
 
 
@@ -46,6 +51,10 @@ class TraceSource:
     """The path as the user gave it, for messages."""
     data: bytes
     """Parquet as it is; text in UTF-8 without byte order mark, lines ended by a single newline."""
+    garbled: Mapping[int, str] = field(default_factory=dict)
+    """Lines that were no UTF-8, by number, and what was wrong; their letters stand as U+FFFD in `data`."""
+    left_out: frozenset[int] = frozenset()
+    """Rows, counted as the reader of the format does, that are passed over: they cannot be read."""
 
     @property
     def is_parquet(self) -> bool:
@@ -60,6 +69,13 @@ class TraceSource:
         if len(self.data) > _SAMPLE_BYTES and b"\n" in sample:
             sample = sample[: sample.rindex(b"\n")]
         return tuple(line for line in sample.decode("utf-8", "replace").split("\n") if line.strip())[:50]
+
+    @property
+    def rows(self) -> int:
+        """Rows of a Parquet file, or lines of a text that are not blank."""
+        if self.is_parquet:
+            return int(pl.scan_parquet(io.BytesIO(self.data)).select(pl.len()).collect().item())
+        return sum(1 for line in self.data.split(b"\n") if line.strip())
 
     def begins_with(self, mark: str) -> bool:
         """Whether `mark` is the first that stands in the text."""
@@ -87,8 +103,10 @@ def load(path: str | os.PathLike[str], expected: str = "a trace") -> TraceSource
     data = data.removeprefix(_BOM)
     if b"\r" in data:
         data = _LINE_END.sub(b"\n", data)
-    _check_utf8(data, file)
-    return TraceSource(file, data)
+    garbled = _garbled(data, file)
+    if garbled:
+        data = data.decode("utf-8", "replace").replace("\x00", "\ufffd").encode()
+    return TraceSource(file, data, garbled=garbled)
 
 
 def _bytes_of(file: str, expected: str) -> bytes:
@@ -129,12 +147,30 @@ def _check_kind(data: bytes, file: str) -> None:
         raise InputError.at(what, file=file, expected="text in UTF-8, as it is or packed with gzip")
 
 
-def _check_utf8(data: bytes, file: str) -> None:
+def _garbled(data: bytes, file: str) -> dict[int, str]:
+    """Lines that hold what is no text in UTF-8, and what that is.
+
+    Raises InputError, with the first of them, if it is the first line or half of them.
+    """
     try:
         data.decode("utf-8")
-        at, what = data.find(b"\x00"), "byte 0x00 is no letter, but stands in binary files and text in UTF-16"
+        if b"\x00" not in data:
+            return {}
+    except UnicodeDecodeError:
+        pass
+    lines = data.split(b"\n")
+    wrong = {row: what for row, line in enumerate(lines, 1) if (what := _not_text(line))}
+    if 1 in wrong or 2 * len(wrong) >= sum(1 for line in lines if line.strip()):
+        row, what = next(iter(wrong.items()))
+        raise InputError.at(what, file=file, row=row, expected=TEXT)
+    return wrong
+
+
+def _not_text(line: bytes) -> str:
+    """What of the line is no text in UTF-8; empty if all is."""
+    try:
+        line.decode("utf-8")
     except UnicodeDecodeError as error:
-        at, what = error.start, f"byte 0x{data[error.start]:02x} is not UTF-8"
-    if at >= 0:
-        row = data.count(b"\n", 0, at) + 1
-        raise InputError.at(what, file=file, row=row, expected="text in UTF-8")
+        return f"byte 0x{line[error.start]:02x} is not UTF-8"
+    is_hole = b"\x00" in line
+    return "byte 0x00 is no letter, but stands in binary files and text in UTF-16" if is_hole else ""

@@ -4,7 +4,8 @@ From      any site or model that follows the definition at the Parallel Workload
 Form      comment lines start with `;` and may hold `; Name: value`; then 18 fields, split by blanks:
           job, submit (s), wait (s), run (s), processors, CPU time, memory, processors asked for, time
           asked for (s), memory asked for (KiB per processor), status, user, group, executable, queue,
-          partition, preceding job, think time; -1 means missing
+          partition, preceding job, think time; -1 means missing.  What sites append as fields of their own is
+          passed over, and `facts` says so
 Units     **a processor is taken to be a GPU**; `facts["processor"]` says so
 Times     kept as they are: seconds from the start of the log.  `UnixStartTime` dates it, in the zone that
           `TimeZoneString` names, else `TimeZone` seconds from UTC, else UTC
@@ -22,7 +23,9 @@ Handling  parts dropped; cancelled while waiting: kept with duration 0; other ru
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -53,9 +56,10 @@ _DAY_S = 86400.0
 
 
 def _matches(source: TraceSource) -> bool:
-    line = next((line for line in source.opening if not line.startswith(";")), "")
-    fields = line.split()
-    return len(fields) == len(FIELDS) and all(_is_number(field) for field in fields)
+    """By most of the first lines, since one of them may be cut."""
+    lines = [line.split() for line in source.opening if not line.startswith(";")]
+    fitting = [len(line) >= len(FIELDS) and all(map(_is_number, line[: len(FIELDS)])) for line in lines]
+    return 2 * sum(fitting) > len(lines)
 
 
 def _is_number(text: str) -> bool:
@@ -68,12 +72,12 @@ def _is_number(text: str) -> bool:
 @trace_format(
     "swf",
     description="Standard Workload Format; a processor is read as a GPU",
-    recognised="18 numbers split by blanks, after comments that start with ;",
+    recognised="18 numbers or more split by blanks, after comments that start with ;",
     matches=_matches,
     example="; MaxProcs: 64\n1 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1\n",
 )
 def read(source: TraceSource) -> Trace:
-    table, comments = _table(source)
+    table, comments, beyond = _table(source)
     odd = Oddities(table, ids_of(table, "job"))
     status = np.array(table.one_of("status", STATUSES))
     submit_s = table.floats("submit")
@@ -105,10 +109,19 @@ def read(source: TraceSource) -> Trace:
         facts={
             "duration": "seconds of running as recorded",
             "processor": "one GPU",
+            **_beyond(beyond),
             **comments,
             **_calendar(comments),
         },
     )
+
+
+def _beyond(fields: int) -> dict[str, object]:
+    """A word on fields that the format does not have."""
+    if not fields:
+        return {}
+    first, last = len(FIELDS) + 1, len(FIELDS) + fields
+    return {"fields beyond the 18": f"{first} to {last}, which are the site's own, are not read"}
 
 
 def _calendar(comments: Mapping[str, object]) -> dict[str, object]:
@@ -140,16 +153,21 @@ def _number(said: object) -> float:
         return math.nan
 
 
-def _table(source: TraceSource) -> tuple[TextTable, dict[str, object]]:
-    """The fields with blanks made tabs, and what the comments say."""
+def _table(source: TraceSource) -> tuple[TextTable, dict[str, object], int]:
+    """The fields with blanks made tabs, what the comments say, and how many fields lines have beyond the 18.
+
+    Sites append fields of their own; a line has as many as most lines have.
+    """
     lines = [line.split() for line in source.data.decode().split("\n")]
     comments = [" ".join(line).lstrip("; ") for line in lines if line and line[0].startswith(";")]
     pairs = [comment.partition(":") for comment in comments if ":" in comment]
     data = ["" if line and line[0].startswith(";") else "\t".join(line) for line in lines]
-    table = read_table(
-        TraceSource(source.file, "\n".join(data).encode()), FIELDS, separator="\t", quoted=False
-    )
-    return table, {name.strip(): value.strip() for name, _, value in pairs}
+    counts = Counter(line.count("\t") + 1 for line in data if line)
+    fields = max(counts, key=lambda count: (count >= len(FIELDS), counts[count]), default=len(FIELDS))
+    beyond = max(fields - len(FIELDS), 0)
+    names = (*FIELDS, *(f"field {number}" for number in range(len(FIELDS) + 1, len(FIELDS) + beyond + 1)))
+    table = read_table(replace(source, data="\n".join(data).encode()), names, separator="\t", quoted=False)
+    return table, {name.strip(): value.strip() for name, _, value in pairs}, beyond
 
 
 def _known(table: TextTable, name: str) -> Floats:

@@ -7,7 +7,6 @@ the column, from which the first bad row is found and named, so speed costs no c
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import polars as pl
 from rota.errors import InputError, brief
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.units import plural
+from rota.traces.bad_rows import BadKind, BadRowsError, check_text
 from rota.traces.near_names import near_name
 from rota.traces.source import TraceSource
 
@@ -136,16 +136,12 @@ class TextTable:
         return encode(self.text(name).str.strip_chars())
 
     def reject(self, bad: Bools, name: str, problem: str, expected: str) -> None:
-        """Raise for the first row marked in `bad`; `{}` in `problem` becomes the cell."""
+        """Raise BadRowsError for the rows marked in `bad`; `{}` in `problem` becomes the first one's cell."""
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
-            raise InputError.at(
-                problem.format(brief(self.frame[name][at])) if self.has(name) else problem,
-                file=self.file,
-                row=int(self.row[at]),
-                field=name,
-                expected=expected,
-            )
+            problem = problem.format(brief(self.frame[name][at])) if self.has(name) else problem
+            rows = tuple(self.row[bad].tolist())
+            raise BadRowsError.found(self.file, [BadKind(problem, rows, name, expected)])
 
     def rows(self, at: Ints) -> TextTable:
         """The table of the rows `at`, in that order."""
@@ -200,6 +196,7 @@ def read_table(
     `names` are the columns of a file without header.  `quoted` says whether a double quote has the
     meaning it has in CSV, and `noun` what a row is.
     """
+    check_text(source)
     read = _read_quoted if quoted and b'"' in source.data else _read_lines
     table = read(source, names, separator, skip)
     if not len(table):
@@ -210,16 +207,18 @@ def read_table(
 def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> TextTable:
     """Text without quotes: count the separators of each line, then let polars split them all."""
     lines = source.data.split(b"\n")
-    rows = [row for row, line in enumerate(lines, 1) if row > skip and line.strip()]
+    rows = [
+        row for row, line in enumerate(lines, 1) if row > skip and line.strip() and row not in source.left_out
+    ]
     is_headed = names is None
     if names is None:
         names = _column_names(source, rows[0], lines[rows[0] - 1].decode().split(separator))
         rows = rows[1:]
     mark = separator.encode()
-    for row in rows:
-        fields = lines[row - 1].count(mark) + 1
-        if fields != len(names):
-            raise _ragged(source, row, fields, names, is_headed)
+    counts = [lines[row - 1].count(mark) + 1 for row in rows]
+    ragged = [(row, fields) for row, fields in zip(rows, counts, strict=True) if fields != len(names)]
+    if ragged:
+        raise BadRowsError.found(source.file, _ragged(ragged, names, is_headed))
     frame = (
         pl.read_csv(
             b"\n".join([lines[row - 1] for row in rows]),
@@ -239,37 +238,63 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
     """Text with quotes, which may hold separators and even line ends: record by record."""
     rows: list[int] = []
     records: list[list[str]] = []
+    ragged: list[tuple[int, int]] = []
+    unclosed: list[int] = []
+    closed_early: list[int] = []
     is_headed = names is None
-    for row, record in _records(source, separator, skip):
-        if not any(cell.strip() for cell in record):
-            continue
-        if names is None:
+    for row, record in _records(source, separator, skip, len(names) if names else None):
+        if isinstance(record, csv.Error):
+            (closed_early if "expected after" in str(record) else unclosed).append(row)
+        elif names is None:
             names = _column_names(source, row, record)
         elif len(record) != len(names):
-            raise _ragged(source, row, len(record), names, is_headed)
+            ragged.append((row, len(record)))
         else:
             rows.append(row)
             records.append(record)
+    kinds = _ragged(ragged, names or (), is_headed)
+    if unclosed:
+        kinds.append(BadKind("a quote is not closed", tuple(unclosed), expected='a second "'))
+    if closed_early:
+        expected = f"{separator!r} behind it, and each quote in a cell twice"
+        early = "a quote is closed before the cell ends"
+        kinds.append(BadKind(early, tuple(closed_early), expected=expected))
+    if kinds:
+        raise BadRowsError.found(source.file, kinds)
     frame = pl.DataFrame(records, schema=dict.fromkeys(names or (), pl.String), orient="row")
     return TextTable(source.file, frame, np.array(rows, dtype=np.int64))
 
 
-def _records(source: TraceSource, separator: str, skip: int) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each record after `skip` lines, with the line it starts in."""
-    lines = source.data.decode().split("\n", skip)
-    text = io.StringIO(lines[skip] if len(lines) > skip else "", newline="")
-    # Not strict, a quote that is left open swallows all jobs below it.
-    reader = csv.reader(text, delimiter=separator, strict=True)
-    row = skip + 1
-    try:
-        for record in reader:
-            yield row, record
-            row = skip + reader.line_num + 1
-    except csv.Error as error:
-        is_open = "expected after" not in str(error)
-        what = "a quote is not closed" if is_open else "a quote is closed before the cell ends"
-        expected = 'a second "' if is_open else f"{separator!r} behind it, and each quote in a cell twice"
-        raise InputError.at(what, file=source.file, row=row, expected=expected) from None
+def _records(
+    source: TraceSource, separator: str, skip: int, width: int | None
+) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """The cells of each record after `skip` lines, with the line it starts in; blank ones are passed over.
+
+    An error stands for a record whose quotes do not close.  After it, and after one on several lines that has
+    not `width` cells (those of the first record, if None), the next record begins one line later: an open
+    quote does not swallow the rows below it.
+    """
+    lines = source.data.decode().split("\n")
+    at = skip
+    while at < len(lines):
+        first = at
+        reader = csv.reader(
+            (f"{lines[i]}\n" for i in range(first, len(lines))), delimiter=separator, strict=True
+        )
+        try:
+            for record in reader:
+                row, end = at + 1, first + reader.line_num
+                width = width or len(record)
+                is_torn = end > row and len(record) != width
+                if row not in source.left_out and any(cell.strip() for cell in record):
+                    yield row, record
+                at = row if is_torn else end
+                if is_torn:
+                    break
+        except csv.Error as error:
+            if at + 1 not in source.left_out:
+                yield at + 1, error
+            at += 1
 
 
 def _column_names(source: TraceSource, row: int, cells: Sequence[str]) -> list[str]:
@@ -280,8 +305,13 @@ def _column_names(source: TraceSource, row: int, cells: Sequence[str]) -> list[s
     return names
 
 
-def _ragged(source: TraceSource, row: int, fields: int, names: Sequence[str], is_headed: bool) -> InputError:
+def _ragged(lines: Sequence[tuple[int, int]], names: Sequence[str], is_headed: bool) -> list[BadKind]:
+    """Lines of which each has another number of fields than there are `names`: a kind for each number."""
     expected = f"{len(names)}, as many as the header" if is_headed else f"{len(names)} ({', '.join(names)})"
-    return InputError.at(
-        f"the line has {plural(fields, 'field')}", file=source.file, row=row, expected=expected
-    )
+    rows: dict[int, list[int]] = {}
+    for row, fields in lines:
+        rows.setdefault(fields, []).append(row)
+    return [
+        BadKind(f"the line has {plural(fields, 'field')}", tuple(own), expected=expected)
+        for fields, own in rows.items()
+    ]

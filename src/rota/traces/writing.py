@@ -25,7 +25,7 @@ from rota.model.columns import Array
 from rota.model.job_columns import CODED, WORDED, deadlines_text
 from rota.model.jobs import JOB_COLUMNS, JobTable, Outcome, RecordedRun
 from rota.model.trace import Trace
-from rota.traces.plain import beside, digest
+from rota.traces.plain.reader import beside, digest
 
 _ALWAYS = ("submit_s", "gpus")
 
@@ -135,6 +135,11 @@ def _places(seen: RecordedRun, n: int) -> dict[str, Any]:
         columns["array"] = [seen.arrays.get(row) for row in range(n)]
     if seen.exits:
         columns["exit"] = [seen.exits.get(row) for row in range(n)]
+    if seen.interruptions:
+        several = [seen.interruptions.get(row, ()) for row in range(n)]
+        columns["interrupted_s"] = [
+            ";".join(f"{float(one.run_s)!r}={one.why}" for one in of) or None for of in several
+        ]
     return columns
 
 

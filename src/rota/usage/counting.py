@@ -138,6 +138,7 @@ def _summed(
         total=line(("all",), np.arange(len(pieces.of))),
         without_duration=len(np.unique(held.job[pieces.of[~held.is_known[pieces.of]]])),
         from_submission=not held.has_starts,
+        remarks=list(held.remarks),
         without_price=[] if prices is None else sorted(prices.missing),
     )
 

@@ -53,7 +53,7 @@ def columns(usage: UsageView) -> list[Column]:
 
 def notes(usage: UsageView) -> list[str]:
     """What to know of the figures, as sentences."""
-    said, total = [], usage.total
+    said, total = [*usage.remarks], usage.total
     if usage.without_duration:
         jobs = plural(usage.without_duration, "job")
         said.append(f"{jobs} of unknown run time: counted with no hours.")

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-BY = ("tenant", "user", "group", "workload", "type", "size", "month", "outcome")
-"""What may be counted by."""
+BY = (
+    "tenant", "subtenant", "user", "group", "workload", "partition", "qos", "node", "type", "size", "month",
+    "outcome",
+)  # fmt: skip
+"""What may be counted by.
+
+`tenant` is the first part of a tenant's path, `subtenant` all of it; `partition` the nodes that a job asks
+for, by name or label.
+"""
 UNKNOWN = "-"
 """Name of whatever nobody says."""
 
@@ -47,5 +54,7 @@ class UsageView(BaseModel):
     """Jobs of which nobody knows how long they ran: they count, with no hours."""
     from_submission: bool = False
     """True if no starts are recorded, so that hours stand where jobs were submitted."""
+    remarks: list[str] = []
+    """What else to know of the figures: rows of a file that were left out, and what it does not say."""
     without_price: list[str] = []
     """GPU types that the price list of the cluster leaves out: their hours are in no cost."""

@@ -221,6 +221,8 @@ class UserToken(BaseModel):
 
     user: UserView
     token: str
+    warnings: list[str] = []
+    """Why the user cannot submit jobs, or where those cannot start, as sentences."""
 
 
 class JoinRequest(RequestForm):
@@ -260,6 +262,10 @@ class Problem(BaseModel):
     """One sentence."""
 
 
+MOST_LISTED = 1000
+"""Jobs in one answer; there are more behind its first one (`before`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """Which jobs to list; empty means all."""
@@ -274,6 +280,8 @@ class JobFilter:
     """At most so many, the newest."""
     since_s: float | None = None
     """Submitted, or ended, at this Unix time or later."""
+    before: str = ""
+    """Only jobs submitted before the one with this id."""
 
 
 MOST_ENDED = 10_000

@@ -87,6 +87,8 @@ class Database:
         self._writer: Connection | None = None
         self.is_open = False
         """Whether anything was written: the opening itself is, and from then on calls are tried anew."""
+        self.damage = ""
+        """One sentence once a call has met damage, which lasts; other calls may read pages that are whole."""
         self.lineage = 0
         """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
@@ -200,7 +202,10 @@ class Database:
 
     def _failure(self, error: BaseException) -> StoreError:
         then = AGAIN if self.is_open else AT_START
-        return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder), then=then)
+        told = failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder), then=then)
+        if told.damaged:
+            self.damage = self.damage or str(told)
+        return told
 
     def _point(self, name: str) -> None:
         crash_point(f"store-{name}")

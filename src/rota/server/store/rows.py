@@ -378,6 +378,8 @@ class JobQuery:
     """Rows from this one on."""
     rows: Sequence[int] | None = None
     """These rows, a few hundred at most."""
+    before_row: int | None = None
+    """Rows before this one."""
     limit: int | None = None
     """The newest ones, if there are more."""
 

@@ -138,6 +138,11 @@ class Store:
         return self._db.where
 
     @property
+    def damage(self) -> str:
+        """What is wrong with the database, in a sentence, once any call has found it damaged; else empty."""
+        return self._db.damage
+
+    @property
     def may_be_silent(self) -> bool:
         """Whether a call may have to wait for another machine: an event loop does not make it itself."""
         return self._db.dialect != "sqlite"

@@ -32,6 +32,8 @@ class NodePart:
     """As its agent last said; None before it said anything."""
     end: Exit | None = None
     why: str = ""
+    has_told: bool = False
+    """Its agent has said of a trouble with it, which is an event by now."""
     has_started: bool = False
     """Its agent has said when its processes began."""
     over_s: float | None = None

@@ -18,6 +18,7 @@ from rota.knowledge.given import Given
 from rota.knowledge.goodput import BatchSplit, GoodputProfile, GoodputTable, Noise, StepFit, goodput_table
 from rota.knowledge.needs import Knowledge, Provider, Table
 from rota.knowledge.throughput import accepted, given_throughput
+from rota.knowledge.unmeasured import UnmeasuredError
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats
 from rota.model.grants import Grant
@@ -201,12 +202,19 @@ def _refuse_standstill(jobs: JobTable, rates: Floats, source: str) -> None:
     idle = np.flatnonzero(~rates.any(axis=1))
     if len(idle):
         row = int(idle[0])
-        raise InputError.at(
-            f"job {jobs.ids[row]} ({jobs.name_of('workload', row)}) has no goodput on "
-            f"{jobs.gpus.item(row)} GPUs of any type it accepts",
+        raise UnmeasuredError.of(
+            jobs,
+            idle,
+            f"({jobs.name_of('workload', row)}) has no goodput on {jobs.gpus.item(row)} GPUs of any type it "
+            "accepts",
             file=source,
             expected="a fit for one of them, and a batch that so many GPUs can split",
         )
+
+
+def _unknown_to(jobs: JobTable, profiles: Mapping[str, GoodputProfile]) -> list[int]:
+    """Rows of the jobs whose workload has no profile."""
+    return [row for row in range(len(jobs)) if jobs.name_of("workload", row) not in profiles]
 
 
 def _batch(
@@ -231,8 +239,10 @@ def _profile_of(
     """The profile of its workload, with no larger batches than the job can use; `narrowed` keeps those."""
     workload = trace.jobs.name_of("workload", row)
     if workload not in table.profiles:
-        raise InputError.at(
-            f"job {trace.jobs.ids[row]} runs {workload!r}, which has no goodput profile",
+        raise UnmeasuredError.of(
+            trace.jobs,
+            _unknown_to(trace.jobs, table.profiles),
+            f"runs {workload!r}, which has no goodput profile",
             file=table.source,
             expected=f"one of {', '.join(list(table.profiles)[:5])}",
         )

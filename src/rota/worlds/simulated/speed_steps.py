@@ -16,12 +16,12 @@ from typing import Self
 
 import numpy as np
 
-from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
 from rota.knowledge.scaling import given_scaling
 from rota.knowledge.step_tables import MeasuredWorkload, StepTable, StepTables, shape_of, whole_nodes
 from rota.knowledge.throughput import accepted, given_throughput
+from rota.knowledge.unmeasured import UnmeasuredError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
@@ -174,13 +174,17 @@ class StepTableSpeed:
                     if key not in known:
                         known[key] = self._alone(row, kind, whole_nodes(gpus, node_gpus[kind]), wanted)
                     rates[row, kind] = known[key]
-            if not rates[row, :, 0].any():
-                raise InputError.at(
-                    f"job {self.jobs.ids[row]} ({self.jobs.name_of('workload', row)}) on {gpus} GPUs with a "
-                    f"batch of {self.jobs.batch_size.item(row):g} was not measured on any type it accepts",
-                    file=source,
-                    expected="a size that some row, or two of them around it, are of",
-                )
+        idle = np.flatnonzero(~rates[:, :, 0].any(axis=1))
+        if len(idle):
+            row = int(idle[0])
+            raise UnmeasuredError.of(
+                self.jobs,
+                idle,
+                f"({self.jobs.name_of('workload', row)}) on {self.jobs.gpus.item(row)} GPUs with a batch of "
+                f"{self.jobs.batch_size.item(row):g} was not measured on any type it accepts",
+                file=source,
+                expected="a size that some row, or two of them around it, are of",
+            )
         return rates
 
     def _largest_node(self, kind: int) -> int:
@@ -224,8 +228,11 @@ def _slowed(seen: Sight, factor: float) -> Sight:
 def _workload_of(trace: Trace, row: int, tables: StepTables) -> MeasuredWorkload:
     name = trace.jobs.name_of("workload", row)
     if name not in tables.workloads:
-        raise InputError.at(
-            f"job {trace.jobs.ids[row]} runs {name!r}, which was not measured",
+        names = [trace.jobs.name_of("workload", job) for job in range(len(trace))]
+        raise UnmeasuredError.of(
+            trace.jobs,
+            [job for job, known in enumerate(names) if known not in tables.workloads],
+            f"runs {name!r}, which was not measured",
             file=tables.source,
             expected=f"one of {', '.join(list(tables.workloads)[:6])}",
         )

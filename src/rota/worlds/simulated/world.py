@@ -63,6 +63,7 @@ _END_OF: Final = {
     int(Outcome.COMPLETED): (How.FINISHED, Phase.COMPLETED),
     int(Outcome.FAILED): (How.FAILED, Phase.FAILED),
     int(Outcome.CANCELLED): (How.CANCELLED, Phase.CANCELLED),
+    int(Outcome.PREEMPTED): (How.CANCELLED, Phase.CANCELLED),  # how much longer it would have run is unknown
 }
 
 MOST_IN_VAIN: Final = 10_000

@@ -3,8 +3,9 @@
 Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; empty if a table gives it)
           optional: every other column of a job (`rota.model.job_columns`; tenant, group and workload by
           name, gpu_types or gpu_type as A100|V100, deadlines as 3600=10;7200=4, members by name),
-          job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
-          attempts, joined by ;), signatures (what they failed of, joined by ;), held_s (from submission
+          job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED, PREEMPTED), failures_s (run times of
+          failed attempts, joined by ;), interrupted_s (of attempts that the site ended, as
+          3600=preempted;60=requeued), signatures (what they failed of, joined by ;), held_s (from submission
           until it could have started, whoever schedules),
           start_s and end_s (observed; where there is no end_s: start_s + duration_s), ran_on (names of
           its nodes, joined by |), ran_type (of its GPUs),
@@ -24,11 +25,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -46,8 +45,9 @@ from rota.model.once import json_once
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
-from rota.traces.plain_header import check_header, check_kinds
-from rota.traces.plain_recorded import filled, recorded
+from rota.traces.plain.after import after_of
+from rota.traces.plain.header import check_header, check_kinds
+from rota.traces.plain.recorded import filled, recorded
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, read_table
@@ -67,6 +67,7 @@ OTHERS = (
     "ran_type",
     "array",
     "exit",
+    "interrupted_s",
 )
 """What stands beside the columns of a job."""
 _FIRST_UNIX_S = 1e9
@@ -120,7 +121,7 @@ def read(source: TraceSource) -> Trace:
             **numbers,
             **_named(table, head.names),
             "deadlines": _deadlines(table),
-            "after": _after(table, odd.ids),
+            "after": after_of(table, odd.ids),
             "parts": _parts(table),
         },
         truth=truth,
@@ -182,7 +183,9 @@ def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
         raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
     if not frame.height:
         raise InputError.at("there is no job in it", file=source.file, expected="one row per job")
-    return TextTable(source.file, cells, np.arange(1, frame.height + 1)), _head(source.file, head)
+    table = TextTable(source.file, cells, np.arange(1, frame.height + 1))
+    kept = ~np.isin(table.row, list(source.left_out))
+    return table.take(kept), _head(source.file, head)
 
 
 def _head(file: str, text: str, row: int | None = None) -> _Head:
@@ -324,30 +327,6 @@ def _deadline_list(cell: str) -> tuple[Deadline, ...]:
         return ()
     are_sizes = all(abs(at_s) <= MOST and abs(value) <= MOST for at_s, value in several)
     return several if are_sizes and all(a.at_s <= b.at_s for a, b in pairwise(several)) else ()
-
-
-def _after(table: TextTable, ids: Any) -> dict[int, tuple[int, ...]]:
-    """Rows that each row waits for."""
-    if not table.has("after"):
-        return {}
-    row_of = {id: row for row, id in enumerate(ids)}
-    cells = [cell.split(";") if cell else [] for cell in table.text("after")]
-    missing = np.array([any(id not in row_of for id in cell) for cell in cells])
-    table.reject(missing, "after", "{} names a job that is not in the file", "job ids joined by ;")
-    after = {row: tuple(row_of[id] for id in cell) for row, cell in enumerate(cells) if cell}
-    endless = np.zeros(len(table), dtype=np.bool_)
-    endless[_never_ready(after)] = True
-    table.reject(endless, "after", "waiting for {} never ends", "jobs that do not wait for each other")
-    return after
-
-
-def _never_ready(after: Mapping[int, Sequence[int]]) -> list[int]:
-    """Rows of one circle of jobs that wait for each other, in order; none if there is no circle."""
-    try:
-        TopologicalSorter(after).prepare()
-    except CycleError as error:
-        return sorted(set(error.args[1]))
-    return []
 
 
 def _parts(table: TextTable) -> dict[int, tuple[JobPart, ...]]:

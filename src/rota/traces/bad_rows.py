@@ -1,0 +1,160 @@
+"""Rows that cannot be read: named, counted and left out, so that one of them never costs the whole file.
+
+A reader raises `BadRowsError` with every row of a kind at once; `leaving_out` reads again without them, so
+that the rest is read as if they were not in the file.  A file half of which cannot be read is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from rota.errors import InputError
+from rota.model.trace import DROPPED, EXAMPLES, OddRows, Trace
+from rota.model.units import plural
+from rota.traces.source import TEXT, TraceSource
+
+_Entry = TypeVar("_Entry")
+_Read = TypeVar("_Read")
+_TOO_MANY = 0.5
+"""Share of a file's rows from which on it is refused: it is rather not what the reader takes it for."""
+
+
+@dataclass(frozen=True)
+class BadKind:
+    """Rows that are wrong in one way."""
+
+    problem: str
+    """What stands in the first of them."""
+    rows: tuple[int, ...]
+    """As the reader counts them: lines of a text, entries of a list."""
+    field: str | None = None
+    expected: str | None = None
+
+    def noted(self, noun: str) -> OddRows:
+        """The entry of `Trace.odd` that counts them."""
+        what = f"{self.field}: {self.problem}" if self.field else self.problem
+        examples = tuple(f"{noun} {row}" for row in self.rows[:EXAMPLES])
+        done = f"{DROPPED}expected {self.expected}" if self.expected else f"{DROPPED}it cannot be read"
+        return OddRows(what, done, len(self.rows), examples)
+
+
+class BadRowsError(InputError):
+    """Rows of a file are not what its format says; the sentence names the first."""
+
+    kinds: tuple[BadKind, ...] = ()
+    of: int | None = None
+    """Rows that the file has in all, where that is not its number of lines."""
+    noun: str = "row"
+
+    @classmethod
+    def found(cls, file: str, kinds: Sequence[BadKind]) -> BadRowsError:
+        """The error for `kinds`, of rows that are lines of `file`."""
+        first = min(kinds, key=lambda kind: kind.rows[0])
+        sentence = InputError.at(
+            first.problem, file=file, row=first.rows[0], field=first.field, expected=first.expected
+        )
+        error = cls(str(sentence))
+        error.kinds = tuple(kinds)
+        return error
+
+
+def check_text(source: TraceSource) -> None:
+    """Raise BadRowsError for the lines of `source` that were no UTF-8 and are not left out."""
+    kinds: dict[str, tuple[int, ...]] = {}
+    for row, what in source.garbled.items():
+        if row not in source.left_out:
+            kinds[what] = (*kinds.get(what, ()), row)
+    if kinds:
+        raise BadRowsError.found(
+            source.file, [BadKind(what, rows, expected=TEXT) for what, rows in kinds.items()]
+        )
+
+
+class BadEntryError(InputError):
+    """One entry of a list is not what its format says; `collected` makes `BadRowsError` of all of them."""
+
+    kind: BadKind
+
+    @classmethod
+    def found(
+        cls,
+        file: str,
+        row: int,
+        problem: str,
+        *,
+        field: str | None = None,
+        expected: str,
+        says_row: bool = True,
+    ) -> BadEntryError:
+        """The error for the entry `row`; its sentence names that where a user can count so (`says_row`)."""
+        named = row if says_row else None
+        error = cls(str(InputError.at(problem, file=file, row=named, field=field, expected=expected)))
+        error.kind = BadKind(problem, (row,), field, expected)
+        return error
+
+    def with_rows(self, others: Iterable[int]) -> BadEntryError:
+        """The same error, with which the rows `others` are left out as well."""
+        self.kind = replace(self.kind, rows=tuple(dict.fromkeys((*self.kind.rows, *others))))
+        return self
+
+
+def collected(
+    entries: Iterable[_Entry], read: Callable[[_Entry], _Read], of: int | None = None, noun: str = "row"
+) -> list[_Read]:
+    """`read` of each entry; BadRowsError, of a file of `of` rows, with all those that raise BadEntryError."""
+    results: list[_Read] = []
+    wrong: list[BadEntryError] = []
+    for entry in entries:
+        try:
+            results.append(read(entry))
+        except BadEntryError as error:
+            wrong.append(error)
+    if wrong:
+        raise _together(wrong, of, noun)
+    return results
+
+
+def _together(wrong: Sequence[BadEntryError], of: int | None, noun: str) -> BadRowsError:
+    kinds: dict[tuple[str | None, str | None], BadKind] = {}
+    for error in wrong:
+        own = error.kind
+        known = kinds.get((own.field, own.expected), replace(own, rows=()))
+        kinds[own.field, own.expected] = replace(known, rows=tuple(dict.fromkeys(known.rows + own.rows)))
+    together = BadRowsError(str(wrong[0]))
+    together.kinds, together.of, together.noun = tuple(kinds.values()), of, noun
+    return together
+
+
+def leaving_out(read: Callable[[TraceSource], Trace]) -> Callable[[TraceSource], Trace]:
+    """`read`, of a file without the rows that it cannot read; they are counted first in `Trace.odd`.
+
+    Raises InputError, with the first of them, if half or more of the rows cannot be read.
+    """
+
+    def reading(source: TraceSource) -> Trace:
+        noted: list[OddRows] = []
+        while True:
+            try:
+                trace = read(source)
+            except BadRowsError as error:
+                rows = {row for kind in error.kinds for row in kind.rows}
+                source = replace(source, left_out=source.left_out | rows)
+                noted += [kind.noted(error.noun) for kind in error.kinds]
+                _check_enough(error, source, len(rows))
+            else:
+                return replace(trace, odd=(*noted, *trace.odd)) if noted else trace
+
+    return reading
+
+
+def _check_enough(error: BadRowsError, source: TraceSource, new: int) -> None:
+    """Raise `error`, which found `new` bad rows, where too few of the rows are left."""
+    bad, of = len(source.left_out), error.of or source.rows
+    if not new or bad >= _TOO_MANY * of:
+        if bad == 1:
+            raise error
+        raise InputError(
+            f"{error}; {bad:,} of {plural(of, error.noun)} cannot be read, too many to leave out"
+        )
