@@ -188,7 +188,7 @@ def test_nothing_alive_ever_goes(
         for row, attempts in left.items():
             leave(made, row, attempts)
         for row in known & left.keys():  # a shim was tried, and not forgotten: known to the next supervisor
-            form = launch_form(part(row, run=["true"]), made.home, cores=(), cuda=(), port=None)
+            form = launch_form(part(row, run=["true"]), made.home, None, cores=(), cuda=(), port=None)
             made.home.of(row, 1).write(LAUNCH, form)
             (made.home.of(row, 1).path / SHIM_LOG).touch()
         made.close()

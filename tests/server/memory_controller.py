@@ -410,8 +410,8 @@ class MemoryController:
 
     # Service.
 
-    def health(self) -> bool:
-        return self.well
+    def health(self) -> str:
+        return "" if self.well else "it was told to be unwell"
 
     def now_s(self) -> float:
         return time.time()

@@ -71,6 +71,8 @@ class AgentSettings:
     """Between two looks at the health of the devices."""
     most_s: float = LOCAL_MOST_S
     """Longest pause between two tries to reach a controller that is away."""
+    allow_root: bool = False
+    """Jobs of users without an account may run as root, if that is what the agent is."""
 
 
 class Agent:
@@ -94,7 +96,9 @@ class Agent:
         self._gate = threading.RLock()
         self._settings = settings
         self._transport, self._on_denied = transport, on_denied
-        self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
+        self._supervisor = Supervisor(
+            settings.home, checkpoints=settings.checkpoints, allow_root=settings.allow_root
+        )
         self._orders, self._board = Orders(), Board()
         self._contact = Contact(settings.home / CONTACT, boot=boot_id(), on_trouble=self._wake)
         self._memory_gib, budget_gib = machine_memory_gib(), settings.suspend_memory_gib

@@ -49,12 +49,20 @@ class Supervisor:
     """Starts, watches and ends the attempts of one agent."""
 
     def __init__(
-        self, home: Path, *, checkpoints: Path | None = None, clock: Callable[[], float] = unix_s
+        self,
+        home: Path,
+        *,
+        checkpoints: Path | None = None,
+        clock: Callable[[], float] = unix_s,
+        allow_root: bool = False,
     ) -> None:
-        """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`)."""
+        """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`).
+
+        `allow_root` lets parts that name the agent's own account run as root, if that is what the agent is.
+        """
         home = home.absolute()
         self.home = AgentFolder(home, checkpoints.absolute() if checkpoints else home / "checkpoints")
-        self._clock = clock
+        self._clock, self._allow_root = clock, allow_root
         self.cgroups = Cgroups.probe()
         self.guard = JobGuard()
         self._lock = threading.RLock()
@@ -106,14 +114,16 @@ class Supervisor:
                 if watch.recorded():  # it ran, ended and was forgotten: nothing runs twice in one folder
                     return live
                 self._note(live)
-                user = User.other(part.user)
+                user = User.given(part.user, allow_root=self._allow_root)
                 make_folders(folder, self.home, user)
                 if part.script:
                     put_script(folder, part.script, None if user is None else (user.uid, user.gid))
                 void_checkpoints(self.home, part)
                 crash_point("folder made")
                 live.cgroup = self.cgroups.make(group_name(folder.path))
-                form = launch_form(part, self.home, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup)
+                form = launch_form(
+                    part, self.home, user, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup
+                )
                 self._flusher.soon(folder.write_new(LAUNCH, form), folder.path)
                 crash_point("launch written")
                 watch.spawn(form)

@@ -63,13 +63,15 @@ class Overview:
             drained=drained(nodes),
         )
 
-    def health(self) -> bool:
-        """Whether the store answers and is whole, and the scheduler works."""
+    def health(self) -> str:
+        """What keeps the store, the scheduler or its policy from working; empty if nothing does."""
         try:
             self._store.facts()
         except StoreError:
-            return False
-        return not (self._store.damage or self._scheduler.trouble)
+            return "the store does not answer"
+        if self._store.damage:
+            return "the store is damaged; `rota status` says how"
+        return self._scheduler.failing.for_strangers
 
     def now_s(self) -> float:
         """Unix seconds by the cluster's clock."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rota.errors import InputError
@@ -14,6 +14,7 @@ from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
+from rota.server.roster import JobAccounts
 from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
@@ -27,10 +28,16 @@ class Submissions:
     """Implements `rota.server.api.services.SubmissionsService`."""
 
     def __init__(
-        self, store: Store, inbox: Inbox, clock: Clock, answers: Answers, caps: Caps | None = None
+        self,
+        store: Store,
+        inbox: Inbox,
+        clock: Clock,
+        answers: Answers,
+        accounts: JobAccounts,
+        caps: Caps | None = None,
     ) -> None:
         self._store, self._inbox, self._clock, self._answers = store, inbox, clock, answers
-        self._caps = caps or Caps()
+        self._accounts, self._caps = accounts, caps or Caps()
         self._in_order = threading.Lock()
         """One submission after the other: see `put_on_record`."""
 
@@ -40,7 +47,9 @@ class Submissions:
         jobs = jobs_of(spec)
         with self._in_order:
             self._check_number(who, spec, request.key, len(jobs))
-            named = Submitting(who.user, _tenant(who), {who.user: who.account}, request.key)
+            named = Submitting(
+                who.user, _tenant(who), self._accounts.of_caller(who), self._accounts, request.key
+            )
             rows = put_on_record(self._store, self._inbox, named, spec, jobs, self._clock())
         now, epoch_s, tenant = self._clock(), self._clock.epoch_unix_s, spec.tenant or _tenant(who)
         return Submitted(
@@ -93,8 +102,10 @@ class Submitting(NamedTuple):
 
     user: str
     tenant: str
-    accounts: Mapping[str, str]
-    """By user: as whom the jobs run."""
+    account: str
+    """The machines' account that the jobs run as."""
+    accounts: JobAccounts
+    """Whether that is so now, when they are put on record."""
     key: str | None = None
 
 
@@ -115,7 +126,9 @@ def put_on_record(
         inbox.put(arrived)
 
     try:
-        return store.add_jobs(who.user, who.tenant, jobs, now, who.key, announce, arrived.withdraw)
+        return store.add_jobs(
+            who.user, who.tenant, jobs, now, who.key, announce, arrived.withdraw, who.account
+        )
     except BaseException:
         if announced:
             inbox.put(Changed("a submission could not be put on record"))

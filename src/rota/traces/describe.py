@@ -14,10 +14,11 @@ from rota.arguments import Argument, either, instance_of, is_file, takes
 from rota.errors import shown
 from rota.model.calendar import epoch_of, moment_of
 from rota.model.columns import Array, Floats
-from rota.model.gpu_slices import gpus_held, said_of_slices, slice_hours, types_held
+from rota.model.gpu_slices import said_of_slices
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
 from rota.model.units import format_duration
+from rota.model.whole_gpus import gpus_held, slice_hours, types_held
 from rota.model.words import hours
 from rota.traces.reading import read
 

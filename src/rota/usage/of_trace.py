@@ -13,9 +13,9 @@ import numpy as np
 
 from rota.model.calendar import epoch_of
 from rota.model.columns import Bools, Floats
-from rota.model.gpu_slices import types_held
 from rota.model.jobs import PREEMPTED, Outcome
 from rota.model.trace import Trace
+from rota.model.whole_gpus import types_held
 from rota.usage.busy import utilisation_of
 from rota.usage.held import Held, size_name
 from rota.wire.usage import UNKNOWN

@@ -132,7 +132,7 @@ class Part(BaseModel):
     terminal: bool = False
     """Rank 0, the only process on its node, has a terminal; others have none."""
     user: str = ""
-    """Whom the command runs as, if the agent is root; empty for the agent's own user."""
+    """Account that the command runs as if the agent is root, or a word of `accounts`; empty is none."""
     grace_s: float = 120.0
     notice_signal: str = ""
     notice_s: float = 0.0

@@ -108,7 +108,7 @@ def ls(client: Client, as_json: JsonFlag = False) -> None:
 @app.command("rm")
 @live
 def rm(client: Client, name: NameArgument, as_json: JsonFlag = False) -> None:
-    """Remove a user: the tokens are worth nothing from now on, the jobs stay.
+    """Remove a user: tokens are void, running jobs go on, and no job starts any more.
 
     \b
     Example:

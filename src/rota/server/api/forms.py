@@ -245,9 +245,11 @@ class Ok(BaseModel):
 
 
 class Health(BaseModel):
-    """All that somebody without a token may know."""
+    """All that a caller without a token may know."""
 
     ok: bool
+    error: str = ""
+    """What keeps the controller from working, as a sentence; empty if it is well."""
     version: str
     protocol: int
     """Of what agents say to this controller, and it to them."""

@@ -116,6 +116,8 @@ class JobRow:
     """Jobs of the array that may run at once; 0 if there is no limit, or no array."""
     asked: JobAsked
     now: JobState
+    account: str = ""
+    """The machines' account that it was submitted as; empty if an older version put it on record without."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from rota.knowledge.seen import JobObservations
 from rota.model.grants import Can, Grant
 from rota.model.promises import Promise
 from rota.scheduler.world import How
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.curves import Curves
@@ -148,7 +149,10 @@ class LiveJob:
     id: str
     user: str
     spec: JobSpec
-    account: str = ""
+    account: str = NO_ACCOUNT
+    """The machines' account that it runs as, as `Part.user` says it."""
+    barred: str = ""
+    """Why it may begin no attempt, and go on with none that is suspended, as a clause; empty if it may."""
     array_index: int | None = None
     array_first: int | None = None
     array_most: int = 0
