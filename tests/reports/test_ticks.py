@@ -9,6 +9,7 @@ import pytest
 
 from rota.reports.chart import (
     Axis,
+    Tick,
     duration_axis,
     hour_axis,
     log_time_axis,
@@ -85,6 +86,11 @@ def test_marks_of_the_part_that_is_shown() -> None:
     assert axis.high / DAY_S == 56
     assert axis.ticks[-1].at == pytest.approx(28 / 56)
     assert with_marks(axis, 4, axis.ticks[-1].at).ticks[-1].text == "28d"
+
+
+def test_marks_that_are_given_stay() -> None:
+    axis = Axis(1.0, 1000.0, "live jobs", "given", log=True, ticks=(Tick(0.0, "1"), Tick(1.0, "1,000")))
+    assert with_marks(axis, 7) == axis
 
 
 def test_the_page_s_script_has_the_same_steps() -> None:

@@ -35,7 +35,7 @@ class Axis:
     high: float
     label: str
     kind: str
-    """`time`, `share`, `number` or `hour`."""
+    """`time`, `share`, `number` or `hour`; `given` for marks that stay as they are."""
     log: bool = False
     ticks: tuple[Tick, ...] = ()
     """From the left or from below; the last one stands at the end of what is shown first."""
@@ -168,6 +168,8 @@ def _numbers(marks: Floats, label: str) -> Axis:
 def with_marks(axis: Axis, most: int, part: float = 1.0) -> Axis:
     """`axis`, or the first `part` of a linear one of time, with at most `most` stretches between marks."""
     match axis.kind:
+        case "given":
+            return axis
         case "hour":
             return hour_axis(axis.label, most)
         case "share":
