@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 
-def _names() -> list[str]:
+def _names(incomplete: str) -> list[str]:
     from rota.reports.shown import DRAWINGS
 
-    return list(DRAWINGS)
+    return [name for name in DRAWINGS if name.startswith(incomplete)]
 
 
-def _styles() -> list[str]:
+def _styles(incomplete: str) -> list[str]:
     from rota.reports.palette import STYLES
 
-    return list(STYLES)
+    return [name for name in STYLES if name.startswith(incomplete)]
 
 
 def figure(
@@ -57,9 +57,9 @@ def figure(
     ] = None,
     dpi: Annotated[int, typer.Option(help="Pixels to the inch of a PNG.")] = 300,
 ) -> None:
-    """Draw one chart of a simulation for a paper or a slide, as SVG, PNG or PDF.
+    """Draw one chart of a simulation as SVG, PNG or PDF.
 
-    Letters keep their size however wide it is: make it as wide as it will stand on the page.
+    For a paper or a slide: letters keep their size however wide it is, so make it as wide as it will stand there.
 
     \b
     Examples:
