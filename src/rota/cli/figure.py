@@ -59,7 +59,7 @@ def figure(
 ) -> None:
     """Draw one chart of a simulation as SVG, PNG or PDF.
 
-    For a paper or a slide: letters keep their size however wide it is, so make it as wide as it will stand there.
+    Letters keep their size however wide it is: make it as wide as it will stand on the page or the slide.
 
     \b
     Examples:
