@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from rota.errors import InputError, WorldError
 from rota.reports.layout import PER_INCH
@@ -38,7 +39,7 @@ FORMATS: Mapping[str, Callable[[str, int], bytes]] = {".svg": _svg, ".png": _png
 """What makes the bytes of a file from an SVG and the pixels of an inch, by the ending of the file's name."""
 
 
-def _library():  # type: ignore[no-untyped-def]  # untyped where it is not installed
+def _library() -> Any:
     try:
         import vl_convert
     except ImportError:
