@@ -76,6 +76,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"guaranteed": 1}, "guaranteed=1; expected a set of rows, or None"),
     ({"plan_of": {}}, r"plan_of=\{\}; expected a function of a row, or None"),
     ({"targets": {1: NAN}}, r"targets\[1\]=nan; expected a finite number"),
+    ({"ends": {1: NAN}}, r"ends\[1\]=nan; expected a finite number"),
     ({"target": ""}, "target=''; expected a word or two"),
 ]  # fmt: skip
 

@@ -111,8 +111,10 @@ def _put_right_what_is_told(decision: Decision, extent: Extent) -> None:
         decision.guaranteed = frozenset(_rows("guaranteed", decision.guaranteed, extent))
     if decision.plan_of is not None and not callable(decision.plan_of):
         raise _WrongError("plan_of", decision.plan_of, "a function of a row, or None")
-    if decision.targets is not None and not isinstance(decision.targets, Targets):  # which are yet to be made
-        decision.targets = _by_row("targets", decision.targets, _finite, extent)
+    for name in ("ends", "targets"):
+        told = getattr(decision, name)
+        if told is not None and not isinstance(told, Targets):  # which are yet to be made
+            setattr(decision, name, _by_row(name, told, _finite, extent))
     if not isinstance(decision.target, str) or not decision.target.strip():
         raise _WrongError("target", decision.target, "a word or two")
     _text("target", decision.target)

@@ -289,7 +289,7 @@ class Loop:
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
         self.memory, self.said = decision.memory, decision.reasons
-        self.wake = decision.wake
+        self.wake, self.state.ends = decision.wake, decision.ends
         self._wake_on = int(decision.wake.on)
         if decision.promises:
             for row, promise in decision.promises.items():
