@@ -18,6 +18,7 @@ import numpy as np
 
 from rota.api.arguments import ARGUMENTS
 from rota.api.asked import check_seeds, trace_as_asked
+from rota.api.fitting import fit_present, site_knowledge, usual_policy
 from rota.api.measured_jobs import measured_jobs
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
@@ -59,11 +60,6 @@ from rota.worlds.simulated.speed import SpeedModel
 Policies = str | PolicySpec | Policy | Sequence[str | PolicySpec | Policy]
 Progress = Callable[[str, int, int], None]
 """Is told a run's name, how many of its jobs have ended, and how many there are."""
-
-SITE_POLICY = "fifo:skip=yes"
-"""What a site is taken to have run when nobody says."""
-SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
-"""The same by format: batch schedulers backfill, on the limits that users state."""
 
 
 @takes(**ARGUMENTS)
@@ -140,7 +136,7 @@ def simulate(
     baseline     the policy that changes are against; None takes `site_policy`, or the first
     seeds        run each policy with so many seeds, from `seed` on
     observed     where the trace recorded starts, add what happened and a replay of `site_policy`
-    site_policy  what the site ran; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
+    site_policy  what the site ran; None takes what fits the recorded starts best (`rota.api.fitting`)
     workers      processes to run on; None takes the cores there are, or this process for small traces
 
     Raises InputError for anything that is not as expected, PolicyError if a policy breaks a rule.
@@ -150,7 +146,6 @@ def simulate(
     specs, bounds = _chosen(policies)
     named_baseline = _check_baseline(baseline, specs, bounds)
     whole = trace_as_asked(trace, format, elastic=elastic, deadlines=deadlines, seed=seed)
-    own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
     whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
@@ -181,6 +176,12 @@ def simulate(
         asked=as_asked(given),
     )
     shows_observed = observed and has_observed(whole)
+    fit = (
+        fit_present(whole, simulate, given | {"cluster": where})
+        if shows_observed and not site_policy
+        else None
+    )
+    own = parse_policy(site_policy or (fit.policy if fit else usual_policy(whole)))
     runs = [(spec, setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, _as_the_site(setting, whole)))
@@ -200,6 +201,7 @@ def simulate(
         window=window,
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
+        fit=fit,
         remarks=(
             *whole.remarks,
             *refused_remarks(history, where),
@@ -337,8 +339,7 @@ def _costs_remark(costs: Costs) -> list[str]:
 
 def _as_the_site(setting: Setting, trace: Trace) -> Setting:
     """The setting with durations as the site knew them: from users, if they stated any."""
-    users = {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
-    return replace(setting, knowledge={**users, **setting.knowledge}, autoscale=None)
+    return replace(setting, knowledge=site_knowledge(trace, setting.knowledge), autoscale=None)
 
 
 def _check_workers(workers: int | None) -> int | None:

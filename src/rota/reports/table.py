@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.model.units import plural
-from rota.reports.compare import Calibration, Comparison, ComparisonRow, MetricCell
+from rota.reports.compare import Comparison, ComparisonRow, MetricCell
+from rota.reports.likeness import Calibration
 from rota.reports.wording import change_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (
