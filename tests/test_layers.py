@@ -46,8 +46,9 @@ EXTRAS = {
     "agent": {"psutil", "pynvml"},
 }
 """Layer -> what it may import besides the core, because nobody loads it unasked."""
-OPTIONAL = {"numba", "pytest", "hypothesis", "torch", "ray", "cvxpy", "sklearn", "pandas", "matplotlib"}
-OPTIONAL |= {"vl_convert"}
+OPTIONAL = {"numba", "pytest", "hypothesis", "torch", "ray", "cvxpy", "sklearn", "pandas", "matplotlib"} | {
+    "vl_convert"
+}
 CORE = {
     "numpy",
     "scipy",
