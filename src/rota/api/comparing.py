@@ -21,10 +21,20 @@ from rota.api.asked import check_seeds, trace_as_asked
 from rota.api.measured_jobs import measured_jobs
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
-from rota.api.setting import as_asked, make_setting, make_speed, measured_only, speed_remarks
+from rota.api.setting import (
+    as_asked,
+    make_setting,
+    make_speed,
+    measured_only,
+    parse_knowledge,
+    speed_remarks,
+    with_history,
+)
+from rota.api.site_terms import site_terms
 from rota.api.unread import (
     unread_costs,
     unread_failures,
+    unread_ideal,
     unread_limits,
     unread_remarks,
     unread_seeds,
@@ -76,6 +86,7 @@ def simulate(
     knowledge: str | Mapping[str, str] | None = None,
     semantics: str | Semantics = "exact",
     costs: str | Costs | None = None,
+    ideal: bool = False,
     faults: str | Sequence[Fault] = (),
     elastic: str | ElasticSizes | None = None,
     deadlines: str | DrawnDeadlines | None = None,
@@ -110,9 +121,12 @@ def simulate(
     cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
     policies     names with parameters (`tiresias:promote=2`), specs, instances (called by their `name`,
                  if they have one, else by their class); `bound:srtf_relaxed`
-    knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
+    knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`; None is the truth,
+                 and for a site's own history predicted durations (`rota.api.site_terms`)
     semantics    timing rules: `exact`, or those of a published simulator
-    costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`)
+    costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`);
+                 None is nothing, and for a site's own history `site_terms.RESTARTS`
+    ideal        true durations and free stops for a site's own history too, as far as nothing else is said
     faults       nodes lost and repaired: `mtbf=30d,repair=4h` (per node), or a list
     elastic      `1:64`, `1:64:pow2`: sizes that jobs of one size can run on as well (`rota.traces.elastic`)
     deadlines    `0.5:1.5`: factors of its duration between which the deadline of a job without one is drawn;
@@ -166,11 +180,12 @@ def simulate(
             whole, lambda part: make_speed(replayed(part), where, *files, whole_steps=whole_steps)
         )
     history = measured_only(replayed(whole), speed)
+    said = with_history(parse_knowledge(knowledge), service_history)
+    terms = site_terms(whole, said, costs, ideal=ideal)
     setting = make_setting(
         semantics=rules,
-        costs=costs,
-        knowledge=knowledge,
-        service_history=service_history,
+        costs=terms.costs,
+        knowledge=terms.knowledge,
         speed=speed,
         retries=retries,
         can=can,
@@ -181,9 +196,10 @@ def simulate(
         asked=as_asked(given),
     )
     shows_observed = observed and has_observed(whole)
-    runs = [(spec, setting) for spec in specs]
+    as_the_site = replace(setting, knowledge={**setting.knowledge, **_from_users(whole), **said})
+    runs = [(spec, as_the_site if terms.is_own and str(spec) == str(own) else setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
-        runs.append((own, _as_the_site(setting, whole)))
+        runs.append((own, replace(as_the_site, autoscale=None)))
     ran = [spec for spec, _ in runs]
     tasks = _tasks(runs, _seeds(seed, seeds), faults, history, where)
     records = run_all(
@@ -192,7 +208,7 @@ def simulate(
     records += [compute(name, history, where) for name in bounds]
     if shows_observed:
         records.append(observed_run(whole, where))
-    unread = tuple(unread_remarks(ran, setting.knowledge, given))
+    unread = tuple(unread_remarks(ran, said, given))
     return Results(
         records=tuple(records),
         trace=whole,
@@ -205,7 +221,8 @@ def simulate(
             *refused_remarks(history, where),
             *due_before_remarks(history),
             *unread,
-            *unread_costs(ran, setting.costs, history, loses_nodes=bool(faults or autoscale)),
+            *(unread_costs(ran, setting.costs, history, loses_nodes=bool(faults or autoscale)) if costs else ()),
+            *unread_ideal(whole, ideal),
             *unread_failures(whole, failures, retries, faults),
             *unread_limits(history, setting.limits),
             *unread_seeds(records),
@@ -216,6 +233,7 @@ def simulate(
             *elsewhere,
             *idle_remarks(records, cluster),
             *_costs_remark(setting.costs),
+            *terms.remarks,
         ),
         unread=unread,
     )
@@ -335,10 +353,9 @@ def _costs_remark(costs: Costs) -> list[str]:
     return costs.remarks if isinstance(costs, MeasuredCosts) else []
 
 
-def _as_the_site(setting: Setting, trace: Trace) -> Setting:
-    """The setting with durations as the site knew them: from users, if they stated any."""
-    users = {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
-    return replace(setting, knowledge={**users, **setting.knowledge}, autoscale=None)
+def _from_users(trace: Trace) -> dict[str, str]:
+    """Durations as the site knew them: from users, if they stated any."""
+    return {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
 
 
 def _check_workers(workers: int | None) -> int | None:

@@ -24,6 +24,7 @@ from rota.reports.notebook import brief
 from rota.reports.shown import Figure, figure
 from rota.reports.summary import Summary, summarise_all
 from rota.reports.table import comparison_text
+from rota.reports.terms import terms
 from rota.reports.window import Window
 
 FOLDER = Argument("folder", is_file, "the name of a folder")
@@ -55,6 +56,11 @@ class Results:
     def comparison(self) -> Comparison:
         """One line per policy, with changes against the baseline."""
         return compare(self.summaries, self.named_baseline, self.site_policy)
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        """On what terms each policy ran: what it was told, what its stops cost, what it went without."""
+        return tuple(terms(self.comparison))
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -123,6 +129,7 @@ class Results:
                 "errors": self.calibration.errors,
             },
             "odd": [vars(odd) for odd in self.trace.odd],
+            "terms": list(self.terms),
             "remarks": list(self.remarks),
         }
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from rota.api.site_terms import is_own_history
 from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
@@ -94,6 +95,12 @@ def unread_failures(trace: Trace, failures: bool, retries: object, faults: objec
         yield "--no-failures has no effect: the trace records no failing attempts."
     elif retries is not None and not faults:
         yield f"--retries {retries} has no effect: the trace records no failing attempts."
+
+
+def unread_ideal(trace: Trace, ideal: bool) -> Iterator[str]:
+    """Of ideal terms where they are the default."""
+    if ideal and not is_own_history(trace):
+        yield "--ideal has no effect: true durations and free stops are what is taken for this trace anyway."
 
 
 def unread_limits(trace: Trace, limits: TimeLimits) -> Iterator[str]:

@@ -57,6 +57,14 @@ def simulate(
             "scatter=0.8/1/1.7; or measured[:HOME|:URL] by a running cluster.",
         ),
     ] = None,
+    ideal: Annotated[
+        bool,
+        typer.Option(
+            "--ideal",
+            help="A site's own history (recorded starts) with true durations and free stops, in place of "
+            "predicted durations and checkpoint=10s,restore=60s.",
+        ),
+    ] = False,
     throughput: Annotated[
         Path | None,
         typer.Option(
@@ -246,6 +254,7 @@ def simulate(
             knowledge=knowledge,
             semantics=semantics,
             costs=costs_of(costs),
+            ideal=ideal,
             throughput=throughput,
             scaling=scaling,
             goodput=goodput,

@@ -45,6 +45,7 @@ from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import Summary, summarise_all
+from rota.reports.terms import terms
 from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
 from rota.reports.window import Window
 from rota.reports.wording import NOTHING, change_words, words
@@ -122,6 +123,7 @@ def render(
         notes=notes,
         comparison=comparison,
         headline=headline(comparison),
+        terms=terms(comparison),
         facts=_facts(records, comparison, window),
         tables=[
             ("Times", [key for key in TIMES if comparison.tells_apart(key)]),

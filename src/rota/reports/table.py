@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rota.model.units import plural
 from rota.reports.compare import Calibration, Comparison, ComparisonRow, MetricCell
+from rota.reports.terms import terms
 from rota.reports.wording import change_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -147,6 +148,7 @@ def footnotes(comparison: Comparison) -> list[str]:
             f"{comparison.observed.policy}: its means, and changes between it and the policies, are over the "
             f"{known} of known start and end; the means of the policies are over all that finished."
         )
+    notes += terms(comparison)
     partial = [line.policy for line in comparison.lines if line.partial]
     if partial:
         notes.append(f"! {', '.join(partial)}: fewer jobs finished than under another policy; not ranked.")

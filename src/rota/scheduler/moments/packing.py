@@ -65,7 +65,7 @@ def unpack(packed: Packed, needs: frozenset[Knowledge]) -> Snapshot:
         Knowledge(kind): Known(unpack_known(entry["values"]), Provenance(entry["provenance"]))
         for kind, entry in packed["knowledge"].items()
     }
-    return Snapshot(state, packed["cause"], known, needs, packed["seed"])
+    return Snapshot(state, packed["cause"], known, needs, RunSeed(packed["seed"]))
 
 
 def _pack_known(values: Array | Table) -> Array | Packed:
