@@ -7,20 +7,19 @@ result.report("out/")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from os import PathLike
-from typing import cast
 
 import numpy as np
 
 from rota.api.arguments import ARGUMENTS
-from rota.api.asked import check_seeds, trace_as_asked
+from rota.api.asked import trace_as_asked
+from rota.api.chosen import Policies, check_baseline, chosen_policies
 from rota.api.measured_jobs import measured_jobs
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
+from rota.api.seeds import Progress, run_seeds, seeds_from
 from rota.api.setting import (
     as_asked,
     make_setting,
@@ -40,16 +39,16 @@ from rota.api.unread import (
     unread_seeds,
     unread_site_policy,
 )
-from rota.arguments import shown, takes
-from rota.bounds import NAMES, PREFIX, compute, has_observed
+from rota.arguments import takes
+from rota.bounds import compute, has_observed
 from rota.bounds import observed as observed_run
-from rota.errors import InputError, PolicyError
+from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
 from rota.reports.window import Window, parse_window
-from rota.scheduler.policy import Policy, PolicySpec, called, parse_policy, split_policies
+from rota.scheduler.policy import parse_policy
 from rota.traces.capacity import cluster_from, peak_demand
 from rota.traces.deadlines import DrawnDeadlines
 from rota.traces.elastic import ElasticSizes
@@ -57,18 +56,12 @@ from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import autoscale_of
 from rota.worlds.simulated.costs import Costs
-from rota.worlds.simulated.faults import Fault, parse_faults
-from rota.worlds.simulated.many import Task, run_all
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.measured_costs import MeasuredCosts
-from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics, Work
 from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import SpeedModel
-
-Policies = str | PolicySpec | Policy | Sequence[str | PolicySpec | Policy]
-Progress = Callable[[str, int, int], None]
-"""Is told a run's name, how many of its jobs have ended, and how many there are."""
 
 SITE_POLICY = "fifo:skip=yes"
 """What a site is taken to have run when nobody says."""
@@ -121,8 +114,8 @@ def simulate(
     cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
     policies     names with parameters (`tiresias:promote=2`), specs, instances (called by their `name`,
                  if they have one, else by their class); `bound:srtf_relaxed`
-    knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`; None is the truth,
-                 and for a site's own history predicted durations (`rota.api.site_terms`)
+    knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`; None is
+                 the truth, and for a site's own history predicted durations (`rota.api.site_terms`)
     semantics    timing rules: `exact`, or those of a published simulator
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`);
                  None is nothing, and for a site's own history `site_terms.RESTARTS`
@@ -161,8 +154,8 @@ def simulate(
     """
     given = dict(locals())
     window = parse_window(measure) if isinstance(measure, str) else measure
-    specs, bounds = _chosen(policies)
-    named_baseline = _check_baseline(baseline, specs, bounds)
+    specs, bounds = chosen_policies(policies)
+    named_baseline = check_baseline(baseline, specs, bounds)
     whole = trace_as_asked(trace, format, elastic=elastic, deadlines=deadlines, seed=seed)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
@@ -201,13 +194,19 @@ def simulate(
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, replace(as_the_site, autoscale=None)))
     ran = [spec for spec, _ in runs]
-    tasks = _tasks(runs, _seeds(seed, seeds), faults, history, where)
-    records = run_all(
-        tasks, history, where, workers=_check_workers(workers), progress=_named(progress, tasks, len(whole))
+    records = run_seeds(
+        runs,
+        seeds_from(seed, seeds),
+        faults,
+        history,
+        where,
+        workers=_check_workers(workers),
+        progress=progress,
     )
     records += [compute(name, history, where) for name in bounds]
     if shows_observed:
         records.append(observed_run(whole, where))
+    loses_nodes = bool(faults or autoscale)
     unread = tuple(unread_remarks(ran, said, given))
     return Results(
         records=tuple(records),
@@ -221,11 +220,15 @@ def simulate(
             *refused_remarks(history, where),
             *due_before_remarks(history),
             *unread,
-            *(unread_costs(ran, setting.costs, history, loses_nodes=bool(faults or autoscale)) if costs else ()),
+            *(
+                unread_costs(ran, setting.costs, history, loses_nodes=bool(faults or autoscale))
+                if costs
+                else ()
+            ),
             *unread_ideal(whole, ideal),
             *unread_failures(whole, failures, retries, faults),
             *unread_limits(history, setting.limits),
-            *unread_seeds(records),
+            *unread_seeds(records, seeds),
             *unread_site_policy(None if shows_observed else site_policy),
             *speed_remarks(speed),
             *run_remarks(records, history, where),
@@ -239,98 +242,8 @@ def simulate(
     )
 
 
-def _tasks(
-    runs: Sequence[tuple[PolicySpec | Policy, Setting]],
-    seeds: Sequence[int],
-    faults: str | Sequence[Fault],
-    trace: Trace,
-    cluster: Cluster,
-) -> list[Task]:
-    """Every policy with every seed; faults that are drawn are drawn anew for each."""
-    is_only = len(runs) == len(seeds) == 1
-    return [
-        Task(
-            policy if is_only else _copy(policy),
-            replace(setting, seed=seed, faults=_faults(faults, trace, cluster, seed)),
-        )
-        for policy, setting in runs
-        for seed in seeds
-    ]
-
-
-def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
-    """A copy for one run of several, since an instance may keep caches of it."""
-    try:
-        return deepcopy(policy)
-    except TypeError:
-        name = type(policy).__name__
-        raise PolicyError(
-            f"{name} has compiled parts, which cannot be copied for several runs; give the policy by name, "
-            "or run it alone"
-        ) from None
-
-
 def _cluster(given: str | PathLike[str] | Cluster, trace: Trace) -> Cluster:
     return given if isinstance(given, Cluster) else cluster_from(given, trace)
-
-
-def _check_policy(policy: object) -> None:
-    if isinstance(policy, type):
-        raise InputError.at(
-            f"{policy.__name__} is a class", argument="policies", expected=f"an instance, {policy.__name__}()"
-        )
-    if not isinstance(policy, str | PolicySpec) and not hasattr(policy, "decide"):
-        expected = "names such as 'tiresias' (`rota systems` lists them), or instances of policies"
-        raise InputError.at(f"{shown(policy)} is no policy", argument="policies", expected=expected)
-
-
-def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:
-    """Policies as specs or instances, and names of bounds; a name given twice would look like two seeds."""
-    listed: list[str | PolicySpec | Policy] = []
-    several = isinstance(policies, Sequence) and not isinstance(policies, str)
-    for policy in cast(Sequence[str | PolicySpec | Policy], policies if several else [policies]):
-        _check_policy(policy)
-        listed += split_policies(policy) if isinstance(policy, str) else [policy]
-    bounds = [_check_bound(one) for one in listed if isinstance(one, str) and one.startswith(PREFIX)]
-    specs = [
-        parse_policy(one) if isinstance(one, str) else one
-        for one in listed
-        if not (isinstance(one, str) and one.startswith(PREFIX))
-    ]
-    if not listed:
-        raise InputError.at("no policy is named", field="--policy", expected="names such as fifo,srtf")
-    names = [*bounds, *map(called, specs)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        is_text = any(isinstance(spec, PolicySpec) and str(spec) == twice for spec in specs)
-        expected = "each policy once" if is_text or twice in bounds else "instances with a `name` each"
-        raise InputError.at(f"{twice!r} is named twice", field="--policy", expected=expected)
-    return specs, bounds
-
-
-def _check_bound(name: str) -> str:
-    if name not in NAMES:
-        close = get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(NAMES)}"
-        raise InputError(f"there is no bound {name!r}; {hint}")
-    return name
-
-
-def _check_baseline(
-    baseline: str | None, specs: Sequence[PolicySpec | Policy], bounds: Sequence[str]
-) -> str | None:
-    """The baseline as a record will call it."""
-    if baseline is None:
-        return None
-    names = [*map(called, specs), *bounds]
-    name = baseline if baseline in names else str(parse_policy(baseline))
-    if name not in names:
-        raise InputError.at(
-            f"{baseline!r} is not among the policies",
-            field="--baseline",
-            expected=f"one of {', '.join(names)}",
-        )
-    return name
 
 
 def _check_window(window: Window | None, trace: Trace) -> None:
@@ -362,39 +275,6 @@ def _check_workers(workers: int | None) -> int | None:
     if workers is not None and workers < 1:
         raise InputError.at(f"{workers} workers cannot work", field="--workers", expected="1 or more")
     return workers
-
-
-def _seeds(first: int, count: int) -> range:
-    if first < 0:
-        raise InputError.at(f"{first} is no seed", field="--seed", expected="0 or above")
-    return range(first, first + check_seeds(count))
-
-
-def _faults(faults: str | Sequence[Fault], trace: Trace, cluster: Cluster, seed: int) -> Sequence[Fault]:
-    return (
-        parse_faults(faults, cluster, _horizon_s(trace, cluster), seed) if isinstance(faults, str) else faults
-    )
-
-
-def _horizon_s(trace: Trace, cluster: Cluster) -> float:
-    """A time by which any policy is done that wastes less than half of the cluster."""
-    run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
-    demand_gpu_s = float((run_s * trace.jobs.gpus).sum())
-    last_s = float(trace.jobs.submit_s.max(initial=0.0))
-    return last_s + float(run_s.max(initial=0.0)) + 2.0 * demand_gpu_s / max(cluster.gpus, 1)
-
-
-def _named(progress: Progress | None, tasks: Sequence[Task], jobs: int) -> Callable[[int, int], None] | None:
-    """Progress by name of the run in place of its number."""
-    if progress is None:
-        return None
-    many_seeds = len({task.setting.seed for task in tasks}) > 1
-    names = [f"{task.policy} seed {task.setting.seed}" if many_seeds else str(task.policy) for task in tasks]
-
-    def told(number: int, done: int) -> None:
-        progress(names[number], done, jobs)
-
-    return told
 
 
 def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:

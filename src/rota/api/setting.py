@@ -39,7 +39,18 @@ from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
 from rota.worlds.simulated.speed_tuned import BatchBounds, TunedSpeed
 
 ASKED = (
-    *("cluster", "knowledge", "costs", "ideal", "faults", "elastic", "deadlines", "accept", "failures", "retries"),
+    *(
+        "cluster",
+        "knowledge",
+        "costs",
+        "ideal",
+        "faults",
+        "elastic",
+        "deadlines",
+        "accept",
+        "failures",
+        "retries",
+    ),
     *("limits", "throughput", "scaling", "goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs"),
     *("service_history", "autoscale", "can", "observation_noise"),
 )

@@ -1,4 +1,4 @@
-"""On what terms a site's own history is replayed: durations as a site would know them, and what stops cost."""
+"""On what terms a site's own history is replayed: durations as a site knows them, and what stops cost."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class SiteTerms:
         if not self.defaults:
             return []
         return [
-            f"Recorded starts make this a site's own history: {', and '.join(self.defaults)}. --knowledge and "
-            "--costs say otherwise; --ideal is true durations and free stops."
+            f"Recorded starts make this a site's own history: {', and '.join(self.defaults)}. --knowledge "
+            "and --costs say otherwise; --ideal is true durations and free stops."
         ]
 
 
 def site_terms(
     trace: Trace, knowledge: Mapping[str, str], costs: str | Costs | None, *, ideal: bool
 ) -> SiteTerms:
-    """The terms of `trace`: what was said stands; of the rest a site's own history has what a site would have.
+    """The terms of `trace`: what was said stands; of the rest a site's own history has what a site has.
 
     All other traces, and all that are `ideal`, have true durations and free stops.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
@@ -109,15 +110,19 @@ def unread_limits(trace: Trace, limits: TimeLimits) -> Iterator[str]:
         yield "--limits enforce has no effect: no job states how long it may run (limit_s)."
 
 
-def unread_seeds(records: Sequence[Record]) -> Iterator[str]:
-    """Of several seeds if nothing is drawn, so that all runs of a policy are one."""
-    runs: dict[str, list[Record]] = {}
-    for record in records:
-        if record.ranked:
-            runs.setdefault(record.policy, []).append(record)
-    several = [one for one in runs.values() if len(one) > 1]
-    if several and all(one.jobs.equals(first.jobs) for first, *others in several for one in others):
-        yield f"--seeds has no effect: nothing is drawn here, and all {len(several[0])} runs are the same."
+def unread_seeds(records: Sequence[Record], seeds: int) -> Iterator[str]:
+    """Of several seeds for policies in whose runs nothing is drawn, which ran once."""
+    runs = Counter(record.policy for record in records if record.ranked)
+    once = [policy for policy, count in runs.items() if count == 1]
+    if seeds < 2 or not once:
+        return
+    whose = "" if len(once) == len(runs) else f" on {', '.join(once)}"
+    where = "here" if not whose else "in these runs" if len(once) > 1 else "in its run"
+    each = "it" if len(runs) == 1 or (whose and len(once) == 1) else "each policy"
+    yield (
+        f"--seeds {seeds} has no effect{whose}: nothing is drawn {where}, so that {each} ran once; "
+        "--confidence says how firm the numbers are."
+    )
 
 
 def unread_site_policy(named: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""On what terms each policy ran, in sentences: what it was told, what its stops cost, what it went without."""
+"""On what terms each policy ran, as sentences: what it was told, what its stops cost, what it lacked."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Cursor:
 
 
 class RunSeed:
-    """The seed of a run, and whether its policy has asked for it: a run that draws nothing has one outcome."""
+    """The seed of a run, and whether its policy has asked for it: one that never asks draws nothing."""
 
     def __init__(self, value: int = 0) -> None:
         self.value = value

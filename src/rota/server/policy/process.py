@@ -121,7 +121,9 @@ class PolicyChild:
         self.is_in_step = True
 
     def _snapshot(self, cause: int = 0) -> Snapshot:
-        return Snapshot(self.replica.state, cause, self.told.known, frozenset(self.policy.needs), RunSeed(self.seed))
+        return Snapshot(
+            self.replica.state, cause, self.told.known, frozenset(self.policy.needs), RunSeed(self.seed)
+        )
 
     # -- what is asked -------------------------------------------------------------------------------
 

@@ -54,7 +54,8 @@ class CostModel:
             self.constant_s + other.constant_s,
             self.per_gpu_s + other.per_gpu_s,
             {
-                name: self.by_workload.get(name, self.constant_s) + other.by_workload.get(name, other.constant_s)
+                name: self.by_workload.get(name, self.constant_s)
+                + other.by_workload.get(name, other.constant_s)
                 for name in named
             },
             {least: self._from(least) + other._from(least) for least in sized},

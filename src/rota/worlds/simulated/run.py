@@ -11,7 +11,7 @@ from functools import partial
 
 from rota import __version__
 from rota.errors import InputError, PolicyError
-from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.record import Record
@@ -174,7 +174,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         "costs": "none" if setting.costs.free else repr(setting.costs),
         **({"stops": setting.costs.stops} if setting.semantics.charge is Charge.COSTS else {}),
         **({"without": without} if (without := _without(loop, trace)) else {}),
-        "draws": loop.draws or setting.observation_noise > 0.0 or bool(setting.costs.scatter),
+        "draws": _draws(loop, setting),
         **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
         **({} if setting.autoscale is None else {"autoscale": str(setting.autoscale)}),
@@ -183,6 +183,12 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({"options": dict(setting.asked)} if setting.asked else {}),
         "seed": setting.seed,
     }
+
+
+def _draws(loop: Loop, setting: Setting) -> bool:
+    """Whether anything was drawn, so that another seed may end otherwise; faults are drawn elsewhere."""
+    is_noisy = any(provider.provenance is Provenance.NOISY for provider in loop.providers.values())
+    return loop.draws or is_noisy or setting.observation_noise > 0.0 or bool(setting.costs.scatter)
 
 
 def _without(loop: Loop, trace: Trace) -> dict[str, str]:

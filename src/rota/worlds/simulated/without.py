@@ -10,7 +10,7 @@ from rota.knowledge.needs import SIZES, Knowledge, Provenance, Provider
 from rota.model.jobs import JobTable
 from rota.model.tenants import Between
 from rota.scheduler.policy import Lever, Policy, levers_of
-from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+from rota.worlds.simulated.speed import SpeedModel
 
 GIVE: Mapping[Knowledge, tuple[str, str]] = {
     Knowledge.THROUGHPUT: ("speeds by GPU type", "--throughput FILE"),
