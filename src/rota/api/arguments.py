@@ -81,6 +81,7 @@ ARGUMENTS = {
     "site_policy": TEXT.or_none(),
     "seed": WHOLE,
     "seeds": WHOLE,
+    "confidence": FLAG,
     "observed": FLAG,
     "workers": WHOLE.or_none(),
     "progress": CALL.or_none(),

@@ -31,6 +31,7 @@ from rota.api.setting import (
 )
 from rota.api.site_terms import site_terms
 from rota.api.unread import (
+    unread_confidence,
     unread_costs,
     unread_failures,
     unread_ideal,
@@ -104,6 +105,7 @@ def simulate(
     baseline: str | None = None,
     seed: int = 0,
     seeds: int = 1,
+    confidence: bool = False,
     observed: bool = True,
     site_policy: str | None = None,
     workers: int | None = None,
@@ -145,7 +147,8 @@ def simulate(
     speed        a speed model of one's own, in place of these
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
     baseline     the policy that changes are against; None takes `site_policy`, or the first
-    seeds        run each policy with so many seeds, from `seed` on
+    seeds        run each policy with so many seeds, from `seed` on; once, if nothing in its run is drawn
+    confidence   intervals beside the numbers: what they come to in other mixtures of the same weeks
     observed     where the trace recorded starts, add what happened and a replay of `site_policy`
     site_policy  what the site ran; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
     workers      processes to run on; None takes the cores there are, or this process for small traces
@@ -229,6 +232,7 @@ def simulate(
             *unread_failures(whole, failures, retries, faults),
             *unread_limits(history, setting.limits),
             *unread_seeds(records, seeds),
+            *unread_confidence(whole, confidence),
             *unread_site_policy(None if shows_observed else site_policy),
             *speed_remarks(speed),
             *run_remarks(records, history, where),
@@ -239,6 +243,7 @@ def simulate(
             *terms.remarks,
         ),
         unread=unread,
+        confidence=confidence,
     )
 
 

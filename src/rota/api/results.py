@@ -46,11 +46,13 @@ class Results:
     """Sentences to know before believing the numbers."""
     unread: tuple[str, ...] = ()
     """Those of `remarks` about options that none of its policies reads (others may)."""
+    confidence: bool = False
+    """Whether numbers have intervals beside them."""
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
         """All metrics of each record."""
-        return summarise_all(self.records, self.window)
+        return summarise_all(self.records, self.window, confidence=self.confidence)
 
     @cached_property
     def comparison(self) -> Comparison:

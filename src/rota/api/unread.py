@@ -12,6 +12,7 @@ from rota.api.site_terms import is_own_history
 from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.reports.blocks import FEWEST_JOBS
 from rota.scheduler.policy import Lever, Policy, PolicySpec
 from rota.scheduler.reads import Reads
 from rota.worlds.simulated.costs import Costs
@@ -123,6 +124,12 @@ def unread_seeds(records: Sequence[Record], seeds: int) -> Iterator[str]:
         f"--seeds {seeds} has no effect{whose}: nothing is drawn {where}, so that {each} ran once; "
         "--confidence says how firm the numbers are."
     )
+
+
+def unread_confidence(trace: Trace, confidence: bool) -> Iterator[str]:
+    """Of intervals where there are too few jobs to cut into blocks."""
+    if confidence and len(trace) < FEWEST_JOBS:
+        yield f"--confidence has no effect: fewer than {FEWEST_JOBS} jobs are no basis."
 
 
 def unread_site_policy(named: str | None) -> list[str]:

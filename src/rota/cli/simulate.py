@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rota.cli.progress import progress_bars
 from rota.cli.shell import (
     KNOWLEDGE_HELP,
     JsonFlag,
@@ -16,7 +17,6 @@ from rota.cli.shell import (
     complete_semantics,
     console,
     print_json,
-    progress_bars,
 )
 from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
@@ -195,7 +195,13 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Run each policy with N seeds.")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Run with N seeds whatever draws.")] = 1,
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence", help="Intervals beside the numbers, from mixtures of blocks of the same weeks."
+        ),
+    ] = False,
     site_policy: Annotated[
         Text,
         typer.Option(
@@ -245,7 +251,7 @@ def simulate(
     from rota.api import simulate as run
     from rota.cli.measured_costs import costs_of
 
-    with progress_bars(wanted=not (quiet or as_json)) as progress:
+    with progress_bars(wanted=not quiet) as progress:
         results = run(
             trace,
             cluster=cluster,
@@ -278,6 +284,7 @@ def simulate(
             baseline=baseline,
             seed=seed,
             seeds=seeds,
+            confidence=confidence,
             observed=observed,
             site_policy=site_policy,
             workers=workers,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rota.model.units import plural
 from rota.reports.compare import Comparison, ComparisonRow
 
 _TRUTH = ("oracle", "noisy")
@@ -29,12 +28,13 @@ _DURATIONS: Mapping[str, str] = {
     "user": "the durations that users stated",
     "measured": "durations by what programs reported",
 }
-_NOUNS: Mapping[str, str] = {
-    "preemptions": "preemption",
-    "migrations": "migration",
-    "resizes": "resize",
-    "restarts": "other restart",
+_NOUNS: Mapping[str, tuple[str, str]] = {
+    "preemptions": ("preemption", "preemptions"),
+    "migrations": ("migration", "migrations"),
+    "resizes": ("resize", "resizes"),
+    "restarts": ("restart after a failure", "restarts after failures"),
 }
+"""By metric: one of them, and several."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _stops(line: ComparisonRow, provenance: Mapping[str, object]) -> str:
     alike: dict[str, list[str]] = {}
     for key, count in _counted(line).items():
         if count:
-            alike.setdefault(str(costs.get(key, "")), []).append(plural(count, _NOUNS[key]))
+            alike.setdefault(str(costs.get(key, "")), []).append(f"{count:,} {_NOUNS[key][count > 1]}")
     return ", ".join(_cost(counts, cost) for cost, counts in alike.items())
 
 
