@@ -17,6 +17,7 @@ from rota.analysis.history import JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.studies import Analysis
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF, simulate
+from rota.api.site_terms import site_terms
 from rota.bounds import has_observed
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
@@ -93,9 +94,15 @@ def with_gains(
         remarks.append(
             f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
             f"{cluster.describe()}, empty at first; policies are told {knowledge}, and know nothing of "
-            "earlier jobs."
+            f"earlier jobs; {_stops_cost(part)}."
         )
     return analysis.with_findings(findings, remarks)
+
+
+def _stops_cost(part: Trace) -> str:
+    """What a stop costs in a replay of `part`, as a clause."""
+    cost = site_terms(part, {}, None, ideal=False).costs.stops["preemptions"]
+    return f"a preemption costs {cost}" if cost else "preemptions are free"
 
 
 def replayed(

@@ -121,7 +121,8 @@ def cell_text(line: ComparisonRow, key: str, comparison: Comparison) -> str:
     text = cell.text if key != "finished" else _finished(line, cell)
     if cell.margin and not cell.likely and key in _RATIO_OF:
         text += f" {cell.margin}"
-    change, *below = changes(cell) if key in _RATIO_OF and line.policy != comparison.baseline else [""]
+    is_compared = key in _RATIO_OF and line.policy != comparison.baseline
+    change, *below = (changes(cell) if is_compared else []) or [""]
     first = f"{text} {change}".rstrip()
     return "\n".join([first, *([cell.margin] if cell.likely else []), *below])
 
