@@ -180,8 +180,8 @@ def _as_many(
 
 def _divided(values: Floats, base: Floats) -> Floats:
     """Draw by draw; NaN where the base is residue."""
-    above = base >= LEAST
-    return np.divide(values, base, out=np.full(len(values), np.nan), where=above)
+    ratios: Floats = np.divide(values, base, out=np.full(len(values), np.nan), where=base >= LEAST)
+    return ratios
 
 
 LEAST = 1e-3

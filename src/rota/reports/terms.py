@@ -90,8 +90,8 @@ def _told(provenance: Mapping[str, object]) -> str:
     knowledge = provenance.get("knowledge")
     known = knowledge if isinstance(knowledge, Mapping) else {}
     words = [_TRUE[kind] for kind, source in known.items() if source == "oracle" and kind in _TRUE]
-    if (source := known.get("duration")) in _DURATIONS:
-        words.insert(0, _DURATIONS[source])
+    if (durations := _DURATIONS.get(str(known.get("duration")))) is not None:
+        words.insert(0, durations)
     if not words:
         return ""
     no_site = ", which no site knows" if any(source in _TRUTH for source in known.values()) else ""

@@ -93,7 +93,7 @@ class Loop:
         self.policy = policy
         self.recorder = recorder
         self.memory: Memory = memory if memory is not None else {}
-        self._seed = RunSeed(seed)
+        self.seed = RunSeed(seed)
         self.strict = strict
         """True if a breach of a rule is an error, as in a simulation; False if the rest is carried out."""
         self.retry_s = retry_s
@@ -281,18 +281,13 @@ class Loop:
 
     # -- decisions -------------------------------------------------------------------------------
 
-    @property
-    def draws(self) -> bool:
-        """True if the policy has asked for the seed, so that another seed may decide otherwise."""
-        return self._seed.is_asked
-
     def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         if self._jobs.table is not self.state.jobs:
             self._jobs = SnapshotJobs(self.state)
-        return Snapshot(self.state, cause, self._known, self.policy.needs, self._seed, self._jobs)
+        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _listen(self) -> None:
         """Providers hear what was seen of running jobs; a world notes it from the first time on."""

@@ -188,7 +188,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
 def _draws(loop: Loop, setting: Setting) -> bool:
     """Whether anything was drawn, so that another seed may end otherwise; faults are drawn elsewhere."""
     is_noisy = any(provider.provenance is Provenance.NOISY for provider in loop.providers.values())
-    return loop.draws or is_noisy or setting.observation_noise > 0.0 or bool(setting.costs.scatter)
+    return loop.seed.is_asked or is_noisy or setting.observation_noise > 0.0 or bool(setting.costs.scatter)
 
 
 def _without(loop: Loop, trace: Trace) -> dict[str, str]:
