@@ -131,7 +131,7 @@ bless: $(STAMP)  ## accept changed golden files, and show what changed
 docs: $(STAMP)  ## write the pages that are generated, and the figure of the README
 	$(BIN)/python -m rota.reports.definitions docs/metrics.md
 	$(BIN)/python -m rota.cli.pages docs README.md
-	@if [ -f out/demo/report.html ]; then $(BIN)/python -m rota.cli.figure out/demo docs/figures/demo-jct.svg; \
+	@if [ -f out/demo/report.html ]; then $(BIN)/rota figure out/demo completion --out docs/figures/demo-jct.svg; \
 	else echo "docs/figures/demo-jct.svg is left as it is; 'make demo' makes the run it shows"; fi
 
 screens: $(STAMP)  ## pictures of every page of the dashboard, in out/screens (needs Chromium and playwright)

@@ -235,8 +235,8 @@ def draw(costs: dict[str, dict[int, Cost]], path: Path) -> None:
     low = 10.0 ** np.floor(np.log10(max(1e-4, min(c.y.min() for c in curves))))
     high = 10.0 ** np.ceil(np.log10(max(c.y.max() for c in curves)))
     marks = 10.0 ** np.arange(np.log10(low), np.log10(high) + 0.5)
-    x = Axis(counts[0], counts[-1], "live jobs", "number", log=True)
-    y = Axis(low, high, "CPU seconds", "time", log=True)
+    x = Axis(counts[0], counts[-1], "live jobs", "given", log=True)
+    y = Axis(low, high, "CPU seconds", "given", log=True)
     chart = Chart(
         "decisions",
         "CPU seconds of a decision with news, by live jobs",

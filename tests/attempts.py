@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
@@ -12,6 +14,8 @@ from rota.agent.supervisor import Supervisor
 from rota.wire.sync import Part, PartStatus, Rank, Wanted
 
 PATIENCE_S = 60.0
+ME = pwd.getpwuid(os.geteuid()).pw_name
+"""The account of the tests, which a part names like any other."""
 T = TypeVar("T")
 
 
@@ -28,6 +32,7 @@ def part(row: int, *command: str, ranks: int = 1, attempt: int = 1, **fields: An
         world_size=ranks,
         command=list(command),
         workdir=fields.pop("workdir", "/"),
+        user=fields.pop("user", ME),
         **fields,
     )
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
+from rota.knowledge.needs import Knowledge
+from rota.knowledge.registry import Where, kinds
 from rota.model.cluster import Cluster
 from rota.scheduler.decision import Decision
 from rota.scheduler.snapshot import Snapshot
@@ -30,3 +33,21 @@ def test_what_is_named_of_a_snapshot_is_there() -> None:
     cluster = re.search(r"`snapshot.cluster`: (.*), …", PAGE)
     assert cluster is not None
     assert set(re.findall(r"`(\w+)`", cluster[1])) <= {field.name for field in fields(Cluster)}
+
+
+def test_what_is_imported_is_there() -> None:
+    """`from rota… import Name`, in running text and in examples."""
+    imports = re.findall(r"from (rota[\w.]*) import (\w+)", PAGE)
+    assert imports
+    assert [f"{module}.{name}" for module, name in imports if not hasattr(import_module(module), name)] == []
+    assert "Knowledge" in {name for _, name in imports}
+
+
+def test_what_no_live_policy_may_need_is_named() -> None:
+    """docs/live.md: all other kinds of knowledge have a provider there."""
+    import_module("rota.knowledge")
+    live = (Path(__file__).parents[1] / "docs/live.md").read_text(encoding="utf-8")
+    named = re.search(r"one that needs anything\nelse \(([^)]*)\) is refused", live)
+    assert named is not None
+    refused = {kind.value for kind in Knowledge} - {kind.value for kind in kinds(Where.LIVE)}
+    assert set(re.findall(r"`(\w+)`", named[1])) == refused

@@ -83,7 +83,7 @@ LONG = {
     "table/state.py": (587, "the verbs of the loop, and what grows with time, on one table"),
     "scheduler/loop.py": (593, "one pass of the loop, from what happened to what is recorded"),
     "server/store/store.py": (
-        527,
+        532,
         "every call of the store with what it promises; the work is done elsewhere",
     ),
     "agent/shim.py": (770, "started alone, by an interpreter without paths: it can import nothing of ours"),

@@ -103,9 +103,17 @@ class Gang:
         directive = Directive(do, **details)  # type: ignore[arg-type]
         return max(protocol.command(one, directive) for one in self.folders)
 
+    def states_of(self, node: int) -> dict[int, RankState]:
+        """Of the ranks of one node that have spoken, by rank."""
+        return protocol.ranks(self.folders[node], self.ranks_of(node))
+
+    def ranks_of(self, node: int) -> range:
+        """The ranks of one node."""
+        return range(node * self.local, (node + 1) * self.local)
+
     def states(self) -> list[RankState]:
         """Of all ranks that have spoken."""
-        return [state for one in self.folders for state in protocol.ranks(one).values()]
+        return [state for node in range(len(self.folders)) for state in self.states_of(node).values()]
 
     def log(self) -> str:
         return "\n".join(path.read_text() for path in self.output)
@@ -128,11 +136,10 @@ class Gang:
     def settle(self) -> None:
         """What the agent does for plain loops."""
         if self.size > 1:
-            for one in self.folders:
-                if any(
-                    state.capability.get("agreement") == "agent" for state in protocol.ranks(one).values()
-                ):
-                    protocol.settle(one, self.local)
+            for node, folder in enumerate(self.folders):
+                states = self.states_of(node).values()
+                if any(state.capability.get("agreement") == "agent" for state in states):
+                    protocol.settle(folder, self.ranks_of(node))
 
     def wait(self) -> list[int]:
         """Exit codes of all ranks."""

@@ -13,13 +13,16 @@ import pytest
 
 from rota.agent.cuda_checkpoint import CudaCheckpoint, Probe
 from rota.agent.folder import Folder
+from rota.agent.guarding import JobGuard
 from rota.agent.identity import ProcessIdentity
 from rota.agent.live import Live
-from rota.agent.mechanisms import Done, Mechanisms, Transition
+from rota.agent.mechanisms import Mechanisms
+from rota.agent.operations import Done, Transition
 from rota.agent.relay import Relay
 from rota.errors import WorldError
 from rota.testing.engine_controller import part
 from rota.training import protocol
+from rota.training.page import PAGE
 from rota.training.protocol import RankState
 from rota.wire.sync import Mechanism, Notice, PartStatus
 
@@ -31,6 +34,7 @@ class FakeSupervisor:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.guard = JobGuard()
 
     def suspend(self, live: Live, mechanism: Mechanism = M.SIGNAL) -> None:
         if live.status is not PartStatus.RUNNING:
@@ -243,16 +247,33 @@ def test_what_cannot_leave_is_stopped(tmp_path: Path, can: dict[str, bool]) -> N
     assert stage.supervisor.asked == ["stop preempted 5"]
 
 
-def test_what_a_program_claims_is_made_sane(tmp_path: Path) -> None:
-    """Numbers no store can hold and text no JSON can carry stay here."""
-    claim = {"state": "running", "step": 1e299, "total_steps": -5, "capability": {"protocol": "\ud800"}}
-    (tmp_path / "rank-0.json").write_text(json.dumps(claim))
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"step": 3, "total_steps": -5, "step_s": 1e-300, "capability": {"protocol": "\ud800"}}, (3, None)),
+        ({"step": 1e299}, "rank-0.json: step is 1e+299, expected a whole number from 0 to 2**53"),
+        ({"state": "announced", "at_step": -10}, "rank-0.json: at_step is -10, expected a whole number"),
+        ({"sequence": 2**64}, "rank-0.json: sequence is 18446744073709551616, expected"),
+        ({"announced": [1]}, "rank-0.json: announced is a list, expected"),
+        ({"state": "\x1b[2J" * 99}, 'rank-0.json: state is "\\u001b[2J'),
+    ],
+)
+def test_what_a_program_claims_is_used_as_far_as_it_makes_sense(
+    tmp_path: Path, claim: dict[str, object], said: tuple[int, None] | str
+) -> None:
+    """Numbers no store can hold and text no JSON can carry stay here; a count that makes no sense is told."""
+    (tmp_path / "rank-0.json").write_text(json.dumps({"state": "running", **claim}))
     relay = Relay(tmp_path, (0,))
     relay.look()
     progress = relay.progress()
+    if isinstance(said, str):
+        assert progress is None
+        assert said in relay.trouble
+        assert relay.trouble.startswith("its program spoilt ")
+        return
     assert progress is not None
-    assert (progress.steps, progress.total_steps) == (2**53, 0)
-    assert relay.capability().training == "1"
+    assert (progress.steps, progress.total_steps) == said
+    assert (progress.step_s, relay.capability().training, relay.trouble) == (None, "1", "")
     relay.capability().model_dump_json()
 
 
@@ -260,7 +281,7 @@ def test_what_a_program_claims_is_made_sane(tmp_path: Path) -> None:
 def test_a_spoilt_folder_harms_nobody_else(tmp_path: Path, spoil: str) -> None:
     stage = Stage(tmp_path)
     stage.speak()
-    for name in (protocol.PAGE, "rank-0.json", protocol.DIRECTIVE):
+    for name in (PAGE, "rank-0.json", protocol.DIRECTIVE):
         path = stage.folder / name
         path.unlink(missing_ok=True)
         match spoil:
@@ -282,3 +303,23 @@ def test_a_spoilt_folder_harms_nobody_else(tmp_path: Path, spoil: str) -> None:
     if spoil in {"pipe", "folder", "gone"}:
         with pytest.raises(OSError, match=r"."):
             relay.direct(protocol.SUSPEND)
+
+
+@pytest.mark.parametrize(
+    ("on_slots", "asked"), [(True, ["suspend signal"]), (False, ["stop preempted 5"])], ids=["slots", "GPUs"]
+)
+@pytest.mark.parametrize("name", [PAGE, protocol.DIRECTIVE])
+def test_a_program_that_spoilt_its_directives_gives_its_devices_back(
+    tmp_path: Path, on_slots: bool, asked: list[str], name: str
+) -> None:
+    """It cannot be told to stop at a step; the next mechanism takes over at once."""
+    stage = Stage(tmp_path, on_slots=on_slots)
+    stage.speak()
+    (stage.folder / PAGE).write_bytes(b"\xff" * 64)
+    if name == protocol.DIRECTIVE:
+        (stage.folder / PAGE).unlink()
+        (stage.folder / protocol.DIRECTIVE).mkdir()
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.supervisor.asked == asked
+    assert stage.mechanisms.operations == {}
+    assert "its program cannot be told to stop at a step: " in stage.poll()[0].problem

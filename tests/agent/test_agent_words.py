@@ -353,6 +353,17 @@ def test_a_log_that_is_a_trap(log: tuple[AgentFolder, Path], make: Callable[[Pat
     assert (found.text, found.error.startswith("the log cannot be read")) == ("", True)
 
 
+def test_a_log_that_says_to_be_endless(log: tuple[AgentFolder, Path]) -> None:
+    """No more of it is said than any answer can hold."""
+    home, path = log
+    path.write_text("one")
+    try:
+        os.truncate(path, 2**62)
+    except OSError as error:
+        pytest.skip(f"this file system has no such files: {error}")
+    assert piece(home, 0).size == 2**53
+
+
 @pytest.mark.parametrize(
     ("kept", "silence"),
     [

@@ -17,6 +17,7 @@ from rota.agent.ownership import OWNER, claim
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
 from rota.training import protocol
+from rota.training.page import PAGE
 from rota.wire.sync import PartStatus
 
 NOBODY = 65534
@@ -154,7 +155,7 @@ def test_a_log_that_is_another_file_is_not_handed_over(tmp_path: Path, precious:
 
 @pytest.mark.parametrize(
     "name",
-    [protocol.PAGE, pytest.param(f"{protocol.DIRECTIVE}.{os.getpid()}.new", id="new directive")],
+    [PAGE, pytest.param(f"{protocol.DIRECTIVE}.{os.getpid()}.new", id="new directive")],
 )
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_directives_are_written_through_no_link(
@@ -167,5 +168,5 @@ def test_directives_are_written_through_no_link(
     try:
         protocol.command(folder, protocol.Directive(do=protocol.LEAVE))
     except OSError:
-        assert name == protocol.PAGE
+        assert name == PAGE
     assert (precious / "key").read_text() == "secret"

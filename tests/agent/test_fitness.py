@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from rota.agent import native
 from rota.agent.fitness import FIRST_S, MOST_S, Fitness, could_not_begin, rehearsed
 from rota.agent.folder import AgentFolder
 from rota.agent.live import Live
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.sync import Exit, Part, PartStatus, Wanted
 
 END = Exit(ended_s=1.0, rank=0, error="the attempt could not be started: Resource temporarily unavailable")
@@ -27,7 +28,7 @@ def home_of(folder: Path) -> AgentFolder:
 def live_of(
     row: int, status: PartStatus, *, started_s: float | None = None, infrastructure: bool | None = None
 ) -> Live:
-    part = Part(row=row, job=str(row + 1), attempt=1, version=1, wanted=Wanted.RUN)
+    part = Part(row=row, job=str(row + 1), attempt=1, version=1, wanted=Wanted.RUN, user="me")
     folder = home_of(Path("/nowhere")).of(row, 1)
     end = None if infrastructure is None else END.model_copy(update={"infrastructure": infrastructure})
     return Live(part, folder, status, 0.0, started_s=started_s, end=end)
@@ -93,6 +94,7 @@ def test_it_is_rehearsed_once_for_each_and_again_until_it_goes_well(tmp_path: Pa
         (1000, [1, 2, 3], "aaa", 1,    False),  # one began in between
         (0,    [1, 2, 3], "aaa", None, False),  # a user without an account keeps others from nothing
         (0,    [1, 2, 1], "aba", None, True),
+        (1000, [1, 2, 3], ["", NO_ACCOUNT, ""], None, False),  # orders that nobody could carry out
     ],
 )  # fmt: skip
 def test_a_machine_that_refuses_several_in_a_row_rests(
@@ -100,7 +102,7 @@ def test_a_machine_that_refuses_several_in_a_row_rests(
     monkeypatch: pytest.MonkeyPatch,
     uid: int,
     rows: list[int],
-    users: str,
+    users: Sequence[str],
     begins: int | None,
     rests: bool,
 ) -> None:

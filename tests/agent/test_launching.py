@@ -19,6 +19,7 @@ from rota.agent.script import put_script
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
 from rota.server.config import Config, choose
+from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
 from rota.wire.sync import Part, PartStatus, Rank, Wanted
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
@@ -32,6 +33,7 @@ def home(tmp_path: Path) -> AgentFolder:
 def gang(**fields: object) -> Part:
     """Node 1 of two: two ranks of four on GPUs 4 and 6."""
     known = {
+        "user": OWN_ACCOUNT,
         "row": 16,
         "job": "17",
         "attempt": 3,
@@ -53,7 +55,8 @@ def gang(**fields: object) -> Part:
 def environment(one: Part, home: AgentFolder, index: int = 0, **how: object) -> dict[str, str]:
     """All that a rank sees."""
     settings = {"cores": (), "cuda": ("4", "6"), "port": 29400} | how
-    form = launch_form(one, home, **settings)  # type: ignore[arg-type]
+    user = User.given(one.user, allow_root=True)
+    form = launch_form(one, home, user, **settings)  # type: ignore[arg-type]
     found: dict[str, str] = {**form["env"], **form["ranks"][index]["env"]}
     return found
 
@@ -157,10 +160,10 @@ def test_another_user_gets_a_login(home: AgentFolder, monkeypatch: pytest.Monkey
 
 def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: AgentFolder) -> None:
     """With one process for the node, to all of them; and that many threads."""
-    form = launch_form(gang(), home, cores=(10, 20), cuda=(), port=None)
+    form = launch_form(gang(), home, None, cores=(10, 20), cuda=(), port=None)
     assert [rank["cores"] for rank in form["ranks"]] == [[10], [20]]
     one = gang(ranks=[Rank(rank=1, local_rank=0, devices=[4, 6])])
-    form = launch_form(one, home, cores=(10, 20), cuda=(), port=None)
+    form = launch_form(one, home, None, cores=(10, 20), cuda=(), port=None)
     assert [rank["cores"] for rank in form["ranks"]] == [[10, 20]]
     assert form["ranks"][0]["env"]["OMP_NUM_THREADS"] == "2"
     assert form["ranks"][0]["env"]["ROTA_LOCAL_DEVICES"] == "4,6"
@@ -169,7 +172,7 @@ def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: AgentFolder) -> N
 def test_a_part_without_devices_has_one_rank(home: AgentFolder) -> None:
     """A job of 0 GPUs runs once, and sees none."""
     one = gang(devices=[], ranks=[], world_size=1, nodes=[])
-    form = launch_form(one, home, cores=(), cuda=(), port=None)
+    form = launch_form(one, home, None, cores=(), cuda=(), port=None)
     assert [rank["rank"] for rank in form["ranks"]] == [0]
     found = environment(one, home, cuda=())
     assert (found["CUDA_VISIBLE_DEVICES"], found["ROTA_GPUS"]) == ("", "0")
@@ -220,6 +223,48 @@ def test_a_job_of_another_user_owns_its_own_folders_only(tmp_path: Path) -> None
     supervisor.close()
 
 
+ALONE = "its user has no account on the machines, and the agent of node .* is root; submit as a user that was"
+OLDER = "its order names no account, as an older controller's do; upgrade Rota on the controller"
+NONE = "the controller has no account on record that it may run as"
+GONE = "has no user 'no-such-account'; create the account, or drain the node"
+
+
+@pytest.mark.parametrize(
+    ("uid", "name", "allow_root", "runs_as"),
+    [
+        (0,    OWN_ACCOUNT, False, ALONE),
+        (0,    OWN_ACCOUNT, True,  None),
+        (1000, OWN_ACCOUNT, False, None),
+        (0,    "root",      False, None),      # named: what root submits to its own controller
+        (0,    "nobody",    False, "nobody"),
+        (1000, "nobody",    False, None),      # it cannot become another one
+        (0,    "no-such-account", True, GONE),
+        (0,    "",          True,  OLDER),
+        (1000, "",          True,  OLDER),
+        (0,    NO_ACCOUNT,  True,  NONE),
+        (1000, NO_ACCOUNT,  True,  NONE),
+    ],
+)  # fmt: skip
+def test_an_account_is_given_or_nothing_starts(
+    monkeypatch: pytest.MonkeyPatch, uid: int, name: str, allow_root: bool, runs_as: str | None
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    if runs_as is None or runs_as == name:
+        user = User.given(name, allow_root=allow_root)
+        assert (None if user is None else user.name) == runs_as
+        return
+    with pytest.raises(WorldError, match=runs_as):
+        User.given(name, allow_root=allow_root)
+
+
+def test_a_part_without_an_account_is_lost_and_says_why(tmp_path: Path) -> None:
+    """As an older controller sends it, which meant the agent's own."""
+    supervisor = Supervisor(tmp_path / "agent")
+    live = supervisor.start(part(0, "true", user=""))
+    assert (live.status, live.why) == (PartStatus.LOST, f"it could not be started on this machine: {OLDER}")
+    supervisor.close()
+
+
 @needs_root
 def test_a_home_that_the_user_cannot_enter_is_named(tmp_path: Path) -> None:
     """In one sentence with the way out."""
@@ -243,8 +288,8 @@ def test_void_attempts_are_marked(home: AgentFolder) -> None:
 def test_a_workdir_is_found(home: AgentFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job's; otherwise its user's home."""
     monkeypatch.setenv("HOME", "/home/me")
-    assert launch_form(gang(), home, cores=(), cuda=(), port=None)["workdir"] == "/data"
-    assert launch_form(gang(workdir=""), home, cores=(), cuda=(), port=None)["workdir"] == "/home/me"
+    assert launch_form(gang(), home, None, cores=(), cuda=(), port=None)["workdir"] == "/data"
+    assert launch_form(gang(workdir=""), home, None, cores=(), cuda=(), port=None)["workdir"] == "/home/me"
 
 
 SCRIPT = '#!/usr/bin/env -S bash -e\necho "$0"\n'
@@ -253,7 +298,7 @@ SCRIPT = '#!/usr/bin/env -S bash -e\necho "$0"\n'
 def test_a_script_runs_as_a_file_by_its_own_interpreter(home: AgentFolder) -> None:
     """With its arguments; the text is nowhere but in that file."""
     one = gang(command=["go.sh", "a b"], script=SCRIPT)
-    form = launch_form(one, home, cores=(), cuda=(), port=None)
+    form = launch_form(one, home, None, cores=(), cuda=(), port=None)
     assert form["command"] == ["/usr/bin/env", "-S bash -e", str(home.path / "attempts/16/3/script"), "a b"]
     assert "echo" not in json.dumps(form)
 

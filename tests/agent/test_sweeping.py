@@ -188,7 +188,7 @@ def test_nothing_alive_ever_goes(
         for row, attempts in left.items():
             leave(made, row, attempts)
         for row in known & left.keys():  # a shim was tried, and not forgotten: known to the next supervisor
-            form = launch_form(part(row, run=["true"]), made.home, cores=(), cuda=(), port=None)
+            form = launch_form(part(row, run=["true"]), made.home, None, cores=(), cuda=(), port=None)
             made.home.of(row, 1).write(LAUNCH, form)
             (made.home.of(row, 1).path / SHIM_LOG).touch()
         made.close()
@@ -242,3 +242,34 @@ def test_an_agent_whose_controller_is_away_asks_again(
         controller.until(lambda: controller.kept_in_vain > 1)
         controller.come_back()
         controller.until(lambda: controller.kept)
+
+
+def test_what_a_job_puts_in_the_way_keeps_no_other_from_being_swept(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers that no job has, records that say nonsense, a folder that cannot be measured or removed."""
+    for row in range(4):
+        leave(supervisor, row)
+    home = supervisor.home
+    (home.checkpoints / ("9" * 99)).mkdir(parents=True)
+    for row, at_s in enumerate(["1e999", f"1{'0' * 400}", "-5"]):
+        (home.attempts / str(row) / OWNER).write_text(f'{{"submit_s": {at_s}}}')
+    measure, remove = sweeping.size_of, sweeping.throw_away
+
+    def measured(path: Path) -> int:
+        if path.name == "2":
+            raise RuntimeError("nobody has foreseen this")
+        return measure(path)
+
+    def removed(root: Path, name: str) -> bool:
+        if name == "2":
+            raise RuntimeError("nor this")
+        return remove(root, name)
+
+    monkeypatch.setattr(sweeping, "size_of", measured)
+    monkeypatch.setattr(sweeping, "throw_away", removed)
+    controller = Controller()
+    controller.files = {1, 2, 3}
+    Sweeper(supervisor, controller, set).sweep()
+    assert controller.heard[0].submit_s == {}
+    assert here(supervisor)[0] == {0, 2}

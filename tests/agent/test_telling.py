@@ -33,7 +33,7 @@ class Play:
     def costs(self) -> dict[str, float]:
         self.relay.look()
         mechanisms: Any = SimpleNamespace(operations={}, relay=lambda live: self.relay, suspended_gib={})
-        report = report_of(self.live, self.memo, mechanisms, "")
+        report = report_of(self.live, self.memo, mechanisms, "", "")
         return {cost.kind: cost.seconds for cost in report.costs}
 
 

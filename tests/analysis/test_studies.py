@@ -13,9 +13,10 @@ from rota.analysis.pools import Pools
 from rota.analysis.queueing import BEFORE, FAIR, FRAGMENTED, FULL, split
 from rota.analysis.studies import Analysis, study
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
+from rota.model.jobs import PREEMPTED, REQUEUED, Interruption, JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces import read
+from rota.traces.describe import describe
 from rota.traces.generate import generate
 from shared_data import data, needs_shared
 
@@ -258,3 +259,20 @@ def test_how_jobs_come(gaps_s: list[float], kind: str) -> None:
     analysis = study(replace(trace_of(*((float(t), float(t), float(t) + 5, 1) for t in at_s)), observed=None))
     (said,) = [one for one in analysis.findings if one.key == "burstiness"]
     assert said.sentence.startswith(f"Jobs come {kind}: ")
+
+
+def test_attempts_that_were_preempted_or_requeued_did_not_fail() -> None:
+    """Two GPUs each: an hour preempted, half an hour put back, two hours in the last attempts."""
+    trace = trace_of((0, 0, 3600, 2), (10, 10, 3610, 2))
+    assert trace.observed is not None
+    parts = {0: (Interruption(3600.0, PREEMPTED),), 1: (Interruption(1800.0, REQUEUED),)}
+    trace = replace(trace, observed=replace(trace.observed, interruptions=parts))
+    analysis = study(trace)
+    assert not any(one.key in ("lost_to_failures", "retries", "prerun") for one in analysis.findings)
+    (taken,) = [one for one in analysis.findings if one.key == "taken_away"]
+    assert taken.value == pytest.approx(3.0)
+    assert taken.numbers["gpu_hours"] == {PREEMPTED: pytest.approx(2.0), REQUEUED: pytest.approx(1.0)}
+    described = describe(trace)
+    assert described.interrupted_gpu_hours == pytest.approx(3.0)
+    assert described.failing_gpu_hours == 0.0
+    assert "4 + 3 in attempts that were preempted or requeued" in dict(described.lines())["GPU-hours"]

@@ -73,8 +73,8 @@ def test_what_a_result_is_asked_for(tmp_path: Path) -> None:
         (lambda: result.report(None), r"argument 'folder': None is no folder"),
         (lambda: result.write(tmp_path, csv="no"), r"argument 'csv': 'no' is no yes or no"),
         (
-            lambda: result.figure().write(tmp_path / "a.pdf"),
-            r"a.pdf: a figure is an SVG file; expected a name",
+            lambda: result.figure().write(tmp_path / "a.jpg"),
+            r"a.jpg: a figure cannot be written so; expected",
         ),
     ):
         with pytest.raises(InputError, match=told):

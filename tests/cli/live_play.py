@@ -354,7 +354,8 @@ STATUS = ClusterStatus(
     suspended=1,
     finished=12,
     store="sqlite",
-    troubles=["node laptop is drained: new power supply"],
+    troubles=["node gpu-9 is lost: nothing heard for 2m"],
+    drained=["laptop (by ann: new power supply)"],
 )
 POLICY = PolicyView(
     policy="tiresias",

@@ -56,7 +56,7 @@ def test_as_json(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("jobs.csv --by colour", "rota: --by: 'colour' is nothing to count by; expected tenant, user"),
+        ("jobs.csv --by colour", "rota: --by: 'colour' is nothing to count by; expected tenant, subtenant"),
         ("jobs.csv --by month", "rota: jobs.csv has no dates"),
         ("jobs.csv --since yesterday", "rota: --since: 'yesterday' is no day; expected such as 2026-11-01"),
         ("jobs.csv --price free", "rota: --price: 'free' is no price; expected 2.5, or by type"),
@@ -79,8 +79,8 @@ def test_wrong(words: str, sentence: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--by colour", "rota: --by: 'colour' is nothing to count by; expected tenant, user"),
-        ("--by tenant,colour", "rota: --by: 'colour' is nothing to count by; expected tenant, user"),
+        ("--by colour", "rota: --by: 'colour' is nothing to count by; expected tenant, subtenant"),
+        ("--by tenant,colour", "rota: --by: 'colour' is nothing to count by; expected tenant, subtenant"),
         ("--price V100=-1", "rota: --price: 'V100=-1' is no price; expected 2.5, or by type"),
         ("--since 2026-12-01 --until 2026-11-01", "rota: --until: 2026-11-01 is not after 2026-12-01"),
     ],

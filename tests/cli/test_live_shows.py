@@ -20,6 +20,7 @@ from live_play import (
     WHATIF,
     WHY,
     Answer,
+    Asked,
     Canned,
     job,
     refusal,
@@ -111,6 +112,21 @@ def test_which_jobs(command: str, query: dict[str, str], shown: Canned) -> None:
     assert shown.asked[-1].query == query
 
 
+def test_more_jobs_than_one_answer_has_come_page_by_page(shown: Canned) -> None:
+    """Newest last, whatever page they came with; `before` names the oldest of the page before."""
+    every = [job(f"{number}", name=f"n{number}") for number in range(1, 1_004)]
+
+    def listed(call: Asked) -> list[JobView]:
+        before = int(call.query.get("before", len(every) + 1))
+        return every[: before - 1][-int(call.query["limit"]) :]
+
+    shown.replies["GET /v1/jobs"] = listed
+    lines = rota("ls", "--all", "--limit", "1002").out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == [f"{number}" for number in range(2, 1_004)]
+    asked = [call.query for call in shown.asked if call.path == "/v1/jobs"]
+    assert asked == [{"limit": "1000"}, {"limit": "2", "before": "4"}]
+
+
 def test_no_jobs(cluster: Canned) -> None:
     """The head alone, so that scripts find their columns."""
     cluster.replies["GET /v1/jobs"] = []
@@ -197,6 +213,14 @@ def test_wrong(command: str, sentence: str, shown: Canned) -> None:
     assert sentence in done.err
 
 
+def test_status_names_drained_nodes(shown: Canned) -> None:
+    lines = rota("status").out.splitlines()
+    assert lines[-2:] == [
+        "  drained  laptop (by ann: new power supply)",
+        "  trouble  node gpu-9 is lost: nothing heard for 2m",
+    ]
+
+
 def test_how_long_ago_is_by_the_clusters_clock(shown: Canned) -> None:
     """The ends of jobs are told by it, and this machine's may have been set by a day."""
     shown.now_s = 1_700_000_000.0
@@ -261,6 +285,13 @@ def test_new_user(cluster: Canned, tmp_path: Path) -> None:
     done = rota("user", "add", "bob", "--tenant", "speech", "--account", "bob")
     assert (done.out, done.err) == ("id.secret\n", "user bob of tenant speech\n")
     assert cluster.asked[-1].body == {"name": "bob", "admin": False, "tenant": "speech", "account": "bob"}
+    warned = Answer(201, {"user": user, "token": "id.secret", "warnings": ["user 'bob' has no account"]})
+    cluster.replies["POST /v1/users"] = warned
+    done = rota("user", "add", "bob")
+    assert (done.out, done.err) == (
+        "id.secret\n",
+        "rota: user 'bob' has no account\nuser bob of tenant speech\n",
+    )
     file = tmp_path / "bob.token"
     done = rota("user", "token", "bob", "--out", file)
     assert done.out == f"user bob of tenant speech\ntoken in {file}\n"

@@ -18,6 +18,7 @@ from shell_play import check_golden, rota
 
 from rota.cli.live.caller import pass_on
 from rota.cli.live.following import exit_code
+from rota.cli.quick import left_over
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, ReasonView, Why
 
@@ -446,3 +447,54 @@ def test_interrupts(times: int, desk: Canned) -> None:
         assert err == "rota: job 17 ended: cancelled\n"
     else:
         assert err.startswith("rota: job 17 is left to itself; `rota attach 17` follows it again\n")
+
+
+class GoneError(Exception):
+    """Ends a call without an answer."""
+
+
+def unanswered(_: Asked) -> Answer:
+    raise GoneError
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+@pytest.mark.parametrize("reply", [unanswered, refusal(503, "the database is out of reach")])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_submission_without_an_answer_names_its_key(desk: Canned, command: str, reply: Any) -> None:
+    """Under which it may be on record; sent once more with that key, it is one job."""
+    desk.replies["POST /v1/jobs"] = reply
+    ended = rota(command, "--", "sleep", "1")
+    assert ended.status == 1
+    [key] = {body["key"] for body in desk.bodies("POST", "/v1/jobs")}
+    assert (
+        f"the job may be on record all the same, under the key {key}: the same command with --key {key}"
+        in (" ".join(ended.err.split()))
+    )
+    desk.replies["POST /v1/jobs"] = SUBMITTED
+    assert rota("submit", "--key", key, "--", "sleep", "1").out == "submitted job 17\n"
+
+
+def test_a_submission_that_was_not_sent_names_none(desk: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that is refused."""
+    desk.replies["POST /v1/jobs"] = refusal(400, "no")
+    assert "key" not in rota("submit", "--", "sleep", "1").err
+    monkeypatch.setenv("ROTA_URL", "/nowhere/controller.sock")
+    assert "key" not in rota("submit", "--", "sleep", "1").err
+
+
+@pytest.mark.parametrize("quickly", [True, False])
+def test_an_interrupted_submission_names_its_key(
+    desk: Canned, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quickly: bool
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    if quickly:
+        monkeypatch.setattr("rota.cli.quick._call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            left_over(["submit", "--key", "k1", "--", "x"])
+        said = capsys.readouterr().err
+    else:
+        monkeypatch.setattr("rota.client.Client.call", interrupted)
+        said = rota("submit", "--key", "k1", "--", "x").err
+    assert "under the key k1: the same command with --key k1" in " ".join(said.split())

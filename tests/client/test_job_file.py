@@ -236,6 +236,10 @@ def test_wrong(text: str, sentence: str) -> None:
         ),
         ({"command": ["a"], "array": "1-"}, "array='1-' will not do: expected 1-20, 1,3,7"),
         ({"command": ["a"], "array": "9-1"}, "array '9-1': '9-1' is no range"),
+        ({"command": ["a"], "array": "1,1000000000"}, "'1000000000' goes beyond the last index, 999999999"),
+        ({"command": ["a"], "array": f"{2**63}"}, "goes beyond the last index, 999999999"),
+        ({"command": ["a"], "array": f"1-9%{2**64}"}, "%18446744073709551616 is too large; expected at most"),
+        ({"command": ["a"], "gpu_share": 5e-324}, "gpu_share=4.94066e-324 is too small; expected at least"),
         (
             {"command": ["a"], "cpus": -1.0},
             "cpus=-1.0 will not do: input should be greater than or equal to 0",

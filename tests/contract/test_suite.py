@@ -11,7 +11,7 @@ import pytest
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Reservation
 from rota.policies.fifo.system import Fifo, FifoParameters
-from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, systems
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.scheduler.stages.priority import ByPriority
@@ -198,6 +198,15 @@ class Silent(Skips):
         return Decision(memory, [grant for grant in decision.grants if grant.job == 0])
 
 
+class Deaf(Skips):
+    """Is asked when a job ends, and says nothing to jobs that come in between."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        decision.wake = Wake(on=Event.END)
+        return decision
+
+
 class Ageing(Skips):
     """Serves by waiting time, read when nobody has waited yet."""
 
@@ -235,7 +244,8 @@ BAD = [
     (Secretive, "caches can be dropped", "with fresh instances in between"),
     (Nosy, "what a policy needs", "reads duration, which it does not list"),
     (Ageing, "the key of a waiting job", "is not the one that it waits by"),
-    (Silent, "whoever waits", "waits, and nobody knows why"),
+    (Silent, "each job that waits", "waits, and no reason is known"),
+    (Deaf, "each job that waits", "waits, and no reason is known"),
     (Boundless, "what a policy means to give", "it means to give inf to j"),
     (
         Undeclared,

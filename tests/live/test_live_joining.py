@@ -71,6 +71,31 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
 
 
 @pytest.mark.soak
+def test_a_restart_of_the_controller_frees_no_name(live: LiveCluster, tmp_path: Path) -> None:
+    """The agent of n1 is dead, its self-fencing job lives: no other agent begins it again beside itself."""
+    beats = "while True: open(sys.argv[1], 'a').write(os.environ['ROTA_ATTEMPT'] + ' \\n'); time.sleep(0.05)"
+    id = live.submit(*python(beats, tmp_path / "beats"), self_fence=True)
+    written(live, tmp_path / "beats", "1 ")
+    live.kill_agent("n1")
+    live.kill_controller()
+    live.start_controller()
+    said, _ = (early := join(live, tmp_path / "second", "n1")).communicate(timeout=PATIENCE_S)
+    assert early.returncode == 1
+    assert "an agent takes part as node 'n1' already, or did a moment ago: if its machine is gone, " in said
+    live.until(lambda: live.node_state("n1") == "lost", "n1 is lost")
+    heir = join(live, tmp_path / "second", "n1")
+    try:
+        written(live, tmp_path / "beats", "\n2 ")
+        live.act(id, "cancel", force=True)
+        live.wait(id)
+    finally:
+        heir.terminate()
+        heir.communicate(timeout=PATIENCE_S)
+    numbers = [line.split()[0] for line in (tmp_path / "beats").read_text().splitlines()]
+    assert numbers == sorted(numbers), "the first attempt had ended when the second began"
+
+
+@pytest.mark.soak
 def test_a_name_that_no_node_can_have_is_refused(patient: LiveCluster) -> None:
     """Whoever sends it; ROTA_NODES has a name on each line."""
     info = {"address": "127.0.0.1", "cpus": 1, "memory_gib": 1, "boot_id": "b", "devices": [], "kind": "cpu"}

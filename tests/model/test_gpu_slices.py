@@ -7,7 +7,8 @@ import pytest
 
 from play import trace_of
 from rota.model.cluster import parse_cluster
-from rota.model.gpu_slices import gpu_part, gpus_held, said_of_slices, slice_of, whole_gpus
+from rota.model.gpu_slices import gpu_part, said_of_slices, slice_of
+from rota.model.whole_gpus import gpus_held, whole_gpus
 
 
 @pytest.mark.parametrize(

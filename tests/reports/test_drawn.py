@@ -81,6 +81,19 @@ def test_nodes_are_grouped_by_type() -> None:
     assert gantt(mixed(), whole_run(mixed())).labels[0].text == "n0"
 
 
+@pytest.mark.parametrize(("nodes", "labelled"), [(1, 1), (7, 7), (30, 30), (60, 30)])
+def test_a_row_has_the_label_of_its_own_node(nodes: int, labelled: int) -> None:
+    """Not that of the node above it, for want of room, before there are more rows than a page can show."""
+    run = record(
+        [{"submit_s": 0.0, "start_s": 0.0, "finish_s": 1.0, "gpus": 1}],
+        [{"job": 0, "start_s": 0.0, "end_s": 1.0, "devices": [0]}],
+        nodes=(8,) * nodes,
+    )
+    figure = gantt(run, whole_run(run))
+    assert len(figure.labels) == labelled
+    assert all(tick.text == f"n{round(tick.at * nodes)}" for tick in figure.labels)
+
+
 def test_what_is_packed_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs with most GPU time, the largest stretches; whoever is named by a pair all the same."""
     monkeypatch.setattr(module, "JOBS_MAX", 20)

@@ -111,6 +111,12 @@ def test_json_has_the_fields_and_the_verdict() -> None:
     assert row["tolerance"] == {"equal_share": 0.99, "mean_within": 0.01}
 
 
+def test_json_has_no_number_that_json_does_not_know() -> None:
+    """A case in which no job ended has no mean."""
+    (row,) = json.loads(as_json([result(ours_s=float("nan"))]), parse_constant=pytest.fail)
+    assert (row["ours_s"], row["difference"]) == (None, None)
+
+
 def test_the_page_groups_cases_by_reference_and_prints_notes() -> None:
     third = result(name="c", note="a tie", in_time=0.5, in_time_theirs=0.5)
     text = page([result(), result(name="b", reference="Other"), third])

@@ -19,9 +19,10 @@ from report_toys import Row, four_policies, queue_by_count, record, toy_trace
 from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.reports.compare import Calibration
-from rota.reports.figures import figure_jct_cdf, utilisation_chart
+from rota.reports.figures import common_span, utilisation_chart
 from rota.reports.html import Notes, render, write_report
 from rota.reports.png import data_uri
+from rota.reports.shown import figure
 from rota.reports.window import parse_window
 from tiers import first
 
@@ -105,11 +106,30 @@ def test_names_are_escaped_everywhere() -> None:
     assert EVIL not in text
     assert text.count("<script>") == 1, "the other one is data"
     assert Page(text).count("b") == 0
-    assert EVIL not in figure_jct_cdf([run])
+    assert EVIL not in figure("completion", [run]).svg
 
 
 def test_every_policy_has_a_picture_without_scripts(small: list[Record]) -> None:
     assert Page(render(small)).count("image") == len(small)
+
+
+def test_nodes_that_came_and_went_have_a_figure(small: list[Record]) -> None:
+    """It was made and stood nowhere, and its id was that of the section of nodes."""
+    paid = [replace(run, cluster={**run.cluster, "paid_nodes": [[0.0, 1], [3600.0, 2]]}) for run in small]
+    ids = [a["id"] for _, a in Page(render(paid)).tags if "id" in a]
+    assert "paid" in ids
+    assert len(ids) == len(set(ids))
+    assert "paid" not in [a.get("id") for _, a in Page(render(small)).tags]
+
+
+def test_the_pictures_of_nodes_keep_their_times(small: list[Record]) -> None:
+    """The axis ends at a round moment, and the picture where the run does."""
+    page = Page(render(small))
+    axis_s = next(float(a["data-length"] or 0) for tag, a in page.tags if tag == "main")
+    run_s = common_span(small).length_s
+    assert axis_s > run_s
+    widths = [float(a["width"] or 0) for tag, a in page.tags if tag == "image"]
+    assert widths == [pytest.approx(1000 * run_s / axis_s, abs=0.001)] * len(small)
 
 
 def test_what_is_the_same_for_all_has_no_column(small: list[Record]) -> None:
@@ -132,9 +152,9 @@ def test_the_axes_end_at_the_last_submission() -> None:
     ]
     run = record(rows, intervals)
     chart = utilisation_chart([run])
-    assert (chart.x.high, chart.shown) == (1000.0, 0.1)
-    assert max(tick.at for tick in chart.x.ticks) <= 0.1
-    assert 'viewBox="0 0 100.000 1000"' in render([run])
+    assert (chart.x.high, chart.x.high * chart.shown) == (1080.0, pytest.approx(100.0))
+    assert chart.x.ticks[-1].at == chart.shown
+    assert 'viewBox="0 0 92.593 1000"' in render([run])
 
 
 def test_dates_where_the_trace_has_them(small: list[Record]) -> None:
@@ -200,7 +220,7 @@ def test_a_report_is_written_whole(small: list[Record], tmp_path: Path) -> None:
 
 
 def test_the_figure_for_a_readme_is_xml(small: list[Record]) -> None:
-    root = ElementTree.fromstring(figure_jct_cdf(small))
+    root = ElementTree.fromstring(figure("completion", small).svg)
     text = " ".join(root.itertext())
     assert all(run.policy in text for run in small)
     curves = [path for path in root.iter("{http://www.w3.org/2000/svg}path") if len(path.get("d", "")) > 200]

@@ -32,7 +32,7 @@ def test_ends_beside_their_deadlines() -> None:
     chart = ends_chart([("soon", 85.0, ENDS_S), ("late", 130.0, ENDS_S)], 200.0)
     assert chart.text == "soon: 25% in time, late: 75% in time"
     assert [curve.x.tolist() for curve in chart.curves[1::2]] == [[85.0, 85.0], [130.0, 130.0]]
-    assert draw(chart).count('<path class="curve') == 2 * len(chart.curves), "the legend, and the curves"
+    assert draw(chart).count('<path class="curve') == 2 + len(chart.curves), "two names, and the curves"
 
 
 def test_chances_by_size() -> None:

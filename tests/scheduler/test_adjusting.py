@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from play import trace_of
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.grants import Grant, Role, is_adjustment, with_one_nan
+from rota.model.grants import Code, Grant, Role, is_adjustment, with_one_nan
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
 from rota.scheduler.loop import Loop
@@ -198,7 +198,7 @@ def test_grants_of_earlier_versions_are_read() -> None:
 
 
 def test_a_wait_is_explained_by_the_first_decision_that_leaves_the_job_waiting() -> None:
-    """B and C come while the policy sleeps; at 25 it starts B and leaves C, of which it tells."""
+    """B and C come while the policy sleeps; at 25 it leaves C, and starts B, which has waited for that."""
 
     class Sleeper(Scripted):
         def decide(self, snapshot: Any, memory: Any) -> Any:
@@ -210,7 +210,8 @@ def test_a_wait_is_explained_by_the_first_decision_that_leaves_the_job_waiting()
     world = SimulatedWorld(trace_of("A 2x30 B 1x40@10 C 8x40@20"), CLUSTER)
     loop = Loop(world, Sleeper(grants(Grant(0, (0, 1))), grants(Grant(1, (2,)))), recorder)
     loop.run(26.0)
-    assert list(recorder.reasons) == [2]
+    codes = {row: reason.code for row, reason in recorder.reasons.items()}
+    assert codes == {1: Code.ROUND, 2: Code.RESOURCES}
 
 
 def test_a_change_of_devices_is_none() -> None:

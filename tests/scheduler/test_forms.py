@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from rota.model.cluster import parse_cluster
 from rota.model.grants import Code, Constraint, Grant, Reservation, Role
 from rota.model.promises import Offer, Promise
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.forms import formed
+from rota.scheduler.forms import Extent, formed
 from rota.scheduler.moments.packing import pack_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.run import run
@@ -25,6 +26,7 @@ A: Any = Grant(1, (2, 3))
 PACKED = Grant(1, (2, 3), 0.5, Role.PACKED)
 KEPT: Any = Reservation(1, (2, 3), 9.0)
 NAN = math.nan
+EXTENT = Extent(jobs=2, gpus=4, nodes=1)
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"memory": None}, "memory=None; expected a dict"),
@@ -65,8 +67,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"wake": Wake(at_s=NAN)}, "wake.at_s=nan; expected a moment in seconds"),
     ({"reasons": {1: "because"}}, r"reasons\[1\]='because'; expected a Constraint, such as Constraint\(Code"),
     ({"reasons": {1: Constraint("Because")}}, r"reasons\[1\].code='Because'; expected a Code"),
-    ({"reasons": {2: Constraint(Code.POLICY)}}, "reasons: key=2; expected a row below 2, the jobs submitted"),
-    ({"promises": {-1: Promise(1.0, 2.0)}}, "promises: key=-1; expected a row below 2"),
+    ({"reasons": {2: Constraint(Code.POLICY)}}, "reasons: key=2; expected a row from 0 on and below 2, "),
+    ({"promises": {-1: Promise(1.0, 2.0)}}, "promises: key=-1; expected a row from 0 on and below 2"),
     ({"promises": {1: Promise(NAN, 1.0)}}, r"promises\[1\]=Promise.*; expected two moments"),
     ({"wanted_nodes": 1.5}, "wanted_nodes=1.5; expected a whole number of nodes, or None"),
     ({"ranking": [0, 1]}, r"ranking=\[0, 1\]; expected an object with ahead\(\), fits\(\) and spreads"),
@@ -74,6 +76,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"guaranteed": 1}, "guaranteed=1; expected a set of rows, or None"),
     ({"plan_of": {}}, r"plan_of=\{\}; expected a function of a row, or None"),
     ({"targets": {1: NAN}}, r"targets\[1\]=nan; expected a finite number"),
+    ({"ends": {1: NAN}}, r"ends\[1\]=nan; expected a finite number"),
     ({"target": ""}, "target=''; expected a word or two"),
 ]  # fmt: skip
 
@@ -82,7 +85,68 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_what_is_of_another_form_is_refused_in_a_sentence(fields: dict[str, Any], sentence: str) -> None:
     decision = Decision(**{"memory": {}} | fields)
     with pytest.raises(PolicyError, match=rf"^Mine\.decide gave {sentence}"):
-        formed(decision, "Mine", 2)
+        formed(decision, "Mine", EXTENT)
+
+
+INDEXES: dict[str, tuple[Callable[[Any], dict[str, Any]], int, str]] = {
+    "grants[0].job": (lambda n: {"grants": [A._replace(job=n)]}, 2, "the jobs submitted so far"),
+    "grants[0].devices": (lambda n: {"grants": [A._replace(devices=(1, n))]}, 4, "the cluster's devices"),
+    "grants[0].node": (lambda n: {"grants": [Grant(1, (), node=n)]}, 1, "the cluster's nodes"),
+    "preempt": (lambda n: {"preempt": [0, n]}, 2, "the jobs submitted so far"),
+    "reject: key": (lambda n: {"reject": {n: "no"}}, 2, "the jobs submitted so far"),
+    "cancel: key": (lambda n: {"cancel": {n: "no"}}, 2, "the jobs submitted so far"),
+    "offers: key": (lambda n: {"offers": {n: Offer(9.0, 5.0, "late")}}, 2, "the jobs submitted so far"),
+    "promises: key": (lambda n: {"promises": {n: Promise(9.0, 9.0)}}, 2, "the jobs submitted so far"),
+    "reasons: key": (lambda n: {"reasons": {n: Constraint(Code.POLICY)}}, 2, "the jobs submitted so far"),
+    "targets: key": (lambda n: {"targets": {n: 1.0}}, 2, "the jobs submitted so far"),
+    "guaranteed": (lambda n: {"guaranteed": {n}}, 2, "the jobs submitted so far"),
+    "reservations[0].job": (
+        lambda n: {"reservations": [KEPT._replace(job=n)]}, 2, "the jobs submitted so far"
+    ),
+    "reservations[0].devices": (
+        lambda n: {"reservations": [KEPT._replace(devices=(n,))]}, 4, "the cluster's devices"
+    ),
+}  # fmt: skip
+"""Every field that names a job, a device or a node by its number: with which one, and how many there are."""
+
+
+@pytest.mark.parametrize("field", INDEXES)
+def test_every_number_of_something_is_that_of_one_that_exists(field: str) -> None:
+    make, count, of = INDEXES[field]
+    formed(Decision({}, **make(count - 1)), "Mine", EXTENT)
+    for wrong in (count, -1 if "node" not in field else -2, 1 << 63, np.int64(count)):
+        with pytest.raises(PolicyError) as refused:
+            formed(Decision({}, **make(wrong)), "Mine", EXTENT)
+        said = str(refused.value)
+        value = int(wrong) if "devices" in field else wrong
+        assert said.startswith(f"Mine.decide gave {field}={value!r}; expected "), said
+        assert f"below {count}, {of}" in said
+
+
+@pytest.mark.parametrize("wrong", [NAN, True, "1", 1.0, None], ids=repr)
+@pytest.mark.parametrize("field", INDEXES)
+def test_what_is_no_whole_number_is_the_number_of_nothing(field: str, wrong: object) -> None:
+    with pytest.raises(PolicyError, match=rf"^Mine\.decide gave {re.escape(field)}={wrong!r}; expected "):
+        formed(Decision({}, **INDEXES[field][0](wrong)), "Mine", EXTENT)
+
+
+HUGE = 10**400
+UNFIT: dict[str, tuple[dict[str, Any], str]] = {
+    "a share": ({"grants": [A._replace(share=HUGE)]}, r"grants\[0\].share=1000.*; expected a number that a"),
+    "a wake": ({"wake": Wake(at_s=HUGE)}, r"wake.at_s=1000.*; expected a moment in seconds"),  # type: ignore[arg-type]
+    "an offer": ({"offers": {1: Offer(1e300, 1.0, "")}}, r"offers\[1\].deadline_s=1e\+300; expected a mom"),
+    "a promise": ({"promises": {1: Promise(-1e300, 1.0)}}, r"promises\[1\].due_s=-1e\+300; expected a mo"),
+    "why not": ({"reject": {1: "\udcff"}}, r"reject\[1\]='\\udcff'; expected text"),
+    "a reason": ({"otherwise": Constraint(Code.POLICY, detail="\ud800")}, r"otherwise.detail=.*; expected t"),
+    "its words": ({"offers": {1: Offer(9.0, 1.0, "\ud800")}}, r"offers\[1\].why='\\ud800'; expected text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_what_no_store_and_no_calendar_can_hold_is_refused(what: str) -> None:
+    fields, sentence = UNFIT[what]
+    with pytest.raises(PolicyError, match=rf"^Mine\.decide gave {sentence}"):
+        formed(Decision({}, **fields), "Mine", EXTENT)
 
 
 PUT_RIGHT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -102,8 +166,8 @@ PUT_RIGHT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 def test_what_differs_in_its_type_alone_is_put_right(
     fields: dict[str, Any], meant: dict[str, Any], why: str
 ) -> None:
-    put_right = formed(Decision({}, **fields), "Mine", 2)
-    assert put_right == formed(Decision({}, **meant), "Mine", 2), why
+    put_right = formed(Decision({}, **fields), "Mine", EXTENT)
+    assert put_right == formed(Decision({}, **meant), "Mine", EXTENT), why
     for grant in put_right.grants:
         assert {type(value) for value in grant[1]} == {int}
         assert type(grant.job) is int
@@ -112,7 +176,7 @@ def test_what_differs_in_its_type_alone_is_put_right(
 
 def test_of_what_is_well_formed_nothing_is_made_anew() -> None:
     """A run looks at who holds the very object that somebody has left."""
-    decision = formed(Decision({}, [A]), "Mine", 2)
+    decision = formed(Decision({}, [A]), "Mine", EXTENT)
     assert decision.grants[0] is A
 
 
@@ -185,7 +249,10 @@ FAILS = [
         r"has changed snapshot.occupancy at 5 s.* expected it to try things",
     ),
     (lambda s, m: s.queue, "raised AttributeError: 'Snapshot' object has no attribute 'queue'"),
-    (lambda s, m: Decision(m, preempt=[99]), "at 5 s, job 99 does not run; rule: only running jobs are"),
+    (
+        lambda s, m: Decision(m, preempt=[2]),
+        r"gave preempt=2; expected a row from 0 on and below 2, the jobs",
+    ),
 ]
 
 

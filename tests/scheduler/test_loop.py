@@ -183,7 +183,7 @@ LIVE = [
         "an offender is refused, the rest applied",
     ),
     (
-        {"grants": [Grant(2, (0,)), Grant(0, (2, 3)), Grant(1, (9,))]},
+        {"grants": [Grant(2, (0,)), Grant(0, (2, 3)), Grant(1, (3, 3))]},
         {0: (0, 1), 1: (2,)},
         {0, 1, 2},
         "B cannot move, so A cannot, so C cannot",
@@ -208,10 +208,13 @@ LIVE = [
         "named twice: A stays as it is",
     ),
     (
-        {"grants": [Grant(3, (3,))], "reservations": [Reservation(2, (7,), 9.0)]},
+        {
+            "grants": [Grant(3, (3,))],
+            "reservations": [Reservation(2, (1,), 9.0), Reservation(3, (1,), 9.0)],
+        },
         {0: (0, 1), 1: (2,), 3: (3,)},
-        {2},
-        "a reservation of what is not there is dropped",
+        {3},
+        "a reservation of what is kept for another job is dropped",
     ),
     (
         {"grants": [Grant(2, (2,), 0.5, Role.PACKED), Grant(1, (2,), 0.5, Role.PACKED)]},

@@ -168,6 +168,8 @@ class MemoryController:
             and which.name in ("", view.name)
             and (which.since_s is None or view.submit_s >= which.since_s)
         ]
+        if which.before:
+            chosen = chosen[: [view.id for view in chosen].index(which.before)]
         return chosen[-which.limit :]
 
     def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:
@@ -296,7 +298,8 @@ class MemoryController:
             by, *(None if at is None else datetime.fromtimestamp(at, UTC) for at in (since_s, until_s))
         )
         ended = [view for view, _ in self._rows if view.end_s is not None]
-        line = UsageLine(names=tuple("x" for _ in by), jobs=len(ended), gpu_hours=2.0 * len(ended))
+        names = tuple("2026-11" if word == "month" else "x" for word in by)
+        line = UsageLine(names=names, jobs=len(ended), gpu_hours=2.0 * len(ended))
         total = line.model_copy(update={"names": ("all",)})
         return UsageView(source="memory", by=tuple(by), lines=[line] if ended else [], total=total)
 
@@ -407,8 +410,8 @@ class MemoryController:
 
     # Service.
 
-    def health(self) -> bool:
-        return self.well
+    def health(self) -> str:
+        return "" if self.well else "it was told to be unwell"
 
     def now_s(self) -> float:
         return time.time()

@@ -46,7 +46,7 @@ def naive_usage(
         for place, (begins_s, ends_s) in enumerate(pairwise(cuts))
         for row, part in store.busy(begins_s, ends_s).items()
     }
-    types = device_types(store.nodes())
+    types = device_types(store.nodes(), "node" in by)
     stretches = [*_past(window, types), *_running(window.jobs, shown.holding.copy(), types, now)]
     pieces = [piece for one in stretches for piece in _cut(one, cuts)]
     held = held_of(window.jobs, pieces, busy, epoch)
@@ -68,10 +68,14 @@ def _moment(unix_s: float | None) -> datetime | None:
     return None if unix_s is None else datetime.fromtimestamp(unix_s, UTC)
 
 
-def device_types(nodes: Iterable[NodeRow]) -> Mapping[int, str]:
-    """Type of each device, by its number."""
+Kind = tuple[str, str]
+"""Type of a device, and its node where that is asked for."""
+
+
+def device_types(nodes: Iterable[NodeRow], by_node: bool) -> Mapping[int, Kind]:
+    """Kind of each device, by its number."""
     return {
-        node.first_device + place: device.type
+        node.first_device + place: (device.type, node.name if by_node else UNKNOWN)
         for node in nodes
         for place, device in enumerate(node.info.devices)
     }
@@ -79,14 +83,14 @@ def device_types(nodes: Iterable[NodeRow]) -> Mapping[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class HeldStretch:
-    """Devices of one type that a job held for a time."""
+    """Devices of one kind that a job held for a time."""
 
     row: int
     attempt: int
     start_s: float
     end_s: float
     gpus: float
-    gpu_type: str
+    kind: Kind
     failed: bool = False
     lost_part: float = 0.0
     """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
@@ -110,7 +114,7 @@ def _cut(one: HeldStretch, cuts: Sequence[float]) -> Iterator[HeldStretch]:
             )
 
 
-def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[HeldStretch]:
+def _past(window: HistoryWindow, types: Mapping[int, Kind]) -> Iterator[HeldStretch]:
     """What was held and is held no more."""
     came_to_nothing = {(one.row, one.attempt) for one in window.intervals if one.how in FAILED}
     for one in window.intervals:
@@ -119,7 +123,7 @@ def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[HeldStret
             yield _stretch(one, kind, part, failed)
 
 
-def _stretch(one: IntervalRow, kind: str, part: float, failed: bool) -> HeldStretch:
+def _stretch(one: IntervalRow, kind: Kind, part: float, failed: bool) -> HeldStretch:
     gpus = part * len(one.devices) * one.share
     return HeldStretch(
         one.row, one.attempt, one.start_s, one.end_s, gpus, kind, failed, part * one.lost_work_s
@@ -127,7 +131,7 @@ def _stretch(one: IntervalRow, kind: str, part: float, failed: bool) -> HeldStre
 
 
 def _running(
-    jobs: Sequence[JobRow], holding: Mapping[int, AttemptRow], types: Mapping[int, str], now: float
+    jobs: Sequence[JobRow], holding: Mapping[int, AttemptRow], types: Mapping[int, Kind], now: float
 ) -> Iterator[HeldStretch]:
     """What is held now, since it was last given or adjusted."""
     for job in jobs:
@@ -140,11 +144,11 @@ def _running(
             yield HeldStretch(job.row, attempt.number, since_s, now, part * len(devices) * share, kind)
 
 
-def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[tuple[str, float]]:
+def _by_type(devices: Sequence[int], types: Mapping[int, Kind]) -> list[tuple[Kind, float]]:
     """Which part of the devices is of which type; one entry of no GPUs for a job without devices."""
     if not devices:
-        return [(UNKNOWN, 1.0)]
-    kinds = [types.get(device, UNKNOWN) for device in devices]
+        return [((UNKNOWN, UNKNOWN), 1.0)]
+    kinds = [types.get(device, (UNKNOWN, UNKNOWN)) for device in devices]
     return [(kind, kinds.count(kind) / len(kinds)) for kind in dict.fromkeys(kinds)]
 
 
@@ -184,10 +188,14 @@ def held_of(
         has_starts=True,
         names={
             "tenant": [name.partition("/")[0] for name in tenants],
+            "subtenant": tenants,
             "user": [job_of[one.row].user or UNKNOWN for one in stretches],
+            "partition": [one.node_set or UNKNOWN for one in asked],
             "group": [one.group or UNKNOWN for one in asked],
             "workload": [one.workload or UNKNOWN for one in asked],
-            "type": [one.gpu_type for one in stretches],
+            "qos": [UNKNOWN] * len(stretches),
+            "type": [one.kind[0] for one in stretches],
+            "node": [one.kind[1] for one in stretches],
             "size": [size_name(one.gpus) for one in asked],
             "outcome": outcomes,
         },

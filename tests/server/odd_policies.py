@@ -107,6 +107,12 @@ class Odd:
             kept.append(bytearray(1 << 16))
             time.sleep(0.01)
 
+    def gorge(self, memory: Memory) -> None:
+        """Allocates without end, as fast as it can."""
+        kept = []
+        while True:
+            kept.append(b"x" * (1 << 24))
+
     def tell_seed(self, memory: Memory) -> None:
         """Behaves well."""
 
@@ -163,6 +169,29 @@ class Inexplicable:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return replace(self.inner.decide(snapshot, memory), ranking=_NoOrder())
+
+
+class _OffByOne:
+    """Names a job that does not exist as the one before each."""
+
+    spreads = True
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        return [len(snapshot.jobs)]
+
+    def in_turn(self, snapshot: Snapshot) -> list[int]:
+        return [-1]
+
+    def fits(self, snapshot: Snapshot, scratch: object, row: int) -> bool:
+        return True
+
+
+@register("off_by_one", "Decides well, and names jobs that do not exist when asked why")
+class OffByOne(Inexplicable):
+    """For orders that cannot be."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return replace(self.inner.decide(snapshot, memory), ranking=_OffByOne())
 
 
 @register("sleepy", "Tiresias that takes its time")

@@ -16,12 +16,15 @@ from typing import Any
 
 from new_store import put_new_store
 from rota.model.growing import GrowingTable
-from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.decision import Event as Moment
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
+from rota.server.auth import Roster
 from rota.server.policy.messages import seal, sealed_memory, unseal
+from rota.server.roster import JobAccounts
 from rota.server.scheduler import Scheduler, SchedulerSettings
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
@@ -49,6 +52,16 @@ from rota.worlds.live.settings import LiveSettings
 EPOCH_S = 1_700_000_000.0
 IDLE_MOST = 200
 """Moments without an event after which a turn ends all the same."""
+
+
+class AllMayRun(JobAccounts):
+    """Each job may run as the account that it was submitted as."""
+
+    def __init__(self) -> None:
+        super().__init__(Roster())
+
+    def bars(self, job: JobRow) -> str:
+        return ""
 
 
 class Killed(BaseException):
@@ -351,14 +364,19 @@ class LocalHost:
     def __init__(
         self, state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> None:
-        self.policy = parse_policy(spec).make()
+        self.name, self.policy = spec, parse_policy(spec).make()
         self.needs = self.policy.needs
         self.trouble = ""
         self.real = SimpleNamespace(tally=SimpleNamespace(round_trip_ms=1.0))
-        self.state = state
+        self.state, self.failures, self.rests_s, self.asks = state, 0, 0.0, 0
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         self.state.take_trace()
+        if self.rests_s:
+            self.asks += 1
+            if self.asks <= 2:
+                return Decision(memory, wake=Wake(snapshot.now + self.rests_s, Moment.NONE), is_cut=True)
+            self.rests_s, self.trouble = 0.0, ""
         decision = self.policy.decide(snapshot, unseal(memory.get("sealed")))
         decision = cheaper_victims(snapshot, decision, self.costs().__getitem__)
         decision.memory = sealed_memory(seal(decision.memory))
@@ -368,6 +386,10 @@ class LocalHost:
         self.costs = costs
 
     def note(self) -> None: ...
+
+    def rest(self, why: str, failed_in_a_row: int) -> None:
+        """It is asked again after two moments."""
+        self.failures, self.trouble, self.rests_s = self.failures + 1, f"policy {self.name} {why}", 1.0
 
     def renew(
         self, state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
@@ -397,6 +419,10 @@ class Site:
     heard: dict[str, float] = field(default_factory=dict)
     ended: dict[int, str] = field(default_factory=dict)
     kills: int = 0
+    accounts: JobAccounts = field(default_factory=AllMayRun)
+    user: str = "u"
+    account: str = "me"
+    """Who submits, and as which account the jobs run."""
 
     def __post_init__(self) -> None:
         self.machines = {name: Machine(name, devices, self) for name, devices in self.nodes.items()}
@@ -436,7 +462,7 @@ class Site:
             self.time,
             self.heard,
             settings,
-            dict,
+            self.accounts,
             self.told,  # type: ignore[arg-type]
         )
 
@@ -475,7 +501,7 @@ class Site:
 
     def _add(self, spec: JobSpec, jobs: list[NewJob], programs: list[Program]) -> list[int]:
         """As the API does it."""
-        who = Submitting("u", "t", {})
+        who = Submitting(self.user, "t", self.account, self.accounts)
         rows = put_on_record(self.store, self.inbox, who, spec, jobs, self.time.now)
         self.programs.update({row.row: program for row, program in zip(rows, programs, strict=True)})
         return [row.row for row in rows]
@@ -507,10 +533,10 @@ class Site:
             if self.scheduler.loop is None:
                 self.scheduler._build()
             self.scheduler._turn()
-        except StoreError as error:
-            self.scheduler._fail(str(error), 0.0)
         except Killed:
             self.kill_controller()
+        except StoreError as error:
+            self.scheduler._fail(error, 0.0)
         self.check()
 
     def run(self, turns: int = 5000, between: Callable[[int], None] = lambda turn: None) -> None:

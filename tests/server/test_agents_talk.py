@@ -17,19 +17,28 @@ from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox, ReportTold
 
 
+class Welcome(Exception):  # noqa: N818
+    """The newcomer got so far that a token is made for it."""
+
+
+def welcome(*_: object) -> None:
+    raise Welcome
+
+
 class Talk:
     """The agent of n1 talks to a controller that takes n1 for `state`."""
 
     def __init__(self, state: str = "up") -> None:
         self.row = SimpleNamespace(state=state)
         self.stored = self.row
+        self.shown = SchedulerView(nodes={"n1": self.row})
         self.inbox, self.directives = Inbox(), Directives("one")
         logs = SimpleNamespace(take=lambda node, pieces: None, asked_of=lambda node: [])
         clock = type("At5", (), {"epoch_unix_s": 0.0, "__call__": lambda self: 5.0})()
         parts: dict[str, Any] = {
-            "store": SimpleNamespace(may_be_silent=False, node=lambda name: self.stored),
+            "store": SimpleNamespace(may_be_silent=False, node=lambda name: self.stored, join=welcome),
             "roster": None, "tidier": None,
-            "shown": SchedulerView(nodes={"n1": self.row}), "inbox": self.inbox, "logs": logs,
+            "shown": self.shown, "inbox": self.inbox, "logs": logs,
             "directives": self.directives, "notifier": Notifier(),
             "terminals": SimpleNamespace(asked_of=lambda node: [], begins_anew=lambda node: None),
             "clock": clock, "heard": {}, "lost_after_s": 60.0,
@@ -98,3 +107,22 @@ def test_a_name_that_is_taken(state: str, sentence: str) -> None:
     talk.row.state = state
     with pytest.raises(Conflict, match=sentence):
         talk.agents.join(SimpleNamespace(node=""), SimpleNamespace(name="n1"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("on_record", "is_refused"),
+    [("up", True), ("drained", True), ("away", True), ("lost", False), ("forgotten", False), ("", False)],
+)
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_controller_that_has_just_begun_knows_whose_a_name_is(
+    on_record: str, is_refused: bool, is_built: bool
+) -> None:
+    """Its agent may be dead and its jobs alive, under their shims: until the node is lost nobody follows."""
+    talk = Talk(on_record)
+    if not on_record:
+        talk.stored = None
+    if not is_built:  # the scheduler has not read the store yet
+        talk.shown.nodes.clear()
+    newcomer: Any = SimpleNamespace(node=""), SimpleNamespace(name="n1")
+    with pytest.raises(Conflict if is_refused else Welcome):
+        talk.agents.join(*newcomer)

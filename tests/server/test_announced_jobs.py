@@ -120,7 +120,7 @@ def test_who_begins_anew_does_not_hear_of_what_never_came_to_the_disk(tmp_path: 
     fails = FailingCommit()
     site = Site(tmp_path, {"n0": 2}, faults=fails)
     site.turn()
-    site.scheduler._fail("the disk is full", 0.0)
+    site.scheduler._fail(StoreError("the disk is full"), 0.0)
     fails.arm()
     with pytest.raises(StoreError, match="the disk is full"):
         site.submit(1.0, name="ghost", gpus=2)

@@ -15,10 +15,12 @@ def test_why_the_last_decision_failed_is_said_where_one_asks_about_the_policy() 
         clock=SimpleNamespace(epoch_unix_s=1000.0),
         settings=SimpleNamespace(knowledge={}),
         view=SimpleNamespace(decisions=30, last_s=0.001, late=29),
-        host=SimpleNamespace(trouble=why, shadow=None),
+        host=SimpleNamespace(shadow=None),
+        policy_trouble=why,
+        failing=SimpleNamespace(replaced="policy fifo decides in place of mine"),
     )
     row = SimpleNamespace(spec="mine", since_s=5.0, by="root")
     store: Any = SimpleNamespace(policies=lambda: {"real": row})
     assert policy_view(scheduler, store).trouble == why
-    scheduler.host = None
-    assert policy_view(scheduler, store).trouble == ""
+    scheduler.policy_trouble = ""
+    assert policy_view(scheduler, store).trouble == "policy fifo decides in place of mine"

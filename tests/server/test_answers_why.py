@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from answers_play import AskedSite, site
-from site_play import EPOCH_S
+from site_play import EPOCH_S, AllMayRun
 
 from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Tenant, Tenants
@@ -244,7 +244,7 @@ def array(s: AskedSite) -> int:
     full(s)
     spec = JobSpec(command=["work"], array="1-2%1", time_s=10.0)
     rows = s.store.add_jobs("u", "t", [NewJob(spec, 1), NewJob(spec, 2)], s.time.now)
-    s.inbox.put(Arrived([(live_job(row, spec, (), {}), asked_job(row, spec)) for row in rows]))
+    s.inbox.put(Arrived([(live_job(row, spec, (), AllMayRun()), asked_job(row, spec)) for row in rows]))
     s.turn()
     return rows[1].row
 

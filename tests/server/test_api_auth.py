@@ -51,7 +51,7 @@ def test_needs_a_token(stage: Stage, method: str, path: str) -> None:
     """All but /health."""
     with Client(stage.serving.url) as stranger:
         if path == "/health":
-            assert list(stranger.call("GET", path)) == ["ok", "version", "protocol", "now_s"]
+            assert list(stranger.call("GET", path)) == ["ok", "error", "version", "protocol", "now_s"]
             return
         with pytest.raises(Refused, match="needs a token") as caught:
             stranger.call(method, filled(path), {})

@@ -93,6 +93,11 @@ def test_body_of_a_form(stage: Stage) -> None:
     [
         ("/v1/jobs?limit=x", 422, 'parameter limit is "x"; expected a valid integer'),
         ("/v1/jobs?limit=0", 422, 'parameter limit is "0"; expected a number greater than or equal to 1'),
+        (
+            "/v1/jobs?limit=1001",
+            422,
+            'parameter limit is "1001"; expected a number less than or equal to 1000',
+        ),
         ("/v1/jobs?since=nan", 422, 'parameter since is "nan"; expected a finite number'),
         ("/v1/history?format=xml", 422, "parameter format is \"xml\"; expected 'json' or 'csv'"),
         (

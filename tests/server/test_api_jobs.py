@@ -64,6 +64,8 @@ def test_list(stage: Stage) -> None:
     assert ids(name="listed", state="pending,running") == {mine}
     assert ids(name="listed", state=["PENDING", "CANCELLED"]) == {mine, third}
     assert ids(name="listed", limit=1) == {third}
+    assert ids(name="listed", limit=1, before=third) == {mine}
+    assert ids(name="listed", before=mine) == set()
     assert {other, mine} & ids(user="bob") == {other}
     assert {other, mine} & ids(tenant="vision") == {mine}
     assert ids(since=4e9) == set()

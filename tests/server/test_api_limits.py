@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_toys import Stage, served
 from starlette.responses import PlainTextResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.client import Refused
 from rota.server.api.app import ApiSettings
 from rota.server.callers import Caller
-from rota.server.limits import BodyLimit, CallRates, LongQuestions, RateLimit
+from rota.server.limits import BodyLimit, CallRates, LongQuestions, RateLimit, UnreadAnswers
 
 SPEC = {"command": ["x"]}
 
@@ -192,3 +193,81 @@ def test_who_asks_for_much_at_once_has_a_few_turns_and_others_theirs() -> None:
     asyncio.run(scene())
     assert most["ann GET /v1/jobs"] == 3
     assert not any(now.values())
+
+
+def asked_of(
+    app: ASGIApp, who: str, send: Send, drop: Callable[[], None] | None = None
+) -> asyncio.Future[None]:
+    scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "identity": Caller(who, "", False)}
+    return asyncio.ensure_future(app({**scope, "state": {"drop": drop}}, None, send))  # type: ignore[arg-type]
+
+
+class Reader:
+    """The other end of a connection, which reads what it is sent once it is let."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+        self.is_open = True
+        self.bodies: list[bytes] = []
+
+    def drop(self) -> None:
+        """As a connection that is closed: what is sent then is sent to nobody."""
+        self.is_open = False
+        self.reads.set()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.body" and self.is_open:
+            self.bodies.append(message["body"])
+            await self.reads.wait()
+
+
+def test_unread_answers_are_sent_in_pieces_and_bounded() -> None:
+    """A caller who leaves too much unread loses what has waited longest; others lose nothing."""
+    body = bytes(range(256)) * 1024  # four pieces
+    app = UnreadAnswers(PlainTextResponse(body), most_bytes=3 * len(body))
+
+    async def scene() -> None:
+        readers = [Reader() for _ in range(7)]
+        calls = []
+        for reader, who in zip(readers, ["bob", *["ann"] * 6], strict=True):
+            calls.append(asked_of(app, who, reader.send, reader.drop))
+            await asyncio.sleep(0)
+        assert [len(reader.bodies) for reader in readers] == [1] * 7
+        assert [reader.is_open for reader in readers] == [True, False, False, False, True, True, True]
+        for reader in readers:
+            reader.reads.set()
+        await asyncio.gather(*calls)
+        whole = [b"".join(reader.bodies) == body for reader in readers]
+        assert whole == [reader.is_open for reader in readers]
+        assert app._unread == {}
+
+    asyncio.run(scene())
+
+
+def test_an_answer_larger_than_all_that_may_wait_is_sent() -> None:
+    body = bytes(1 << 18)
+    app = UnreadAnswers(PlainTextResponse(body), most_bytes=1)
+
+    async def scene() -> None:
+        reader = Reader()
+        reader.reads.set()
+        await asked_of(app, "ann", reader.send, reader.drop)
+        assert (b"".join(reader.bodies), reader.is_open) == (body, True)
+
+    asyncio.run(scene())
+
+
+def test_a_turn_ends_where_the_answer_begins() -> None:
+    """Who does not read one answer keeps no other question waiting."""
+    app = LongQuestions(PlainTextResponse("x"), most=1)
+
+    async def scene() -> None:
+        readers = [Reader() for _ in range(3)]
+        calls = [asked_of(app, "ann", reader.send) for reader in readers]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [reader.bodies for reader in readers] == [[b"x"]] * 3
+        for call in calls:
+            call.cancel()
+
+    asyncio.run(scene())

@@ -185,8 +185,9 @@ def test_stopped_server_is_unreachable(tmp_path: Path) -> None:
 def test_health(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         own.controller.well = False
-        with pytest.raises(Unreachable, match="answered 503"):  # no sentence: strangers learn nothing
+        with pytest.raises(Refused, match="it was told to be unwell") as unwell:
             own.client("stranger").call("GET", "/health")
+        assert unwell.value.status == 503
 
 
 def test_bug(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from answers_play import site as asked_site
-from site_play import EPOCH_S, Site
+from site_play import EPOCH_S, AllMayRun, Site
 
 from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
@@ -95,7 +95,7 @@ def test_submissions_at_once_find_room_for_three_alone(tmp_path: Path) -> None:
 def submissions(site: Site) -> Callable[[str], str]:
     """Submits one job of `ann` under a key: its id, or nothing if it is refused."""
     answers = Answers(site.scheduler, site.store)
-    desk = Submissions(site.store, site.inbox, site.scheduler.clock, answers, caps_of(SAID))
+    desk = Submissions(site.store, site.inbox, site.scheduler.clock, answers, AllMayRun(), caps_of(SAID))
     ann = Caller("ann", tenant="nlp", account="ann")
 
     def submit(key: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from site_play import AllMayRun
 from store_place import SPEC
 
 from rota.client.fields import make_spec, merge, read_fields
@@ -124,7 +125,7 @@ def test_what_is_typed_travels_whole(data: st.DataObject) -> None:
         assert of_job(asked_job(row, spec), row.asked.gpu_types) == expected, "asked"
 
         store.commit(Step(jobs={0: JobState(phase=int(Phase.PENDING))}))
-        built = rebuild(store.load(), Tenants.none(), {}, SUBMIT_S)
+        built = rebuild(store.load(), Tenants.none(), AllMayRun(), SUBMIT_S)
         assert of_table(built.table.jobs) == expected, "stored"
         assert of_table(unpack_jobs(pack_jobs(built.table.jobs, 1))) == expected, "frozen"
         assert of_table(Snapshot(built.state).jobs.table) == expected, "seen"

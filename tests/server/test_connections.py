@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import resource
 import socket
 import threading
@@ -75,7 +76,8 @@ def impatient(
     folder: Path, monkeypatch: pytest.MonkeyPatch, most: int = 64, most_of_one: int = 8
 ) -> Iterator[Stage]:
     """An API that waits for a fifth of a second."""
-    monkeypatch.setattr(serving, "PeerProtocol", partial(serving.PeerProtocol, header_s=0.2, body_s=0.2))
+    patience = {"header_s": 0.2, "body_s": 0.2, "write_s": 0.5}
+    monkeypatch.setattr(serving, "PeerProtocol", partial(serving.PeerProtocol, **patience))
     monkeypatch.setattr(serving, "most_connections", lambda: (most, most))
     monkeypatch.setattr(serving, "Connections", partial(Connections, most_of_one=most_of_one))
     with served(folder) as stage:
@@ -102,6 +104,33 @@ def test_what_does_not_come_in_time_is_closed(
         while data := line.recv(4096):
             received += data
         assert received.startswith(b"HTTP/1.1 " + answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reads", [True, False])
+def test_who_does_not_read_an_answer_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    """What no buffer of the kernel takes is given up; a slow reader gets all of it."""
+    with impatient(tmp_path, monkeypatch) as stage:
+        long = "a" * 128
+        spec = {"command": ["x"], "name": long, "group": long, "workload": long, "array": "1-1000"}
+        stage.client("alice").call("POST", "/v1/jobs", {"spec": spec})
+        token = stage.tokens["alice"]
+        said = f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 15)
+            line.settimeout(30)
+            line.connect(("127.0.0.1", stage.serving.port))
+            line.sendall(said.encode())
+            head, _, body = line.recv(1024).partition(b"\r\n\r\n")
+            whole, received = int(re.findall(rb"(?i)content-length: (\d+)", head)[0]), len(body)
+            for _ in range(20):
+                time.sleep(0.05)
+                received += len(line.recv(1 << 15)) if reads else 0
+            while received < whole and (data := line.recv(1 << 16)):
+                received += len(data)
+        assert (received == whole) == reads
 
 
 @pytest.mark.slow

@@ -98,22 +98,29 @@ def said_every(seconds: float, memory_gib: list[float]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left_out", "label", "shown"),
+    ("seconds", "left_out", "gaps", "label", "shown"),
     [
-        (2.0, (), "Host memory: 12 points", "6.35 MiB"),
-        (30.0, (), "Host memory: 12 points", "6.35 MiB"),
-        (30.0, (4, 5, 6, 7, 8), "Host memory: 7 points, 1 silence between them", "6.35 MiB"),
+        (2.0, (), [], "Host memory: 12 points", "6.35 MiB"),
+        (30.0, (), [], "Host memory: 12 points", "6.35 MiB"),
+        (30.0, (4, 5, 6, 7, 8), [], "Host memory: 7 points, 1 silence between them", "6.35 MiB"),
+        (30.0, (), [(1.8e9 + 61, 1.8e9 + 62)], "Host memory: 12 points, 1 silence between them", "6.35 MiB"),
     ],
-    ids=["program", "agent", "silence"],
+    ids=["program", "agent", "silence", "suspended"],
 )
-def test_curves_are_broken_by_silence_only(
-    chromium: Any, live: LiveCluster, seconds: float, left_out: tuple[int, ...], label: str, shown: str
+def test_curves_are_broken_by_silence_and_suspension_only(
+    chromium: Any,
+    live: LiveCluster,
+    seconds: float,
+    left_out: tuple[int, ...],
+    gaps: list[tuple[float, float]],
+    label: str,
+    shown: str,
 ) -> None:
-    """Who speaks twice a minute is not silent in between; megabytes are not thousandths of a GiB."""
+    """A job that speaks twice a minute is not silent in between; megabytes are not thousandths of a GiB."""
     job = live.submit(gpus=1, hold=True, name="speaks")
-    answer = said_every(seconds, [0.0062] * 12)
+    answer = said_every(seconds, [0.0062] * 12) | {"gaps": gaps}
     for times in (answer, answer["curves"]["memory_gib"]):
-        for key in set(times) - {"spacing_s", "curves", "unit"}:
+        for key in set(times) - {"spacing_s", "curves", "unit", "gaps"}:
             times[key] = [value for i, value in enumerate(times[key]) if i not in left_out]
     with signed_in(chromium, live) as opened:
         page = opened("/queue?state=all")

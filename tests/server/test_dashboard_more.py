@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 import time
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ from rota.server.callers import Caller
 from rota.server.dashboard.futures import LEFT, ROWS, WIDTH, charts
 from rota.server.dashboard.history import LINES, Filter, as_csv, history_page
 from rota.server.dashboard.policy import able, lines_of, once, parameters_of, times
-from rota.server.dashboard.rendering import colour_of
+from rota.server.dashboard.rendering import colour_of, data
 from rota.server.dashboard.tenants import curves, sentence_of, tenants_page
 from rota.wire.job import JobSpec
 from rota.wire.tenants import CellView, TenantsHistory, TenantsView, TenantView
@@ -379,3 +381,9 @@ def test_the_export_is_a_download(stage: Stage) -> None:
     assert (answer.status, answer.headers["content-type"]) == (200, "text/csv; charset=utf-8")
     assert answer.headers["content-disposition"] == 'attachment; filename="rota-history.csv"'
     assert answer.text.startswith("id,name,user,tenant,state")
+
+
+def test_data_of_a_page_is_json() -> None:
+    """JavaScript reads neither NaN nor infinity."""
+    text = bytes(data({"a": [math.nan, math.inf, 1.0]}).body)
+    assert json.loads(text, parse_constant=pytest.fail) == {"a": [None, None, 1.0]}

@@ -18,7 +18,7 @@ from live_cluster import LiveCluster
 from rota.errors import InputError
 from rota.server.hooks import notifying
 from rota.server.hooks.delivering import NotTaken, post, run_command
-from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, RISK, Notices, Target, targets_of
+from rota.server.hooks.notifying import END, FAILURE, POLICY, PREEMPTION, RISK, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60.0
@@ -72,6 +72,25 @@ def until(true: Any, what: str) -> None:
     while not true():
         assert time.monotonic() < end_s, what
         time.sleep(0.01)
+
+
+def test_a_replaced_policy_is_told_to_those_that_watch_the_cluster(hook: Hook) -> None:
+    """It is about no job: a target of one tenant does not hear of it."""
+    said = "policy fifo decides in place of mine"
+    for target in (Target(url=hook.url, tenant="vision", every_s=0.0), Target(url=hook.url, every_s=0.0)):
+        notices = begun(target)
+        notices.replaced(said, 5.0)
+        notices.ended(1, "FAILED", 6.0)
+        until(
+            lambda: [one for got in hook.got for one in got["events"] if one["event"] == FAILURE],
+            "it is told",
+        )
+        notices.close()
+        told = [one for got in hook.got for one in got["events"] if one["event"] == POLICY]
+        assert [(one["text"], one["job"], one["at_s"]) for one in told] == (
+            [] if target.tenant else [(said, None, 5.0)]
+        )
+        hook.got.clear()
 
 
 def jobs(rows: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:

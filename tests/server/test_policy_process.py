@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,10 @@ def process_of(bench: Bench) -> Any:
             r"failed: Odd.decide gave wake=5; expected a Wake, such as Wake\(at_s=snapshot.now \+ 60.0\)",
         ),
         ("spoil", "failed: Odd.decide has changed snapshot.occupancy at 5 s"),
+        (
+            "gorge",
+            r"broke off: it wanted more than 0.75 GiB of memory, .* policy_memory_gib leaves it \(Po.*Memory",
+        ),
     ],
 )
 def test_whatever_it_does_everything_keeps_what_it_has(
@@ -167,11 +172,11 @@ def test_whatever_it_does_everything_keeps_what_it_has(
 ) -> None:
     policy = f"odd:how={how},folder={tmp_path}"
     bench = benches("A 2x100 B 2x100@5 C 2x50@10")
-    limits = STRICT if how in ("hang", "swell") else PATIENT
+    limits = replace(STRICT if how in ("hang", "swell") else PATIENT, memory_gib=0.75)
     host = bench.remote(policy, logs=tmp_path, limits=limits)
     loop = bench.loop(host)
     loop.step()
-    running, memory = dict(bench.state.grants), loop.memory
+    running, memory, process = dict(bench.state.grants), loop.memory, process_of(bench)
     assert list(running) == [0]
     loop.step()
     assert bench.state.grants == running
@@ -182,6 +187,8 @@ def test_whatever_it_does_everything_keeps_what_it_has(
         rf"policy {re.escape(policy)} {sentence}.*; everything keeps what it has", host.trouble
     )
     assert not (tmp_path / "pwned").exists()
+    if how == "gorge":
+        gone_or_zombie(process.pid)
     if how == "hang":
         gone_or_zombie(int((tmp_path / "helper").read_text()))
     if how == "babble":
@@ -392,6 +399,36 @@ def test_what_an_explanation_breaks_is_said(benches: Benches) -> None:
     assert bench.host
     with pytest.raises(PolicyError, match="IndexError"):
         bench.host.explain([1], timeout_s=60.0)
+
+
+def test_an_order_that_names_a_job_that_does_not_exist_is_refused(benches: Benches) -> None:
+    bench = benches("A 4x100 B 4x100")
+    bench.loop(bench.remote("off_by_one")).step()
+    assert bench.host
+    expected = "expected a row from 0 on and below 2, the jobs submitted so far"
+    with pytest.raises(PolicyError, match=f"^off_by_one: ranking.ahead gave rows=2; {expected}$"):
+        bench.host.explain([1], timeout_s=60.0)
+    with pytest.raises(PolicyError, match=f"^off_by_one: ranking.in_turn gave rows=-1; {expected}$"):
+        bench.host.order(timeout_s=60.0)
+
+
+def test_that_a_process_cannot_begin_is_said_no_longer_than_that_is_so(
+    benches: Benches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a quiet cluster, where the policy is not asked: nothing else would say that it works again."""
+    bench = benches("A 2x100")
+    host = bench.remote("fifo")
+    bench.state.submit(0)
+    host.decide(Snapshot(bench.state), {})
+    kill(process_of(bench).pid)
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "executable", "/nowhere/python")
+        host.note()
+        assert "cannot be started" in host.trouble
+        assert host.rests_s > 0.0
+    host.real._rest_until = 0.0
+    host.note()
+    assert host.trouble == ""
 
 
 def test_a_frozen_moment_is_the_present_one(benches: Benches) -> None:

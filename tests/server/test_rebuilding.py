@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from site_play import Program, Site
+from site_play import AllMayRun, Program, Site
 
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event
@@ -87,7 +87,7 @@ def check(site: Site) -> None:
     loop, world = site.scheduler.loop, site.scheduler.world
     assert loop is not None
     assert world is not None
-    built = rebuild(site.store.load(), Tenants.none(), {}, loop.state.now)
+    built = rebuild(site.store.load(), Tenants.none(), AllMayRun(), loop.state.now)
     old, new = said(loop.state), said(built.state)
     for name, value in old.items():
         np.testing.assert_equal(new[name], value, err_msg=name)
@@ -268,6 +268,21 @@ def test_the_last_word_about_a_job_outlives_the_controller(site: Site) -> None:
     site.kill_controller()
     settle(site, 30)
     assert site.rows()[row].now.state == "CANCELLED"
+
+
+def test_a_job_that_its_group_needs_no_more_is_cancelled_by_the_next_controller(site: Site) -> None:
+    """It failed in the moment in which another one completed, and was to be cancelled in the next one."""
+    group = {"group": "g", "group_rule": "first"}
+    failed = site.submit(1e4, ends="fail", user_retries=3, **group)
+    first = site.submit(1e4, **group)
+    settle(site)
+    site.time.now += 2e4
+    site.happen()
+    site.turn()
+    assert [site.rows()[row].now.state for row in (first, failed)] == ["COMPLETED", "PENDING"]
+    site.kill_controller()
+    settle(site, 5)
+    assert site.rows()[failed].now.state == "CANCELLED"
 
 
 def test_a_command_is_carried_out_once_however_often_it_is_read(site: Site) -> None:

@@ -39,6 +39,7 @@ KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     ("keep_events", "1h", "forever", 0, (3600.0, 0.0, 0.0), 90 * 86400.0),
     ("idle_after", "1h", "never", 0, (3600.0, 0.0, 0.0), 0.0),
     ("suspend_memory_gib", 1.5, "2", 3, (1.5, 2.0, 3.0), 0.0),
+    ("policy_memory_gib", 1.5, "2", 3, (1.5, 2.0, 3.0), 0.0),
     ("metrics_open", "yes", "on", True, (True, True, True), False),
 ]
 
@@ -174,6 +175,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("keep_checkpoints", "forever", "365d is shorter than keep_checkpoints (forever)"),
     ("keep_history", "10d", "10d is shorter than keep_files (30d)"),
     ("suspend_memory_gib", "much", "expected a number"),
+    ("policy_memory_gib", -1, "expected a number, 0 or more"),
+    (
+        "policy_memory_gib",
+        0.1,
+        "0.1 is less than a policy's process takes without its policy; expected 0.25 or more, ",
+    ),
     ("suspend_memory_gib", -1, "expected a number, 0 or more"),
     ("suspend_memory_gib", math.nan, "expected a number, 0 or more"),
     ("metrics_open", "perhaps", "expected yes or no"),

@@ -17,6 +17,7 @@ from rota.client import Refused
 from rota.server.curves import curves_csv, curves_view, newest_point
 from rota.server.store.rows import Step
 from rota.wire.sync import ProgressReport, Report
+from rota.wire.timeline import Doing, StretchView
 from rota.worlds.live.curves import FULL, LEAST_S, THINNED, Point
 
 
@@ -102,6 +103,20 @@ def test_what_nobody_said_is_none() -> None:
         "gpus": "2.0", "gpus_low": "1.0", "gpus_high": "3.0",
     }  # fmt: skip
     assert curves_csv(curves_view("1", [], 0.0)) == "at_s,until_s,attempt\n"
+
+
+def test_gaps_are_where_the_job_held_nothing() -> None:
+    """Until the last point: what a job waits for now ends no line."""
+    life = [
+        StretchView(doing=Doing.WAITING, from_s=100.0, to_s=101.0, attempt=0),
+        StretchView(doing=Doing.RUNNING, from_s=101.0, to_s=103.0, attempt=1),
+        StretchView(doing=Doing.SUSPENDED, from_s=103.0, to_s=104.5, attempt=1),
+        StretchView(doing=Doing.RUNNING, from_s=104.5, to_s=106.0, attempt=1),
+        StretchView(doing=Doing.SUSPENDED, from_s=106.0, to_s=None, attempt=1),
+    ]
+    said = [Point(0, 1, at_s, at_s, 2.0, {"gpus": [2.0, 2.0, 2.0, 1.0]}) for at_s in (1.0, 3.0, 5.0)]
+    assert curves_view("1", said, 100.0, life).gaps == [(100.0, 101.0), (103.0, 104.5)]
+    assert curves_view("1", [], 100.0, life).gaps == []
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rota.server.logging import JsonLines, set_up
@@ -22,6 +24,7 @@ def as_before() -> Iterator[None]:
     handlers, level = list(root.handlers), root.level
     root.handlers = []
     yield
+    logging.captureWarnings(False)
     for handler in root.handlers:
         handler.close()
     root.handlers = handlers
@@ -48,7 +51,7 @@ def test_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [object(), {1, 2}, Path("/x"), b"\xff", "a\nb\u2028\0", float("nan"), {(1,): 2}]
+    "value", [object(), {1, 2}, Path("/x"), b"\xff", "a\nb\u2028\0", float("nan"), [float("inf")], {(1,): 2}]
 )
 def test_any_extra(value: object) -> None:
     assert "extra" in line_of(extra=value)
@@ -87,3 +90,15 @@ def test_level_and_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     set_up(level=logging.WARNING)  # again: no line twice
     log.warning("louder")
     assert [json.loads(line)["message"] for line in stream.getvalue().splitlines()] == ["loud", "louder"]
+
+
+def test_warnings_are_lines_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as NumPy's, where a number of a user overflows."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        set_up()
+        np.float64(1.0) / np.float64(5e-324)
+    [line] = stream.getvalue().splitlines()
+    assert "overflow encountered" in json.loads(line)["message"]

@@ -22,10 +22,12 @@ from store_place import Place, contents, jobs_of, lite, node_info, place  # noqa
 from test_store import whole_step
 
 from mounts import read_only
+from new_store import put_new_store
 from rota.errors import InputError
 from rota.server.store.failures import StoreError, failure
 from rota.server.store.rows import DecisionRow, JobState, NewJob, Step, TokenRow, UserRow
 from rota.server.store.store import Store
+from rota.server.store.whole_file import make_sure_of
 from rota.wire.job import JobSpec
 
 Call = Callable[[Store], Any]
@@ -241,6 +243,7 @@ from pathlib import Path
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import NewJob
 from rota.server.store.store import Store
+from rota.server.store.whole_file import make_sure_of
 from rota.wire.job import JobSpec
 store = Store.open(None, Path(sys.argv[1]))
 long = JobSpec(command=["x" * 20_000])
@@ -334,6 +337,47 @@ def test_a_log_without_its_file(lite: Place) -> None:  # noqa: F811
     assert sorted(path.name for path in lite.home.iterdir()) == ["rota.db-wal", "rota.db.lock"]
     (lite.home / "rota.db-wal").unlink()
     lite.open()
+
+
+LOST = r"rota\.db has nothing in it, and .*{sign} shows that a cluster was here: .* put a copy of it in"
+
+
+def leaves(rows: str, home: Path) -> None:
+    """What SQLite has in its file as long as nothing was written back from the log: no tables, or no rows."""
+    if rows == "no tables":
+        make_sure_of(home / "rota.db", "the database")
+    else:
+        put_new_store(home)
+
+
+@pytest.mark.parametrize("rows", ["no tables", "no rows"])
+@pytest.mark.parametrize("sign", ["tokens/admin", "agent/token"])
+def test_a_young_database_that_has_lost_its_log(lite: Place, rows: str, sign: str) -> None:  # noqa: F811
+    """All of it was in `rota.db-wal`; the folder around it remembers that there was a cluster."""
+    leaves(rows, lite.home)
+    (lite.home / sign).parent.mkdir(exist_ok=True)
+    (lite.home / sign).write_text("x")
+    before = (lite.home / "rota.db").read_bytes()
+    with pytest.raises(StoreError, match=LOST.format(sign=sign)):
+        lite.open()
+    assert (lite.home / "rota.db").read_bytes() == before
+    (lite.home / "rota.db").unlink()
+    lite.open()  # as the sentence says: another cluster begins in this folder
+
+
+@pytest.mark.parametrize("rows", ["no tables", "no rows"])
+def test_a_first_start_that_was_killed_goes_on(lite: Place, rows: str) -> None:  # noqa: F811
+    leaves(rows, lite.home)
+    assert lite.open().load().jobs == {}
+
+
+def test_a_cluster_that_has_users_only_is_one(lite: Place) -> None:  # noqa: F811
+    store = lite.open()
+    store.set_user(UserRow("admin", "", "", admin=True))
+    store.close()
+    (lite.home / "tokens").mkdir()
+    (lite.home / "tokens" / "admin").write_text("x")
+    assert [user.name for user in lite.open().users()] == ["admin"]
 
 
 def test_a_file_behind_a_link(lite: Place, tmp_path: Path) -> None:  # noqa: F811
@@ -548,7 +592,8 @@ def test_standby(postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
         (sqlite3.SQLITE_READONLY_DBMOVED, "HERE can only be read; give this user the right to write file and "
                                           "folder"),
         (sqlite3.SQLITE_IOERR_FSYNC, "HERE cannot be read or written: the disk reports an error (words)"),
-        (sqlite3.SQLITE_CORRUPT,   "HERE is damaged (words); put a copy of it in its place"),
+        (sqlite3.SQLITE_CORRUPT,   "HERE is damaged (words); put a copy of it in its place while no "
+                                   "controller runs (`rota down`)"),
         (sqlite3.SQLITE_CANTOPEN,  "HERE cannot be opened; see that its folder is there and may be written"),
         (sqlite3.SQLITE_TOOBIG,    "HERE: words"),
     ],
@@ -569,6 +614,8 @@ def test_sentences_of_sqlite(code: int, said: str) -> None:
                                    "PGPASSWORD or ~/.pgpass"),
         ("InsufficientPrivilege",  "HERE does not let this user do that (words)"),
         ("LockNotAvailable",       "HERE is locked by another program for more than 5 s; end that one"),
+        ("DataCorrupted",          "HERE is damaged (words); put a copy of it in its place while no "
+                                   "controller runs (`rota down`)"),
         ("AdminShutdown",          "HERE: words"),
         ("OperationalError",       "HERE is out of reach (words); it is tried anew at the next call"),
     ],
@@ -587,6 +634,7 @@ import sys
 from pathlib import Path
 from rota.server.store.rows import NewJob
 from rota.server.store.store import Store
+from rota.server.store.whole_file import make_sure_of
 from rota.wire.job import JobSpec
 store = Store.open(sys.argv[1] or None, Path(sys.argv[2]))
 for i in range(3):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from postgres import postgres  # noqa: F401
+from site_play import AllMayRun
 from store_place import SPEC, Place, contents, jobs_of, lite, place  # noqa: F401
 from test_store import DONE, RUNNING, attempt
 
@@ -214,7 +215,7 @@ def test_the_scheduler_goes_on_with_what_is_left(store: Store) -> None:
         assert column.dtype == before.columns.numbers[name].dtype
     assert (np.diff(after.columns.submit_s) >= 0).all()
     assert after.columns.live.tolist() == before.columns.live.tolist()
-    old, new = (rebuild(everything, Tenants.none(), {}, 20.0) for everything in (before, after))
+    old, new = (rebuild(everything, Tenants.none(), AllMayRun(), 20.0) for everything in (before, after))
     assert new.state.submitted == old.state.submitted == 6
     assert new.state.waiting.rows.tolist() == old.state.waiting.rows.tolist() == [3, 5]
     assert [job.row for job in new.jobs] == [job.row for job in old.jobs]

@@ -105,6 +105,7 @@ def test_from_every_version(bare: Place, version: str, rows: Rows) -> None:  # n
     assert of_then(contents(store), then) == {name: sorted(ones, key=repr) for name, ones in then.items()}
     everything = store.load()
     assert sorted(everything.jobs) == [0, 2, 3, 4, 5], "those that are not over"
+    assert {job.account for job in everything.jobs.values()} == {"ann"}, "as their user has it at that moment"
     assert StoredRoster(store).user("ann") == UserView(
         name="ann", admin=False, tenant="vision", account="ann", viewer=False
     )

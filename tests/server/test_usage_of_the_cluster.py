@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -99,6 +100,10 @@ def test_what_was_held_and_is_held_now(store: Store) -> None:
     ("by", "lines"),
     [
         ("tenant", {("vision",): 15.0, ("speech",): 14.0}),
+        ("subtenant", {("vision/cars",): 15.0, ("speech",): 14.0}),
+        ("node", {("n0",): 8.0 + 2.0 + 4.0, ("n1",): 7.0 + 8.0}),
+        ("partition", {("-",): 29.0}),
+        ("qos", {("-",): 29.0}),
         ("type", {("cpu",): 8.0 + 2.0 + 4.0, ("K80",): 7.0 + 8.0}),
         ("outcome", {("cancelled",): 8.0, ("completed",): 7.0, ("running",): 14.0}),
         ("month", {("2026-11",): 29.0}),
@@ -201,6 +206,10 @@ def test_the_page(stage: Stage) -> None:
     assert "1 job held GPUs for 2 GPU-hours" in page
     assert "<option selected>user</option>" in page
     assert 'href="/usage/lines.csv?by=user&amp;then=month&amp;price=2.5"' in page
+    assert 'data-series="/usage/months?by=user&amp;then=month&amp;price=2.5"' in page
+    drawn = json.loads(get(stage, "/usage/months?by=user&then=month"))
+    assert drawn["unit"] == "GPU-hours"
+    assert len(drawn["times"]) == len(drawn["series"][0]["values"]) >= 1
     said = get(stage, "/usage/lines.csv?by=user&then=month")
     assert said.splitlines()[0].startswith("user,month,jobs,gpu_hours,share,")
     assert len(said.splitlines()) == 2
@@ -216,7 +225,7 @@ def test_what_the_page_cannot_count_is_a_sentence(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ("by=colour", "'colour' is nothing to count by; expected tenant, user, group"),
+        ("by=colour", "'colour' is nothing to count by; expected tenant, subtenant, user"),
         ("price=V100%3D-1", "'V100=-1' is no price; expected 2.5, or by type: V100=1.2,A100=3"),
         ("since=200000&until=100000", "1970-01-02 is not after 1970-01-03; expected a later day"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from rota.errors import InputError
 from rota.model.jobs import Outcome
-from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
+from rota.traces.pbs.resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 
 T = 1709283600
 

@@ -10,7 +10,7 @@ import pytest
 
 from rota.model.job_columns import COLUMN
 from rota.traces import TraceFormat, formats
-from rota.traces.plain import OTHERS
+from rota.traces.plain.reader import OTHERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
 

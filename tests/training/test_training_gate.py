@@ -53,7 +53,7 @@ def test_inside_rota_a_step_costs_little(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(20_000):
         job.step(samples=1)
     assert (time.thread_time() - began) / 20_000 < 20e-6
-    assert protocol.ranks(tmp_path)[0].state == "running"
+    assert protocol.ranks(tmp_path, [0])[0].state == "running"
 
 
 @needs_torch
@@ -69,7 +69,7 @@ def test_a_loss_that_has_a_gradient_is_told_without_a_warning(
     job = training.attach(state={})
     loss = (torch.ones(2, requires_grad=True) * 3.0).sum()
     job.step(loss=loss, samples=1)
-    assert protocol.ranks(tmp_path)[0].loss == 6.0
+    assert protocol.ranks(tmp_path, [0])[0].loss == 6.0
     assert loss.requires_grad
 
 
@@ -93,16 +93,16 @@ def test_ready_counts_from_the_command_to_the_first_step(
     if (said := started_s()) is not None:
         monkeypatch.setenv("ROTA_STARTED_S", said)
     job = training.attach(state={})
-    assert "ready" not in protocol.ranks(tmp_path)[0].costs
+    assert "ready" not in protocol.ranks(tmp_path, [0])[0].costs
     job.step()
-    first = protocol.ranks(tmp_path)[0].costs.get("ready")
+    first = protocol.ranks(tmp_path, [0])[0].costs.get("ready")
     assert (first is not None) == ready
     if first is not None:
         assert 5.0 <= first[0] < 65.0
     time.sleep(0.02)
     job.step()
     job.finish()
-    assert protocol.ranks(tmp_path)[0].costs.get("ready") == first
+    assert protocol.ranks(tmp_path, [0])[0].costs.get("ready") == first
 
 
 @pytest.mark.parametrize("do", ["pause", "suspend"])
@@ -411,7 +411,7 @@ def test_no_room_to_come_back(
     protocol.command(tmp_path, protocol.Directive("suspend"))
 
     def resume() -> None:
-        until(lambda: protocol.ranks(tmp_path)[0].state == "suspended", lambda: "the suspension")
+        until(lambda: protocol.ranks(tmp_path, [0])[0].state == "suspended", lambda: "the suspension")
         protocol.command(tmp_path, protocol.Directive("resume"))
 
     with ThreadPoolExecutor(1) as other:
@@ -421,4 +421,4 @@ def test_no_room_to_come_back(
         done.result()
     assert "device state cannot come back (CUDA out of memory): leaving" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["step-000000000001"]
-    assert protocol.ranks(tmp_path)[0].state == "leaving"
+    assert protocol.ranks(tmp_path, [0])[0].state == "leaving"

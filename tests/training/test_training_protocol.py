@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rota.training import protocol
-from rota.training.protocol import Directive, Page
+from rota.training.page import PAGE, Page
+from rota.training.protocol import Directive
 
 
 def test_both_ways_to_the_page_show_the_same(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_a_page_cut_short_is_an_error_and_no_death(tmp_path: Path) -> None:
     """A mapping of it would end the agent by SIGBUS."""
     protocol.prepare(tmp_path)
     page = Page(tmp_path, mapped=False)
-    os.truncate(tmp_path / protocol.PAGE, 0)
+    os.truncate(tmp_path / PAGE, 0)
     with pytest.raises(OSError, match="cut short"):
         _ = page.sequence
     page.close()

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.training import learning_rate
-from rota.training.protocol import Directive, Page, command, prepare, read_directive
+from rota.training.page import Page
+from rota.training.protocol import Directive, command, prepare, read_directive
 from rota.training.sampler import Sampler, permutation, window
 from rota.training.statistics import GradientNoise
 

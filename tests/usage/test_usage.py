@@ -21,11 +21,12 @@ from rota.traces import read
 from rota.traces.describe import describe
 from rota.usage.counting import months_between, usage_of
 from rota.usage.held import Held
+from rota.usage.months import months_of
 from rota.usage.of_trace import held_of
 from rota.usage.page import render
 from rota.usage.prices import parse_prices, prices_text
 from rota.usage.wording import notes
-from rota.wire.usage import UsageView
+from rota.wire.usage import UsageLine, UsageView
 from shared_data import ROOT, needs_shared
 from tiers import examples
 
@@ -58,6 +59,7 @@ def table(usage: UsageView) -> dict[tuple[str, ...], tuple[int, float]]:
     [
         ("tenant", {("vision",): (3, 20.0), ("nlp",): (1, 0.0)}),
         ("user", {("vision/ann",): (2, 16.0), ("vision/bob",): (1, 4.0), ("nlp/eve",): (1, 0.0)}),
+        ("subtenant", {("vision/ann",): (2, 16.0), ("vision/bob",): (1, 4.0), ("nlp/eve",): (1, 0.0)}),
         ("type", {("V100",): (2, 10.0), ("A100",): (1, 10.0), ("-",): (1, 0.0)}),
         ("size", {("1 GPU",): (1, 10.0), ("2-4 GPUs",): (2, 10.0), ("CPU only",): (1, 0.0)}),
         ("outcome", {("completed",): (2, 6.0), ("cancelled",): (1, 10.0), ("failed",): (1, 4.0)}),
@@ -67,6 +69,27 @@ def test_by_what_they_have_in_common(by: str, lines: dict[tuple[str, ...], tuple
     usage = usage_of(held_of(history()), [by])
     assert table(usage) == lines
     assert [line.gpu_hours for line in usage.lines] == sorted((h for _, h in lines.values()), reverse=True)
+
+
+def test_by_node_partition_and_qos() -> None:
+    """A job of two nodes holds half of its GPUs on each, and is one job of both."""
+    trace = history()
+    seen = RecordedRun(
+        trace.jobs.submit_s,
+        np.full(4, np.nan),
+        nodes={0: ("n1", "n2"), 1: ("n2",)},
+        qos={0: "high", 2: "low"},
+    )
+    trace = replace(trace, observed=seen)
+    by_node = usage_of(held_of(trace, by_node=True), ["node"])
+    assert table(by_node) == {("n1",): (1, 3.0), ("n2",): (2, 13.0), ("-",): (2, 4.0)}
+    assert (by_node.total.jobs, by_node.total.gpu_hours) == (4, 20.0)
+    assert table(usage_of(held_of(trace), ["qos"])) == {
+        ("high",): (1, 6.0),
+        ("low",): (1, 4.0),
+        ("-",): (2, 10.0),
+    }
+    assert table(usage_of(held_of(trace), ["partition"])) == {("-",): (4, 20.0)}
 
 
 def test_what_failed_was_cancelled_and_costs() -> None:
@@ -149,7 +172,7 @@ def test_every_gpu_hour_is_counted_once(seed: int, cut: float, by: list[str]) ->
 @pytest.mark.parametrize(
     ("by", "price", "sentence"),
     [
-        (["user", "colour"], None, r"--by: 'colour' is nothing to count by; expected tenant, user"),
+        (["user", "colour"], None, r"--by: 'colour' is nothing to count by; expected tenant, subtenant"),
         ([], None, "--by: names nothing to count by"),
         (["month"], None, "has no dates"),
         (["user"], "V100=1", "--price: GPU type 'A100' has no price; expected one for the rest"),
@@ -237,6 +260,24 @@ def test_accessibility_of_its_page(chromium: Any, tmp_path: Path) -> None:
     page = chromium.new_page(viewport={"width": 390, "height": 900}, color_scheme="dark")
     page.goto(file.as_uri())
     assert faults_of(page) == []
+
+
+def test_months_as_curves() -> None:
+    """Months without a job are there; what is too little for a curve of its own is one together."""
+    lines = [UsageLine(names=(f"t{n}", "2026-01"), jobs=1, gpu_hours=10.0 + n) for n in range(10)]
+    lines += [UsageLine(names=("t9", "2025-11"), jobs=1, gpu_hours=1.0)]
+    view = UsageView(source="x", by=("tenant", "month"), lines=lines, total=lines[0])
+    found = months_of(view)
+    assert found is not None
+    assert found.months == ["2025-11", "2025-12", "2026-01"]
+    assert found.times[0] == datetime(2025, 11, 1, tzinfo=UTC).timestamp()
+    assert found.curves[0] == ("t9", [1.0, 0.0, 19.0])
+    assert found.curves[-1] == ("others", [0.0, 0.0, 21.0])
+    assert len(found.curves) == 9
+    assert months_of(view.model_copy(update={"by": ("tenant", "type")})) is None
+    assert "3 months from 2025-11 to 2026-01; t9 held most, " in render(view)
+    one = UsageLine(names=("2026-01",), jobs=1, gpu_hours=1)
+    assert "Over time" not in render(view.model_copy(update={"by": ("month",), "lines": [one]}))
 
 
 def slices(**facts: object) -> Trace:

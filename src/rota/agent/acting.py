@@ -6,8 +6,10 @@ import logging
 import signal
 import time
 from collections.abc import Set
+from functools import partial
 
 from rota.agent.devices import Devices
+from rota.agent.guarding import described
 from rota.agent.launching import void_checkpoints
 from rota.agent.live import Live
 from rota.agent.mechanisms import Mechanisms
@@ -65,13 +67,17 @@ class ActionExecutor:
                 self._begin(action)
             else:
                 self._change(action, live, memo)
-        except (OSError, ValueError, RotaError) as error:  # ValueError: a record that somebody has edited
-            said, memo.trouble = memo.trouble, f"cannot {action.do} it: {error}"
-            if live is not None:
-                self._signal(action, live, memo)
+        except Exception as error:  # whatever it is: the other jobs must not suffer from it
+            is_expected = isinstance(error, (OSError, RotaError))
+            said, why = memo.trouble, str(error) if is_expected else described(error)
+            memo.trouble = f"cannot {action.do} it: {why}"
             self.retry_s = time.monotonic() + RETRY_S
             if memo.trouble != said:
-                LOG.warning("job %d attempt %d: %s", action.key[0] + 1, action.key[1], memo.trouble)
+                text, traceback = "job %d attempt %d: %s", None if is_expected else error
+                LOG.warning(text, action.key[0] + 1, action.key[1], memo.trouble, exc_info=traceback)
+            if live is not None:
+                signal_it = partial(self._signal, action, live, memo)
+                self._supervisor.guard.run(action.key, "signal it", signal_it, None)
             return
         if action.part is not None:
             memo.told = (self._orders.controller, action.part.version)

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rota.agent.acting import RETRY_S, ActionExecutor
@@ -26,11 +27,12 @@ from rota.agent.idling import is_busy
 from rota.agent.limits import LimitKeeper
 from rota.agent.live import Live
 from rota.agent.logs import fetch
-from rota.agent.mechanisms import Mechanisms, Transition
+from rota.agent.mechanisms import Mechanisms
+from rota.agent.operations import Transition
 from rota.agent.processes import below
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
-from rota.agent.telling import PartMemo, report_of, waiting_report
+from rota.agent.telling import PartMemo, bare_report, report_of, waiting_report
 from rota.agent.terminals import AgentTerminals
 from rota.agent.usage import UsageSampler, Used, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
@@ -69,6 +71,8 @@ class AgentSettings:
     """Between two looks at the health of the devices."""
     most_s: float = LOCAL_MOST_S
     """Longest pause between two tries to reach a controller that is away."""
+    allow_root: bool = False
+    """Jobs of users without an account may run as root, if that is what the agent is."""
 
 
 class Agent:
@@ -92,7 +96,9 @@ class Agent:
         self._gate = threading.RLock()
         self._settings = settings
         self._transport, self._on_denied = transport, on_denied
-        self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
+        self._supervisor = Supervisor(
+            settings.home, checkpoints=settings.checkpoints, allow_root=settings.allow_root
+        )
         self._orders, self._board = Orders(), Board()
         self._contact = Contact(settings.home / CONTACT, boot=boot_id(), on_trouble=self._wake)
         self._memory_gib, budget_gib = machine_memory_gib(), settings.suspend_memory_gib
@@ -139,8 +145,10 @@ class Agent:
         self._stopping = self._ordered = self._closed = False
         self._silence, self._trouble = Silence.HEARD, ""
         self._usage_s = self._health_s = time.monotonic()
+        self._guard = self._supervisor.guard
         for live in self._supervisor.known():
-            self._mechanisms.attach(live)
+            attach = partial(self._mechanisms.attach, live)
+            self._guard.run(live.key, "go on with what another agent began", attach, None)
 
     def run(self) -> None:
         """Work until `stop` is called or the controller says so; the jobs run on afterwards."""
@@ -190,7 +198,7 @@ class Agent:
     def _sleep_s(self) -> float:
         """How long nothing can happen that nobody would wake us for."""
         now = time.monotonic()
-        waits = [self._contact.next_s(), self._mechanisms.next_s()]
+        waits = [self._contact.next_s(), self._mechanisms.next_s(), self._limits.next_s()]
         waits += [self._executor.retry_s - now, self._fitness.next_s - now]
         if any(not live.gone for live in self._supervisor.known()):
             waits += [LOOK_S, self._usage_s - now]
@@ -202,7 +210,7 @@ class Agent:
         """Look at what changes without an event; True if it did."""
         now = time.monotonic()
         news = min(self._executor.retry_s, self._fitness.next_s) <= now
-        if self._mechanisms.operations:
+        if self._mechanisms.operations or self._limits.next_s() <= 0.0:
             news = True
         if now >= self._health_s:
             self._health_s = now + self._settings.health_s
@@ -215,20 +223,28 @@ class Agent:
             self._sample(lives, now)
             news = True
         for live in lives:
-            news = self._mechanisms.relay(live).look() or news
+            news = self._listen(live) or news
         return news or self._contact.silence() is not self._silence or self._why_none() != self._trouble
+
+    def _listen(self, live: Live) -> bool:
+        """What its program has said since; True if that is news."""
+        look = self._mechanisms.relay(live).look
+        return self._guard.run(live.key, "read what its program says", look, False)
 
     def _sample(self, lives: list[Live], now: float) -> None:
         """What each part uses."""
         looked = self._sampler.look({live.key: roots_of(live.pids, live.pgid) for live in lives}, now)
         for live in lives:
-            if not live.pids:
-                continue
-            memo, used = self._executor.memo(live.key), looked[live.key]
-            gpu = self.devices.load(live.devices, used.pids)
-            memo.use(used, gpu, unix_s(), self._idle_s(live, memo, used, gpu, now))
-            if live.status is PartStatus.SUSPENDED:
-                self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
+            if live.pids:
+                note = partial(self._note_use, live, looked[live.key], now)
+                self._guard.run(live.key, "note what it uses", note, None)
+
+    def _note_use(self, live: Live, used: Used, now: float) -> None:
+        """A look at what a part uses."""
+        memo, gpu = self._executor.memo(live.key), self.devices.load(live.devices, used.pids)
+        memo.use(used, gpu, unix_s(), self._idle_s(live, memo, used, gpu, now))
+        if live.status is PartStatus.SUSPENDED:
+            self._mechanisms.suspended_gib[live.key] = used.memory_gib
 
     def _idle_s(self, live: Live, memo: PartMemo, used: Used, gpu: Load | None, now: float) -> float | None:
         """For how long a part has done nothing; None of one that is suspended, or where nobody can tell."""
@@ -250,9 +266,9 @@ class Agent:
         orders, whole = self._orders.wanted()
         lives = {live.key: live for live in self._supervisor.known()}
         for live in lives.values():
-            self._mechanisms.relay(live).look()
+            self._listen(live)
         self._silence = self._contact.silence()
-        here = [self._here(live, orders.get(key)) for key, live in lives.items()]
+        here = [self._seen(live, orders.get(key)) for key, live in lives.items()]
         here += [
             Here(key, str(key[0] + 1), PartPhase.GONE, submit_s=report.submit_s)
             for key, report in self._executor.unbegun.items()
@@ -277,15 +293,23 @@ class Agent:
             self._executor.memo(key).trouble = trouble
             self._executor.retry_s = time.monotonic() + RETRY_S
         for done in self._mechanisms.done():
-            self._executor.memo(done.key).note(done)
+            note = partial(self._executor.memo(done.key).note, done)
+            self._guard.run(done.key, "note what was done to it", note, None)
         self._fitness.look(self._supervisor.known())
         if (trouble := self._why_none()) != self._trouble:  # told before what it has led to
             self._trouble = trouble
             self._board.devices(self._device_infos(), trouble)
         self._board.post(self._reports(orders, plan.waiting))
 
+    def _seen(self, live: Live, order: Part | None) -> Here:
+        """A part as `reconcile` sees it; it holds its devices whatever else cannot be made out."""
+        part, phase = live.part, PartPhase.GONE if live.gone else PartPhase.RUNNING
+        claim = Claim(live.devices, part.share, part.opportunistic)
+        bare = Here(live.key, part.job, phase, claim, submit_s=part.submit_s)
+        return self._guard.run(live.key, "see where it stands", partial(self._here, live, order), bare)
+
     def _here(self, live: Live, order: Part | None) -> Here:
-        """A part as `reconcile` sees it."""
+        """All that `reconcile` has to know of a part."""
         memo, operation = self._executor.memo(live.key), self._mechanisms.operations.get(live.key)
         devices, parked = live.devices, memo.parked
         if operation is not None and operation.kind is Transition.RESUME:
@@ -299,12 +323,17 @@ class Agent:
             self._phase(live),
             Claim(devices, claimed.share, claimed.opportunistic),
             submit_s=live.part.submit_s,
-            batch_size=memo.batch_size or self._mechanisms.relay(live).batch_size,
+            batch_size=memo.batch_size or self._said_batch(live),
             version=memo.told[1] if memo.told[0] == self._orders.controller else -1,
             self_fence=live.part.self_fence,
             parked=parked or (operation is not None and operation.parked),
             memory_gib=max(claimed.memory_gib, self._seen_gib(live.key)),
         )
+
+    def _said_batch(self, live: Live) -> float | None:
+        """Samples of a step, as its program says."""
+        relay = self._mechanisms.relay(live)
+        return self._guard.run(live.key, "read its batch size", lambda: relay.batch_size, None)
 
     def _device_gib(self, live: Live) -> float:
         """Device memory that its processes hold."""
@@ -350,11 +379,9 @@ class Agent:
         reports = []
         lives = {live.key: live for live in self._supervisor.known()}
         for key, live in lives.items():
-            memo = self._executor.memo(key)
-            if not live.gone and live.started_s is not None:
-                memo.capability = self._mechanisms.capability(live)
-            memo.measure(live)
-            reports.append(report_of(live, memo, self._mechanisms, waiting.get(key, "")))
+            tell = partial(self._report, live, waiting.get(key, ""))
+            report = self._guard.run(key, "report all of it", tell, None)
+            reports.append(report or bare_report(live, self._guard.trouble(key)))
         reports += [report for key, report in self._executor.unbegun.items() if key not in lives]
         for key, part in orders.items():
             if key in lives or key in self._executor.unbegun or key not in waiting:
@@ -362,4 +389,12 @@ class Agent:
             status = PartStatus.HELD if part.wanted is Wanted.SUSPEND else PartStatus.WAITING
             reports.append(waiting_report(part, self._executor.memo(key), waiting[key], status))
         self._executor.keep(lives.keys() | orders.keys())
+        self._guard.keep(lives.keys() | orders.keys())
         return reports
+
+    def _report(self, live: Live, waiting: str) -> Report:
+        memo = self._executor.memo(live.key)
+        if not live.gone and live.started_s is not None:
+            memo.capability = self._mechanisms.capability(live)
+        memo.measure(live)
+        return report_of(live, memo, self._mechanisms, waiting, self._guard.trouble(live.key))

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rota.agent.folder import SHIM_LOG, Folder, tail
@@ -81,8 +82,13 @@ def starved(end: dict[str, Any], lines: str, killed_s: float | None) -> bool:
 
 def log_tail(folder: Folder, rank: int) -> str:
     """The last lines of a rank's log; what a job made of its log must not trouble us."""
+    return last_words(folder.log(rank))
+
+
+def last_words(log: Path) -> str:
+    """The last lines of a log, or why there are none."""
     try:
-        return tail(folder.log(rank))
+        return tail(log)
     except OSError as error:
         return f"(the log cannot be read: {error})"
 
@@ -95,8 +101,7 @@ def lost_because(shim: ProcessIdentity | None, code: int | None, folder: Folder)
         return "its shim was killed, and its processes with it"
     if code == NO_ROOM:
         return "the disk of this machine has no room for its record; make room, or drain the node"
-    log = folder.path / SHIM_LOG
-    said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    said = last_words(folder.path / SHIM_LOG).strip().splitlines()
     return f"its shim died before it began: {said[-1] if said else 'it said nothing'}"
 
 

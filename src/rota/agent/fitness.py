@@ -21,6 +21,7 @@ from rota.agent import native
 from rota.agent.folder import AgentFolder
 from rota.agent.live import Live
 from rota.engine.ledger import Key
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.sync import PartStatus
 
 LOG = logging.getLogger("rota.agent")
@@ -107,7 +108,9 @@ def unlike_chance(failed: Sequence[Live]) -> str:
 
 
 def could_not_begin(live: Live) -> bool:
-    """Whether an attempt has ended before any of its processes had begun, by no fault of its program."""
+    """Whether an attempt has ended before any of its processes had begun, by no fault of its own."""
+    if live.part.user in ("", NO_ACCOUNT):
+        return False
     by_us = live.status is PartStatus.LOST or (live.end is not None and live.end.infrastructure)
     return live.gone and live.started_s is None and by_us
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import os
 import stat
 import struct
@@ -14,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.below import write_all
+from rota.agent.trash import numbered
 from rota.model.atomic import write_durably
+from rota.training.checked import read_object
 
+LOG = logging.getLogger("rota.agent")
 GET_FLAGS, SET_FLAGS, TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
 """`FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS` and `FS_TOPDIR_FL` of linux/fs.h: what `chattr +T` does."""
 LAUNCH = "launch.json"
@@ -32,6 +36,8 @@ NOTICE = "notice.json"
 STOP = "stop.json"
 SUSPEND = "suspend.json"
 PLACE = "place.json"
+MOST_RECORD = 1 << 26
+"""Bytes of a JSON file: the command and the environment of a job are in one."""
 CONTACT = "contact"
 """In the agent's folder: when the controller was heard last."""
 
@@ -121,8 +127,19 @@ class AgentFolder:
 
     def launched(self) -> Iterator[tuple[int, int]]:
         """(row, attempt) of every attempt that was launched and is not forgotten, ascending."""
-        launches = self.attempts.glob(f"[0-9]*/[0-9]*/{LAUNCH}")
-        yield from sorted((int(path.parts[-3]), int(path.parts[-2])) for path in launches)
+        for row in _numbers(self.attempts):
+            for attempt in _numbers(self.attempts / str(row)):
+                if os.path.lexists(self.of(row, attempt).launch):
+                    yield row, attempt
+
+
+def _numbers(path: Path) -> list[int]:
+    """The numbers after which folders in `path` are named, ascending; none if it cannot be looked through."""
+    try:
+        return sorted(numbered(path))
+    except OSError as error:
+        LOG.warning("attempts in %s are not known: %s", path, error)
+        return []
 
 
 def seize(folder: Folder) -> int | None:
@@ -146,18 +163,11 @@ def seize(folder: Folder) -> int | None:
 
 
 def read_json(path: Path | str) -> dict[str, Any] | None:
-    """A JSON object from a file; None if there is no such file."""
+    """A JSON object from a file; None if there is no such file.  Raises OSError, ValueError for nonsense."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return read_object(path, MOST_RECORD)
     except FileNotFoundError:
         return None
-    try:
-        data = b"".join(iter(lambda: os.read(fd, 65536), b""))
-    finally:
-        os.close(fd)
-    value = json.loads(data.decode("utf-8"))
-    assert isinstance(value, dict)
-    return value
 
 
 def write_json(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:

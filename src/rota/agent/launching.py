@@ -25,6 +25,7 @@ from rota.agent.script import command_of, slurm_environment
 from rota.crash import VARIABLE, crash_point
 from rota.errors import WorldError
 from rota.training.protocol import VOID
+from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
 from rota.wire.file_names import filled
 from rota.wire.sync import Part, Rank
 
@@ -76,10 +77,27 @@ class User:
         return cls(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)
 
     @classmethod
-    def other(cls, name: str) -> User | None:
-        """The user to switch to; None if the command runs as the agent's own user."""
-        if not name or os.geteuid() != 0:
+    def given(cls, name: str, *, allow_root: bool) -> User | None:
+        """The user to switch to, by what `Part.user` says; None if the command runs as the agent's own.
+
+        `allow_root` lets OWN_ACCOUNT mean root, if that is what the agent is.  Raises WorldError if no
+        account is given or this machine lacks it, and for root if that is not allowed.
+        """
+        if name == NO_ACCOUNT:
+            raise WorldError("the controller has no account on record that it may run as")
+        if not name:
+            raise WorldError(
+                "its order names no account, as an older controller's do; upgrade Rota on the controller"
+            )
+        if os.geteuid() != 0:
             return None
+        if name == OWN_ACCOUNT:
+            if allow_root:
+                return None
+            raise WorldError(
+                f"its user has no account on the machines, and the agent of node {socket.gethostname()} is "
+                "root; submit as a user that was added with --account, or start that agent with --allow-root"
+            )
         user = cls.of(name)
         return None if user.uid == os.geteuid() else user
 
@@ -96,14 +114,15 @@ class User:
 def launch_form(
     part: Part,
     home: AgentFolder,
+    user: User | None,
     *,
     cores: Sequence[int],
     cuda: Sequence[str],
     port: int | None,
     cgroup: Path | None = None,
 ) -> dict[str, Any]:
-    """The content of `launch.json` (see the shim); raises WorldError if this machine lacks the user."""
-    user, folder = User.other(part.user), home.of(part.row, part.attempt)
+    """The content of `launch.json` (see the shim) of a part that runs as `user`; None is the agent's own."""
+    folder = home.of(part.row, part.attempt)
     ranks = ranks_of(part)
     common = {**base_environment(user), **part.env, **attempt_environment(part, home, folder, port)}
     common["PYTHONPATH"] = os.pathsep.join(
@@ -288,9 +307,8 @@ def _hand_over(parent: int, path: Path, user: User | None) -> None:
 def void_checkpoints(home: AgentFolder, part: Part) -> None:
     """Earlier attempts that lost their node must not publish: `rota.training` looks for VOID."""
     owners = {os.geteuid()}
-    with suppress(WorldError):  # the account may be gone
-        user = User.other(part.user)
-        owners |= set() if user is None else {user.uid}
+    with suppress(KeyError):  # the account may be gone
+        owners.add(pwd.getpwnam(part.user).pw_uid)
     for number in part.void:
         path = home.checkpoint(part.row, number)
         try:

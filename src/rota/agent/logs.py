@@ -10,6 +10,7 @@ import codecs
 import os
 
 from rota.agent.folder import AgentFolder, open_theirs
+from rota.wire.numbers import MOST_COUNT
 from rota.wire.sync import Fetch, Piece
 
 MOST_BYTES = 1 << 19
@@ -47,7 +48,7 @@ def _unread(request: Fetch, error: OSError) -> Piece:
 
 def _piece(fd: int, request: Fetch) -> Piece:
     with open(fd, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
+        size = min(os.fstat(stream.fileno()).st_size, MOST_COUNT)  # a sparse file may say more than is there
         offset = request.offset if request.offset >= 0 else max(0, size + request.offset)
         stream.seek(offset)
         data = stream.read(max(0, min(request.limit, MOST_BYTES)))

@@ -65,6 +65,8 @@ class Options:
     """Where other nodes reach its jobs; found out if empty."""
     checkpoints: Path | None = None
     suspend_memory_gib: float | None = None
+    allow_root: bool = False
+    """Jobs of users without an account may run as root, if that is what the agent is."""
     on_ready: Callable[[str], None] = field(default=lambda node: None)
     """Called with the node's name once the controller has answered its agent."""
 
@@ -87,6 +89,7 @@ def run(options: Options) -> int:
             membership.node,
             checkpoints=options.checkpoints,
             suspend_memory_gib=options.suspend_memory_gib,
+            allow_root=options.allow_root,
             most_s=LOCAL_MOST_S if is_local(options.controller) else FAR_MOST_S,
         )
         has_answered = False

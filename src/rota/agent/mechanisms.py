@@ -15,12 +15,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import NamedTuple
+from dataclasses import replace
+from functools import partial
 
 from rota.agent.cuda_checkpoint import CudaCheckpoint
 from rota.agent.live import Live
+from rota.agent.operations import Done, Operation, Transition
 from rota.agent.relay import Relay
 from rota.agent.supervisor import Supervisor
 from rota.engine.ledger import Key
@@ -33,50 +33,6 @@ SIGNALS_S = 10.0
 LEAST_PATIENCE_S = 10.0
 RESUME_S = 120.0
 """A resumed program that has not said so by then is not asked any more."""
-
-
-class Transition(StrEnum):
-    """What is under way."""
-
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    LEAVE = "leave"
-
-
-@dataclass
-class Operation:
-    """Something under way with a part."""
-
-    live: Live
-    part: Part
-    """The order behind it."""
-    kind: Transition
-    mechanism: Mechanism
-    began_s: float
-    """Monotonic."""
-    until_s: float
-    """Monotonic: then the fallback."""
-    sequence: int = 0
-    """Of the directive."""
-    cores: tuple[int, ...] = ()
-    parked: bool = False
-    """It gave its devices back before it began to leave."""
-    answer: list[str] = field(default_factory=list)
-    """The driver's complaint, once it is done."""
-    again: bool = False
-    """What another agent had begun, or done, is made sure of: no cost of anything."""
-
-
-class Done(NamedTuple):
-    """What has been done, and what it cost."""
-
-    key: Key
-    kind: Transition
-    mechanism: Mechanism
-    seconds: float
-    bytes: float = 0.0
-    problem: str = ""
-    """Why another mechanism had to take over; empty if it went well."""
 
 
 class Mechanisms:
@@ -179,14 +135,22 @@ class Mechanisms:
         operation = Operation(live, part, Transition.SUSPEND, mechanism, now, now + self._patience_s(part))
         match mechanism:
             case Mechanism.COOPERATIVE:
-                operation.sequence = self.relay(live).direct(protocol.SUSPEND, reason)
-                self.operations[live.key] = operation
+                self._ask_program(operation, reason)
             case Mechanism.SIGNAL:
                 self._freeze(operation)
             case Mechanism.CUDA:
                 self._ask_driver(operation)
             case Mechanism.RESTART:
                 self.leave(live, part)
+
+    def _ask_program(self, operation: Operation, reason: str) -> None:
+        """Have a program go to sleep at a step; one that has spoilt the way to it is not asked."""
+        try:
+            operation.sequence = self.relay(operation.live).direct(protocol.SUSPEND, reason)
+        except OSError as error:
+            self._fall_back(operation, f"its program cannot be told to stop at a step: {error}")
+            return
+        self.operations[operation.live.key] = operation
 
     def freeze(self, live: Live, part: Part) -> None:
         """Stop it for the moment in which it moves to other slots."""
@@ -266,14 +230,22 @@ class Mechanisms:
     def poll(self) -> None:
         """Look after what is under way."""
         for operation in list(self.operations.values()):
-            if operation.live.gone:
-                self.operations.pop(operation.live.key, None)
-                if operation.kind is Transition.LEAVE:
-                    self._finish(operation)
-            elif operation.mechanism is Mechanism.CUDA:
-                self._look_at_driver(operation)
-            else:
-                self._look_at_program(operation)
+            key, doing, guard = operation.live.key, f"look after its {operation.kind}", self._supervisor.guard
+            was_looked_after = guard.run(key, doing, partial(self._look_after, operation), False)
+            if not was_looked_after and self._now() >= operation.until_s:
+                self.operations.pop(key, None)
+                guard.run(key, f"end its {operation.kind}", partial(self._too_late, operation), None)
+
+    def _look_after(self, operation: Operation) -> bool:
+        if operation.live.gone:
+            self.operations.pop(operation.live.key, None)
+            if operation.kind is Transition.LEAVE:
+                self._finish(operation)
+        elif operation.mechanism is Mechanism.CUDA:
+            self._look_at_driver(operation)
+        else:
+            self._look_at_program(operation)
+        return True
 
     def done(self) -> list[Done]:
         """What was done since the last call."""
@@ -309,12 +281,15 @@ class Mechanisms:
         if operation.kind is Transition.LEAVE:
             self.stop(live, part, grace_s=min(SIGNALS_S, part.grace_s / 4))
         elif operation.kind is Transition.SUSPEND:
-            problem = f"the program did not stop at a step within {took_s:.0f} s"
-            if self._on_slots:
-                self._freeze(operation, problem)
-            else:
-                self.stop(live, part)
-                self._finish(operation, problem)
+            self._fall_back(operation, f"the program did not stop at a step within {took_s:.0f} s")
+
+    def _fall_back(self, operation: Operation, problem: str) -> None:
+        """What does not go to sleep by itself gives its devices back all the same."""
+        if self._on_slots:
+            self._freeze(operation, problem)
+        else:
+            self.stop(operation.live, operation.part)
+            self._finish(operation, problem)
 
     def _look_at_driver(self, operation: Operation) -> None:
         if not operation.answer:

@@ -15,6 +15,8 @@ from pathlib import Path
 from rota.agent.below import entered, is_ours, opened, write
 from rota.agent.folder import AgentFolder, open_theirs, spread
 from rota.crash import crash_point
+from rota.training.checked import number
+from rota.wire.numbers import LATEST_S
 from rota.wire.sync import Part, are_two
 
 LOG = logging.getLogger("rota.agent")
@@ -66,6 +68,6 @@ def submitted_s(path: Path) -> float | None:
     """When the job was submitted that a file names; None if it names none."""
     try:
         with open(open_theirs(path), encoding="utf-8") as file:
-            return float(json.loads(file.read(MOST_BYTES))["submit_s"])
+            return number(json.loads(file.read(MOST_BYTES))["submit_s"], 0.0, LATEST_S)
     except (OSError, KeyError, TypeError, ValueError, RecursionError):
         return None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from rota.agent.identity import Stat
 
 ROUNDS = 50
 """A tree that still grows after so many looks is a fork bomb; what is left of it comes with the next call."""
+HOLD_S = 0.5
+"""For so long a program that forks is followed at one call."""
+HAS_CHILDREN = os.path.exists("/proc/thread-self/children")
 NUDGE_S = 1.0
 """How often shells that were told to go are reminded of it."""
 
@@ -113,16 +118,6 @@ def kill_tree(root: int) -> None:
     all_of(lambda: [stat.pid for stat in below(root)], signal.SIGKILL)
 
 
-def move(pids: Iterable[int], cores: Collection[int]) -> None:
-    """Pin every thread of these processes to `cores`; raises OSError if the machine has none of them."""
-    for pid in pids:
-        for thread in threads(pid):
-            try:
-                os.sched_setaffinity(thread, cores)
-            except (ProcessLookupError, PermissionError):
-                continue
-
-
 def threads(pid: int) -> list[int]:
     """Thread ids of a process; [] if it is gone."""
     try:
@@ -131,20 +126,69 @@ def threads(pid: int) -> list[int]:
         return []
 
 
-def move_ranks(shim: int, ranks: dict[int, int], cores: Mapping[int, Collection[int]]) -> None:
+def children(pid: int) -> list[int]:
+    """Processes that `pid` or a thread of it has started and not yet waited for; [] if it is gone."""
+    if not HAS_CHILDREN:
+        return [stat.pid for stat in table().values() if stat.parent == pid]
+    pids: list[int] = []
+    for thread in threads(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            pids += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return pids
+
+
+def hold_ranks(
+    shim: int, ranks: Mapping[int, int], cores: Mapping[int, Collection[int]], *, exactly: bool = True
+) -> bool:
     """Pin each rank's process (rank -> pid), with all below it, to its cores; orphans may use any of them.
 
-    Twice, so that what was born meanwhile on the old cores comes along.
+    Not `exactly`, threads that have pinned themselves to some of those cores stay there.  Looks again until a
+    look finds nothing to move: what is born meanwhile has the cores that its parent had.  True if the last
+    look found nothing; False of a program that forks faster than it can be followed for `HOLD_S`.  A child
+    whose birth began before its parent was moved may still come after that: call again in a while.
+    Raises OSError if the machine has none of the cores.
     """
-    everywhere = sorted({core for some in cores.values() for core in some})
-    for _ in range(2):
-        processes = table()
-        orphans = {stat.pid for stat in below(shim, processes)}
-        for rank, pid in ranks.items():
-            tree = {pid, *(stat.pid for stat in below(pid, processes))} & orphans
-            move(tree, cores[rank])
-            orphans -= tree
-        move(orphans, everywhere)
+    everywhere = frozenset(core for some in cores.values() for core in some)
+    given = {pid: frozenset(cores[rank]) for rank, pid in ranks.items()}
+    until_s = time.monotonic() + HOLD_S
+    while _held(shim, given, everywhere, exactly, until_s):
+        if time.monotonic() >= until_s:
+            return False
+    return True
+
+
+def _held(
+    shim: int, given: Mapping[int, frozenset[int]], everywhere: frozenset[int], exactly: bool, until_s: float
+) -> bool:
+    """One look at all below `shim`: whether anything had to be moved.
+
+    The children of a process are read once it has been moved: a chain of forks is overtaken.
+    """
+    is_moved, waiting = False, [(pid, everywhere) for pid in children(shim)]
+    while waiting and (not is_moved or time.monotonic() < until_s):
+        pid, cores = waiting.pop()
+        cores = given.get(pid, cores)
+        is_moved = pin(pid, cores, exactly=exactly) or is_moved
+        waiting += [(child, cores) for child in children(pid)]
+    return is_moved
+
+
+def pin(pid: int, cores: frozenset[int], *, exactly: bool = True) -> bool:
+    """Pin every thread of a process to `cores`; whether that has changed any.
+
+    Not `exactly`, those that use no others stay as they are.  Raises OSError if the machine has none of them.
+    """
+    is_moved = False
+    for thread in threads(pid):
+        try:
+            before = os.sched_getaffinity(thread)
+            if before == cores or (not exactly and before < cores):
+                continue
+            os.sched_setaffinity(thread, cores)
+            is_moved = os.sched_getaffinity(thread) != before or is_moved
+        except (ProcessLookupError, PermissionError):
+            continue
+    return is_moved
 
 
 def environment(pid: int) -> bytes:

@@ -10,22 +10,22 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from rota.engine.steady import unix_s
 from rota.training import protocol
+from rota.training.page import PAGE
 from rota.training.protocol import Directive, RankState
-from rota.wire.numbers import LATEST_S, MOST_BYTES, MOST_COUNT, MOST_S, MOST_SAMPLES
+from rota.wire.numbers import LATEST_S, MOST_BYTES, MOST_SAMPLES
 from rota.wire.sync import Capability, Cost, ProgressReport
 
+N = TypeVar("N", int, float)
 AGREE_S = 0.5
 """Clocks that differ by less agree."""
 COARSE_S = 0.05
 """A folder changed so lately may change again without a new time stamp."""
-SMALLEST, MOST_BATCH = 1e-9, 1e12
 READY = "ready"
 """The cost that ends a start: from the command's start to the end of the first step."""
-MEASURED = frozenset({READY, "suspend", "resume", "checkpoint", "restore", "leave"})
-"""What programs measure; other kinds that they name are nobody's."""
 
 
 @dataclass
@@ -37,6 +37,8 @@ class Relay:
     """Ranks of this node; files of others are not looked at."""
     ranks: dict[int, RankState] = field(default_factory=dict)
     """Rank -> what it last said."""
+    trouble: str = ""
+    """What of the folder makes no sense, as a sentence; empty while all of it does."""
     _stamp: int = -1
     _behind_s: float = 0.0
     """By how much the wall clock, which ranks tell moments by, is behind this process's own."""
@@ -53,9 +55,27 @@ class Relay:
         self._stamp = -1 if fresh else stamp
         if abs((behind_s := unix_s() - time.time()) - self._behind_s) > AGREE_S:
             self._behind_s = behind_s
-        said = {rank: protocol.read_rank(self.folder, rank) for rank in self.expected}
-        before, self.ranks = self.ranks, {rank: one for rank, one in said.items() if one is not None}
-        return self.ranks != before
+        before, self.ranks, self.trouble = (self.ranks, self.trouble), {}, ""
+        for rank in self.expected:
+            self._read(rank)
+        return (self.ranks, self.trouble) != before
+
+    def _read(self, rank: int) -> None:
+        """What one rank last said; one that makes no sense has said nothing."""
+        try:
+            said = protocol.check_rank(self.folder, rank)
+        except OSError as error:
+            self._blame(f"rank-{rank}.json: {error.strerror}")
+            return
+        except ValueError as error:
+            self._blame(str(error))
+            return
+        if said is not None:
+            self.ranks[rank] = said
+
+    def _blame(self, what: str) -> None:
+        """The first thing that makes no sense is told."""
+        self.trouble = self.trouble or f"its program spoilt {what}"
 
     @property
     def speaks(self) -> bool:
@@ -72,10 +92,7 @@ class Relay:
             batch_size=batch_size,
             workers=None if workers is None else int(workers),
         )
-        try:
-            return protocol.command(self.folder, directive)
-        except ValueError as error:  # the page is not a file that can be mapped
-            raise OSError(f"{self.folder}: {error}") from None
+        return protocol.command(self.folder, directive)
 
     def settle(self) -> int | None:
         """Let ranks that cannot agree among themselves stop at one step; that step, once it is known."""
@@ -83,11 +100,9 @@ class Relay:
         if not self.speaks or not states <= {protocol.ANNOUNCED, protocol.FINISHED}:
             return None
         try:
-            return protocol.settle(self.folder, len(self.expected))
-        except (
-            OSError,
-            ValueError,
-        ):  # the program has spoilt its page: it will not stop, and the time-out does
+            return protocol.settle(self.folder, self.expected)
+        except OSError as error:  # it will not stop at a step, and the time-out stops it
+            self._blame(f"{PAGE}: {error.strerror or error}")
             return None
 
     def open_directive(self) -> Directive | None:
@@ -110,7 +125,7 @@ class Relay:
 
     def moved_bytes(self, kind: str) -> float:
         """Bytes that all ranks together moved at their last `kind`."""
-        return sum(one.costs.get(kind, (0.0, 0.0))[1] for one in self.ranks.values())
+        return min(sum(one.costs.get(kind, (0.0, 0.0))[1] for one in self.ranks.values()), MOST_BYTES)
 
     def progress(self) -> ProgressReport | None:
         """Of the whole node: the rank furthest behind counts; None before the first word."""
@@ -119,21 +134,17 @@ class Relay:
             return None
         first = states[0]
         return ProgressReport(
-            steps=_sane(min(one.step for one in states)),
-            samples=min(sum(max(one.samples, 0.0) for one in states), MOST_SAMPLES),
+            steps=min(one.step for one in states),
+            samples=min(sum(one.samples for one in states), MOST_SAMPLES),
             total_steps=_most(one.total_steps for one in states),
             loss=next((one.loss for one in states if one.loss is not None), None),
-            step_s=_within(
-                max((o.step_s for o in states if o.step_s is not None), default=None), 0.0, MOST_S
-            ),
-            batch_size=_within(first.batch_size, SMALLEST, MOST_BATCH),
+            step_s=_most(one.step_s for one in states),
+            batch_size=first.batch_size,
             checkpoint_step=_most(one.checkpoint_step for one in states),
             gradient_noise=next((o.gradient_noise for o in states if o.gradient_noise is not None), None),
-            gradient_s=_within(
-                max((o.gradient_s for o in states if o.gradient_s is not None), default=None), 0.0, MOST_S
-            ),
-            local_most=_within(first.local_most, SMALLEST, MOST_BATCH),
-            at_s=_within(max(one.at_s for one in states) + self._behind_s, 0.0, LATEST_S) or 0.0,
+            gradient_s=_most(one.gradient_s for one in states),
+            local_most=first.local_most,
+            at_s=min(max(max(one.at_s for one in states) + self._behind_s, 0.0), LATEST_S),
         )
 
     def capability(self) -> Capability:
@@ -146,7 +157,7 @@ class Relay:
             return all(one.get(name) is True for one in said)
 
         return Capability(
-            training=str(min(_sane(one.get("protocol")) for one in said)),
+            training=str(min(one.get("protocol", protocol.VERSION) for one in said)),
             checkpoint=can("checkpoint"),
             resize=can("resize"),
             batch_size=can("batch_size"),
@@ -155,28 +166,15 @@ class Relay:
 
     def costs(self) -> list[Cost]:
         """What the program measured itself: the slowest rank's seconds, all ranks' bytes, by kind."""
-        kinds = sorted({kind for one in self.ranks.values() for kind in one.costs} & MEASURED)
         costs = []
-        for kind in kinds:
+        for kind in sorted({kind for one in self.ranks.values() for kind in one.costs}):
             pairs = [one.costs[kind] for one in self.ranks.values() if kind in one.costs]
             if kind == READY and len(pairs) < len(self.expected):
                 continue  # the gang is ready when its last rank is
-            seconds = _within(max(s for s, _ in pairs), 0.0, MOST_S)
-            if seconds is not None:
-                moved = min(sum(max(size, 0.0) for _, size in pairs), MOST_BYTES)
-                costs.append(Cost(kind=kind, seconds=seconds, bytes=moved))
+            slowest_s = max(seconds for seconds, _ in pairs)
+            costs.append(Cost(kind=kind, seconds=slowest_s, bytes=self.moved_bytes(kind)))
         return costs
 
 
-def _most(numbers: Iterable[int | None]) -> int | None:
-    return max((_sane(one) for one in numbers if one is not None), default=None)
-
-
-def _within(number: float | None, least: float, most: float) -> float | None:
-    """A number of a program, if the wire takes it: what makes no sense was never said."""
-    return number if number is not None and least <= number <= most else None
-
-
-def _sane(number: object) -> int:
-    """A count that any store can hold, whatever a program has written; 1 for what is no count."""
-    return min(max(number, 0), MOST_COUNT) if isinstance(number, int) else protocol.VERSION
+def _most(numbers: Iterable[N | None]) -> N | None:
+    return max((one for one in numbers if one is not None), default=None)

@@ -6,9 +6,13 @@ clock changes no countdown.
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from rota.training.checked import number, shown
 
 VERSION = 2
 
@@ -63,10 +67,17 @@ class StopPlan:
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> StopPlan:
-        """From `stop.json`; that of an older agent has Unix times."""
+        """From `stop.json`; that of an older agent has Unix times.  Raises ValueError for what is no plan."""
         plan = cls(**{name: value[name] for name in cls.__dataclass_fields__})
+        times_s = (plan.since_s, plan.terminate_s, plan.kill_s)
+        if any(number(at_s) is None for at_s in times_s) or not _is_signal(plan.notice_signal):
+            raise ValueError(f"no plan of a stop: {shown(json.dumps(value))}")
         if value["version"] == VERSION:
             return plan
         by_s = time.monotonic() - time.time()
         times = {name: getattr(plan, name) + by_s for name in ("since_s", "terminate_s", "kill_s")}
         return replace(plan, **times)
+
+
+def _is_signal(name: object) -> bool:
+    return name == "" or (isinstance(name, str) and name in signal.Signals.__members__)

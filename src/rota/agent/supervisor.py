@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rota.agent.cgroups import Cgroups, group_name
 from rota.agent.flushing import Flusher
 from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, AgentFolder
+from rota.agent.guarding import JobGuard
 from rota.agent.launching import (
     User,
     launch_form,
@@ -31,27 +33,38 @@ from rota.agent.launching import (
 )
 from rota.agent.live import Live
 from rota.agent.ownership import claim
-from rota.agent.processes import below, move_ranks
+from rota.agent.processes import below, hold_ranks
 from rota.agent.script import put_script
 from rota.agent.stopping import StopPlan
-from rota.agent.watching import AttemptWatch
+from rota.agent.watching import AGAIN_S, AttemptWatch
 from rota.crash import crash_point
 from rota.engine.steady import unix_s
 from rota.errors import RotaError, WorldError
 from rota.wire.sync import Mechanism, Notice, Part, PartStatus
+
+T = TypeVar("T")
 
 
 class Supervisor:
     """Starts, watches and ends the attempts of one agent."""
 
     def __init__(
-        self, home: Path, *, checkpoints: Path | None = None, clock: Callable[[], float] = unix_s
+        self,
+        home: Path,
+        *,
+        checkpoints: Path | None = None,
+        clock: Callable[[], float] = unix_s,
+        allow_root: bool = False,
     ) -> None:
-        """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`)."""
+        """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`).
+
+        `allow_root` lets parts that name the agent's own account run as root, if that is what the agent is.
+        """
         home = home.absolute()
         self.home = AgentFolder(home, checkpoints.absolute() if checkpoints else home / "checkpoints")
-        self._clock = clock
+        self._clock, self._allow_root = clock, allow_root
         self.cgroups = Cgroups.probe()
+        self.guard = JobGuard()
         self._lock = threading.RLock()
         self._alarm = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._flusher = Flusher()
@@ -60,11 +73,12 @@ class Supervisor:
         self._changed: dict[tuple[int, int], Live] = {}
         for row, attempt in self.home.launched():
             folder = self.home.of(row, attempt)
-            if withdraw_unspawned(folder):  # the controller's next word starts it
-                continue
+            withdraw = partial(withdraw_unspawned, folder)
+            if self.guard.run((row, attempt), "withdraw an attempt that never began", withdraw, False):
+                continue  # the controller's next word starts it
             watch = AttemptWatch.attach(folder, row, attempt, clock)
             self._watch(watch)
-            watch.look()
+            self._safely(watch, watch.look, None)
 
     def known(self) -> list[Live]:
         """Every attempt that is not forgotten, by row and attempt: the same objects at each call."""
@@ -100,14 +114,16 @@ class Supervisor:
                 if watch.recorded():  # it ran, ended and was forgotten: nothing runs twice in one folder
                     return live
                 self._note(live)
-                user = User.other(part.user)
+                user = User.given(part.user, allow_root=self._allow_root)
                 make_folders(folder, self.home, user)
                 if part.script:
                     put_script(folder, part.script, None if user is None else (user.uid, user.gid))
                 void_checkpoints(self.home, part)
                 crash_point("folder made")
                 live.cgroup = self.cgroups.make(group_name(folder.path))
-                form = launch_form(part, self.home, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup)
+                form = launch_form(
+                    part, self.home, user, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup
+                )
                 self._flusher.soon(folder.write_new(LAUNCH, form), folder.path)
                 crash_point("launch written")
                 watch.spawn(form)
@@ -212,7 +228,8 @@ class Supervisor:
         end_s = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
             with self._lock:
-                next_s = min((watch.advance() for watch in self._watches.values()), default=float("inf"))
+                waits = [self._safely(watch, watch.advance, AGAIN_S) for watch in self._watches.values()]
+                next_s = min(waits, default=float("inf"))
                 changed, self._changed = list(self._changed.values()), {}
                 woken, self._woken = self._woken, False
                 fds = {fd: watch for watch in self._watches.values() for fd in watch.fds()}
@@ -225,7 +242,7 @@ class Supervisor:
                     if fd == self._alarm:
                         self._drain()
                     else:
-                        fds[fd].event(fd)
+                        self._safely(fds[fd], partial(fds[fd].event, fd), None)
 
     def settle(self) -> None:
         """What has changed until now is known: `wait` need not return for it."""
@@ -244,6 +261,16 @@ class Supervisor:
             for watch in self._watches.values():
                 watch.close()
             os.close(self._alarm)
+
+    def _safely(self, watch: AttemptWatch, act: Callable[[], T], otherwise: T) -> T:
+        """What `act` returns; if it raises, the attempt is looked at again in a while; the others go on."""
+        try:
+            return act()
+        except Exception as error:
+            self.guard.note(watch.live.key, "supervise it", error)
+            watch.rest()
+            self._note(watch.live)
+            return otherwise
 
     def _watch(self, watch: AttemptWatch) -> None:
         watch.on_change = self._note
@@ -298,7 +325,7 @@ class Supervisor:
             pids = {rank: one.pid for rank, one in live.ranks.items()}
             if live.shim is not None and all(slots.values()):
                 try:
-                    move_ranks(live.shim.pid, pids, slots)
+                    hold_ranks(live.shim.pid, pids, slots)
                 except OSError as error:
                     raise WorldError(f"job {part.job} cannot move to cores {list(cores)}: {error}") from None
         self._write(live, PLACE, {"devices": list(devices), "cores": list(cores)})

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Set
 from functools import partial
 from pathlib import Path
 
+from rota.agent.guarding import JobGuard
 from rota.agent.ownership import OWNER, submitted_s
 from rota.agent.supervisor import Supervisor
 from rota.agent.trash import empty, numbered, size_of, throw_away
@@ -52,6 +53,7 @@ class Sweeper:
         self._sizes: dict[Path, dict[int, int]] = {self._home.attempts: {}, self._home.checkpoints: {}}
         """Bytes that ended jobs take, by folder and row: measured once, for nothing of them changes."""
         self._trouble = ""
+        self._guard = JobGuard()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rota-sweeper", daemon=True)
 
@@ -84,6 +86,7 @@ class Sweeper:
         self._empty()
         again_s = float("inf")
         rows = self._rows()
+        self._guard.keep({(row, 0) for row in rows})
         self._measure()
         sizes = self._sizes[self._home.attempts]
         for first in range(0, max(1, len(rows)), MOST_ROWS):
@@ -115,7 +118,8 @@ class Sweeper:
         """Those of which nothing is known here; each is looked at again, since orders may have come."""
         for row in rows:
             if row not in self._ordered():
-                self._supervisor.unless_known(row, partial(throw_away, root, str(row)))
+                go = partial(self._supervisor.unless_known, row, partial(throw_away, root, str(row)))
+                self._guard.run((row, 0), f"remove {root / str(row)}", go, False)
 
     def _empty(self) -> None:
         for root in self._sizes:
@@ -131,7 +135,8 @@ class Sweeper:
             for row in known.keys() - here:
                 del known[row]
             for row in here - known.keys():
-                known[row] = size_of(root / str(row))
+                path = root / str(row)
+                known[row] = self._guard.run((row, 0), f"measure {path}", partial(size_of, path), 0)
                 count += 1
                 if count % MEASURED == 0 and self._closing.wait(REST_S):
                     return

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from rota.agent.idling import IdleClock
 from rota.agent.live import Live
-from rota.agent.mechanisms import Done, Mechanisms, Operation, Transition
+from rota.agent.mechanisms import Mechanisms
+from rota.agent.operations import Done, Operation, Transition
 from rota.agent.relay import READY
 from rota.agent.usage import Used
 from rota.engine.steady import unix_s
@@ -88,8 +89,8 @@ def status_of(live: Live, operation: Operation | None) -> PartStatus:
     return live.status
 
 
-def report_of(live: Live, memo: PartMemo, mechanisms: Mechanisms, waiting: str) -> Report:
-    """All that is known of a part that was begun."""
+def report_of(live: Live, memo: PartMemo, mechanisms: Mechanisms, waiting: str, trouble: str) -> Report:
+    """All that is known of a part that was begun; `trouble` is what the agent cannot do for it."""
     operation = mechanisms.operations.get(live.key)
     relay = mechanisms.relay(live)
     costs = {cost.kind: cost for cost in relay.costs()}
@@ -108,12 +109,27 @@ def report_of(live: Live, memo: PartMemo, mechanisms: Mechanisms, waiting: str) 
         port=live.port,
         pids=live.pids,
         end=live.end,
-        why=live.why or waiting or memo.trouble,
+        why=live.why or waiting or memo.trouble or trouble or relay.trouble,
         suspended_gib=round(mechanisms.suspended_gib.get(live.key, 0.0), 4),
         progress=relay.progress(),
         capability=memo.capability,
         usage=memo.usage,
         costs=[costs[kind] for kind in sorted(costs)],
+    )
+
+
+def bare_report(live: Live, trouble: str) -> Report:
+    """What this agent itself knows of a part, where what else is to be told of it cannot be made out."""
+    return Report(
+        row=live.row,
+        submit_s=live.part.submit_s,
+        attempt=live.attempt,
+        status=live.status,
+        since_s=live.since_s,
+        started_s=live.started_s,
+        pids=live.pids,
+        end=live.end,
+        why=trouble,
     )
 
 

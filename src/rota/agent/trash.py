@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rota.agent.below import opened
 from rota.crash import crash_point
+from rota.wire.numbers import MOST_COUNT
 
 TRASH = ".trash"
 MOST_OPENED = 100_000
@@ -24,14 +25,17 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def numbered(root: Path) -> Iterator[int]:
-    """The numbers after which folders in `root` are named; none if there is no such folder."""
+    """The numbers after which folders in `root` are named; none if there is no such folder.
+
+    Other names, and numbers that no row or attempt has, are not ours.
+    """
     try:
         with os.scandir(root) as entries:
             names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return
     for name in names:
-        if name.isascii() and name.isdigit() and str(int(name)) == name:
+        if name.isascii() and name.isdigit() and str(int(name)) == name and int(name) <= MOST_COUNT:
             yield int(name)
 
 
@@ -121,7 +125,7 @@ def size_of(root: Path) -> int:
         here, at = fd, inner
         with os.scandir(here) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):  # gone meanwhile, or in a folder that its job has closed to us
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False) and len(waiting) < MOST_OPENED:
                         waiting.append(_Inside(inner, entry.name))

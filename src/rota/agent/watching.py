@@ -8,22 +8,21 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
 from rota.agent.ending import began_s, exit_of, lost_because, moved, unreadable, unrecorded, verdict
-from rota.agent.folder import EXIT, LAUNCH, NOTICE, PLACE, RANKS, SCRIPT, SHIM, STOP, SUSPEND, Folder, seize
-from rota.agent.identity import ProcessIdentity
+from rota.agent.folder import EXIT, RANKS, SHIM, STOP, SUSPEND, Folder, seize
 from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
 from rota.agent.noticing import NOTICE_S, NoticeRound
 from rota.agent.processes import NUDGE_S, below, continue_tree, kill_tree, nudge, send, stop_tree, terminate
+from rota.agent.records import clear, find, making_sense, read_ranks, read_shim
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
 from rota.crash import crash_point
 from rota.training import protocol
-from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
+from rota.wire.sync import Mechanism, PartStatus
 
 LOOK_S = 0.02
 """Between two looks at something that is about to change and has no descriptor to wait for."""
@@ -61,27 +60,17 @@ class AttemptWatch:
 
     @classmethod
     def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> AttemptWatch:
-        """An attempt that another agent launched; `look` says what became of it."""
-        try:
-            form = folder.read(LAUNCH) or {}
-            part = Part.model_validate(form["part"])
-        except (ValueError, KeyError) as error:  # somebody has edited it
-            part = Part(row=row, job=str(row + 1), attempt=attempt, version=0, wanted=Wanted.RUN)
-            watch = cls(Live(part, folder, PartStatus.STARTING, clock()), clock)
-            watch._fault = f"{folder.launch} cannot be read: {error}"
-            return watch
-        place = {**form, **(folder.read(PLACE) or {})}
-        devices, cores = tuple(place["devices"]), tuple(place["cores"])
-        live = Live(part, folder, PartStatus.STARTING, clock(), devices, cores)
-        live.port = form["port"]
-        live.cgroup = next((Path(path).parent for path in form["cgroups"]), None)
-        watch = cls(live, clock)
-        stop, suspend = folder.read(STOP), folder.read(SUSPEND)
-        if stop is not None:
-            watch.take(plan := StopPlan.read(stop))
-            watch._signalled_s = watch._unix_s(plan.first_s)  # its maker may have died after it was followed
-        if suspend is not None:
-            live.suspended = Mechanism(suspend["mechanism"])
+        """An attempt that another agent launched; `look` says what became of it.
+
+        One whose records cannot be used is killed: its devices, and how to suspend it, are not known.
+        """
+        known = find(folder, row, attempt, clock)
+        watch = cls(known.live, clock)
+        if known.plan is not None:
+            watch.take(known.plan)  # its maker may have died after it was followed
+            watch._signalled_s = watch._unix_s(known.plan.first_s)
+        if known.fault:
+            watch._give_up_on(known.fault)
         return watch
 
     def become(self, status: PartStatus, why: str = "") -> None:
@@ -120,18 +109,20 @@ class AttemptWatch:
     def recorded(self) -> bool:
         """Take over the exit record, if there is one."""
         folder = self.live.folder
+        due_s = NEVER if self.plan is None else self.plan.kill_s
+        killed_s = self._unix_s(due_s) if due_s <= time.monotonic() else None
         try:
             record = folder.read(EXIT)
             self._read_ranks()
+            if record is None:
+                return False
+            with making_sense(folder.path / EXIT):
+                end = exit_of(moved(record, self.live.ranks), folder, killed_s, self._touched_s())
         except (OSError, ValueError) as error:  # a disk that lies: one lost attempt, not a lost agent
             record = unreadable(self._clock(), folder, error)
-        if record is None:
-            return False
-        is_killed = self.plan is not None and self.plan.kill_s <= time.monotonic()
-        killed_s = self._unix_s(self.plan.kill_s) if self.plan is not None and is_killed else None
-        self.live.end = exit_of(moved(record, self.live.ranks), folder, killed_s, self._touched_s())
-        lost = bool(record.get("lost"))
-        self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
+            end = exit_of(record, folder, killed_s)
+        self.live.end, is_lost = end, bool(record.get("lost"))
+        self._gone(PartStatus.LOST if is_lost else PartStatus.ENDED, end.error if is_lost else "")
         return True
 
     def _unix_s(self, steady_s: float) -> float:
@@ -152,6 +143,23 @@ class AttemptWatch:
                 self._look()
         except OSError:  # no descriptor is left, or the disk cannot be written just now
             self._look_again(AGAIN_S)
+        except ValueError as error:
+            self._give_up_on(str(error))
+            self._kill_all()
+
+    def rest(self) -> None:
+        """Something went wrong with it that nobody has foreseen: let go of it, and look again in a while."""
+        for fd in self.fds():
+            os.close(fd)
+        self._pipe = self._shim = None
+        self._look_again(AGAIN_S)
+
+    def _give_up_on(self, fault: str) -> None:
+        """Its records cannot be used: nothing of it may run on, since it could not be held to any order."""
+        self._fault = fault
+        if self.plan is None or self.plan.kill_s > time.monotonic():
+            self.take(replace(StopPlan.of(time.monotonic(), grace_s=0.0), terminated=True))
+        self.become(self.live.status, fault)
 
     def _look(self) -> None:
         try:
@@ -201,23 +209,8 @@ class AttemptWatch:
         self._settle(sentence)
 
     def forget(self) -> None:
-        """Remove environment and orders; `launch.json` first: without it nothing starts.
-
-        What is small and says no more than that it ran goes with the logs, when they are kept no longer: to
-        remove it now would cost as much as the start of a short job.  Raises OSError if there is no record
-        and none can be written: it could be started again.
-        """
-        folder = self.live.folder.path
-        try:
-            here = set(os.listdir(folder))
-        except FileNotFoundError:  # somebody was quicker
-            here = set()
-        if LAUNCH in here and EXIT not in here:
-            self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
-        rooms = [name for name in here if name.endswith((".room", ".sock"))]
-        for name in (LAUNCH, SCRIPT, STOP, SUSPEND, PLACE, NOTICE, *rooms):
-            if name in here:
-                os.unlink(folder / name)
+        """Remove all that could start it again.  Raises OSError if something of that cannot be removed."""
+        clear(self.live.folder, verdict(self.live.since_s, self.live.why))
         remove(self.live.cgroup)
         self.close()
 
@@ -250,11 +243,10 @@ class AttemptWatch:
     def _look_at_shim(self) -> None:
         """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""
         live = self.live
-        form = live.folder.read(SHIM)
-        if form is None:
+        live.shim = read_shim(live.folder)
+        if live.shim is None:
             self._look_again()
             return
-        live.shim = ProcessIdentity.read(form)
         if self._shim is None:
             self._shim = live.shim.open()
             if self._shim is None:
@@ -274,10 +266,11 @@ class AttemptWatch:
     def _read_ranks(self) -> bool:
         """Whether the ranks have begun."""
         live = self.live
-        ranks = live.folder.read(RANKS) if live.pgid is None else None
+        ranks = read_ranks(live.folder) if live.pgid is None else None
         if ranks is not None:
-            live.ranks = {one["rank"]: ProcessIdentity.read(one) for one in ranks["ranks"]}
-            live.pgid, live.started_s = ranks["pgid"], began_s(ranks, live.ranks)
+            with making_sense(live.folder.path / RANKS):
+                live.started_s = began_s(ranks.form, ranks.by_rank)
+            live.ranks, live.pgid = ranks.by_rank, ranks.pgid
             if live.suspended is Mechanism.SIGNAL:
                 self.freeze()  # whoever noted it may have died before all were stopped
         return live.pgid is not None
@@ -300,14 +293,19 @@ class AttemptWatch:
     def _lose(self) -> None:
         """The lock is ours and there is no record: what is left of the attempt dies, then it is lost."""
         live = self.live
-        live.shim = ProcessIdentity.read(form) if (form := live.folder.read(SHIM)) else None
-        killed = [*kill_members(live.cgroup), *kill_strays(live.folder.path, live.shim)]
-        if killed:
-            self.become(PartStatus.LEAVING, f"its shim is gone; killing what it left: {sorted(set(killed))}")
-            self._look_again(0.05)
+        with suppress(ValueError):  # what it says of its shim makes no sense: strays are found without it
+            live.shim = read_shim(live.folder)
+        if killed := sorted(set(self._kill_all())):
+            left = f"its shim is gone; killing what it left: {killed}"
+            self.become(PartStatus.LEAVING, self._fault or left)
             return
         code = self._child.poll() if self._child is not None else None
         self._settle(lost_because(live.shim, code, live.folder))
+
+    def _kill_all(self) -> list[int]:
+        """SIGKILL to all of it, found without the shim; returns those that were there."""
+        self._look_again(0.05)
+        return [*kill_members(self.live.cgroup), *kill_strays(self.live.folder.path, self.live.shim)]
 
     def _settle(self, sentence: str) -> None:
         """Write our own record, so that a shim that comes late finds it and goes."""

@@ -47,7 +47,7 @@ def over_time(
     low_s, high_s = history.span_s
     length_s = max(high_s - low_s, 1.0)
     began = history.clock.at(low_s) if history.clock else None
-    x = time_axis(length_s, time_label(history.clock, low_s, high_s), length_s, began)
+    x = time_axis(length_s, time_label(history.clock, low_s, high_s), began)
     drawn, most = [], high
     for colour, (name, steps) in enumerate(curves):
         bins = binned(steps, low_s, low_s + length_s, BINS)

@@ -17,9 +17,9 @@ import numpy as np
 from rota.analysis.finding import NamedJob
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
-from rota.model.gpu_slices import gpus_held
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
+from rota.model.whole_gpus import gpus_held
 from rota.reports.clock import WallClock, clock_named
 from rota.usage.busy import used_column, utilisation_of
 from rota.usage.held import SIZES

@@ -16,7 +16,7 @@ from rota.analysis.figures import steps_of
 from rota.analysis.history import JobHistory
 from rota.model.cluster import ANY_TYPE, Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
-from rota.model.gpu_slices import whole_gpus
+from rota.model.whole_gpus import whole_gpus
 from rota.reports.series import Steps
 
 SEEN = "The cluster is taken to be what jobs held at their busiest; --cluster states it."

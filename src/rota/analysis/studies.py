@@ -25,8 +25,9 @@ from rota.analysis.pools import Pools
 from rota.analysis.thresholds import Thresholds
 from rota.errors import shown
 from rota.model.cluster import Cluster
-from rota.model.gpu_slices import said_of_slices, slice_hours, types_held
+from rota.model.gpu_slices import said_of_slices
 from rota.model.trace import OddRows, Trace
+from rota.model.whole_gpus import slice_hours, types_held
 
 STUDIES = ("utilisation", "queueing", "locality", "failures", "workload", "tenants")
 

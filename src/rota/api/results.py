@@ -107,7 +107,13 @@ class Results:
 
     @takes(name=TEXT)
     def figure(self, name: str = "completion") -> Figure:
-        """One chart, which a notebook shows: completion, waiting, utilisation, queue, work or nodes."""
+        """One chart of the first run of each policy, which a notebook shows and `.write("FILE.pdf")` keeps.
+
+        `name` is completion (of jobs; also jct), waiting, hours (waiting by hour of submission), slack
+        (time to spare before promised deadlines), utilisation, queue, work (goodput, where jobs changed
+        their size), kept (promised deadlines, over time) or nodes (paid for, where they came and went).
+        InputError if there is none of that name, or if these runs have nothing to draw in it.
+        """
         return figure(name, self.records, self.window)
 
     def _repr_html_(self) -> str:

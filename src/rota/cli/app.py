@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import advise, analyze, fidelity, moments, promise, simulate, systems, trace
+from rota.cli import advise, analyze, fidelity, figure, moments, promise, simulate, systems, trace
 from rota.cli.commands import DESCRIBING, LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
 from rota.cli.streams import discard_output, sentence_of
@@ -147,6 +147,7 @@ app.command("analyze")(analyze.analyze)
 app.add_typer(trace.app, name="trace")
 app.command("snapshot")(moments.snapshot)
 app.command("replay")(moments.replay)
+app.command("figure")(figure.figure)
 app.command("promise")(promise.promise)
 app.command("systems")(systems.systems)
 app.command("fidelity")(fidelity.fidelity)

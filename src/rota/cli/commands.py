@@ -100,8 +100,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("man", "demo"),
     ),
     "Simulation": (
-        *("simulate", "advise", "analyze", "trace", "snapshot", "replay", "promise", "systems"),
-        "fidelity",
+        *("simulate", "advise", "analyze", "trace", "snapshot", "replay", "figure", "promise"),
+        *("systems", "fidelity"),
     ),
 }
 """Section -> commands, in the order of the help."""

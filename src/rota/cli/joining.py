@@ -46,6 +46,10 @@ def agent(
     checkpoints: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for checkpoints that all machines see.")
     ] = None,
+    allow_root: Annotated[
+        bool,
+        typer.Option("--allow-root", help="As root, let jobs of users without an account run as root."),
+    ] = False,
 ) -> None:
     """Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.
 
@@ -65,6 +69,7 @@ def agent(
         node=node,
         address=address,
         checkpoints=checkpoints,
+        allow_root=allow_root,
         on_ready=lambda name: typer.echo(f"node {name} takes part", err=True),
     )
     raise typer.Exit(run(options))

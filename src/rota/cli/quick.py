@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from rota.cli.live.caller import here, pass_on
+from rota.cli.live.caller import here, pass_on, perhaps_submitted
 from rota.errors import RotaError
 from rota.wire.programs import why_not_here
 
@@ -60,6 +60,9 @@ def _submit(words: list[str]) -> Left:
         answer = _call("POST", "/v1/jobs", {"spec": fields, "key": key})
     except (_NotQuick, OSError, ValueError):
         return again
+    except KeyboardInterrupt:
+        print(f"rota: {perhaps_submitted(key)}", file=sys.stderr)
+        raise
     for warning in answer["warnings"]:
         print(f"rota: {warning}", file=sys.stderr)
     ids = [job["id"] for job in answer["jobs"]]

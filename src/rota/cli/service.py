@@ -295,9 +295,11 @@ def _end_all_jobs() -> tuple[int, list[str]]:
     """Cancel everything and wait until nothing is left of it: how many, and who has not gone."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from rota.client.paging import newest_jobs
+
     live = "PENDING,RUNNING,SUSPENDED,COMPLETING"
     with connect() as client:
-        jobs = client.call("GET", "/v1/jobs", query={"state": live, "limit": 100000})
+        jobs = newest_jobs(client, {"state": live})
         waiting = [job["id"] for job in reversed(jobs) if job["state"] == "PENDING"]
         others = [job["id"] for job in jobs if job["state"] != "PENDING"]
         with ThreadPoolExecutor(CANCELLERS) as pool:  # calls at once are carried out at once

@@ -40,6 +40,8 @@ def status(client: Client, as_json: JsonFlag = False) -> None:
         f"{said['suspended']} suspended, {said['finished']} ended"
     )
     out.print(f"  state    {said['store']}")
+    for drained in said.get("drained", ()):
+        out.print(f"  drained  {one_line(drained)}")
     for trouble in said["troubles"]:
         out.print(f"  trouble  {one_line(trouble)}")
 

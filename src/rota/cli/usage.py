@@ -30,7 +30,8 @@ def usage(
         str,
         typer.Option(
             metavar="WHAT,...",
-            help="tenant, user, group, workload, type, size, month or outcome, or several.",
+            help="tenant, subtenant, user, group, workload, partition, qos, node, type, size, month or "
+            "outcome, or several.",
         ),
     ] = "tenant",
     since: Annotated[
@@ -123,7 +124,8 @@ def _of_trace(
     from rota.usage.prices import parse_prices
 
     prices = None if price is None else parse_prices(price)
-    return usage_of(held_of(read(path, format)), by, prices=prices, since=since, until=until)
+    held = held_of(read(path, format), by_node="node" in by)
+    return usage_of(held, by, prices=prices, since=since, until=until)
 
 
 def _of_cluster(

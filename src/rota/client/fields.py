@@ -17,7 +17,7 @@ from rota.client.times import parse_moment
 from rota.errors import InputError
 from rota.model.job_columns import COLUMNS, JobColumn, Option, words_of
 from rota.model.units import parse_duration, parse_memory_gib
-from rota.wire.job import JobSpec, array_indexes, check_output, check_tenant
+from rota.wire.job import JobSpec, check_new
 
 Fields = dict[str, Any]
 """Some fields of a `JobSpec` by name."""
@@ -85,10 +85,7 @@ def make_spec(fields: Mapping[str, Any]) -> JobSpec:
         whole["gpus"] = whole["gpus_min"]
     try:
         spec = JobSpec.model_validate(whole)
-        check_tenant(spec.tenant)
-        check_output(spec)
-        if spec.array:
-            array_indexes(spec.array)
+        check_new(spec)
     except ValidationError as error:
         raise InputError(_sentence(error)) from None
     except ValueError as error:

@@ -28,6 +28,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
 from rota.model.promises import Offer, Promise
+from rota.model.reasons import Constraint
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.live_rules import Gentle, together
@@ -68,6 +69,8 @@ class ForkRecorder:
             self.starts.setdefault(grant.job, start_s)
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None: ...
+
+    def awaits_round(self, row: int, reason: Constraint) -> None: ...
 
     def offered(self, row: int, offer: Offer) -> None: ...
 

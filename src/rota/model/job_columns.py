@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
+LEAST_SHARE = 0.001
+"""Smallest part of a device that a new live job may ask for; one on record may have less."""
+
 
 class JobKind(IntEnum):
     """What sort of work a job is."""

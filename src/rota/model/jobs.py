@@ -308,19 +308,22 @@ class RecordedRun:
     """By row: the array it is a task of."""
     exits: Mapping[int, str] = field(default_factory=dict)
     """By row: how its last attempt ended, if not well: `exit 1`, `signal 9`."""
+    qos: Mapping[int, str] = field(default_factory=dict)
+    """By row: quality of service under which it was submitted."""
     interruptions: Mapping[int, tuple[Interruption, ...]] = field(default_factory=dict)
     """By row: the attempts that the site ended though they did not fail."""
 
     def take(self, rows: Ints) -> RecordedRun:
-        by_row = (self.nodes, self.types, self.arrays, self.exits, self.interruptions)
+        by_row = (self.nodes, self.types, self.arrays, self.exits, self.qos, self.interruptions)
         where = _new_rows(rows) if any(by_row) else {}
         nodes = {where[row]: names for row, names in self.nodes.items() if row in where}
-        types, arrays, exits = (
-            {where[row]: name for row, name in named.items() if row in where} for named in by_row[1:4]
+        types, arrays, exits, qos = (
+            {where[row]: name for row, name in named.items() if row in where}
+            for named in (self.types, self.arrays, self.exits, self.qos)
         )
         cut_short = {where[row]: several for row, several in self.interruptions.items() if row in where}
         moments = read_only(self.start_s[rows]), read_only(self.end_s[rows])
-        return RecordedRun(*moments, nodes, types, arrays, exits, cut_short)
+        return RecordedRun(*moments, nodes, types, arrays, exits, qos, cut_short)
 
     def interrupted_s(self, why: str | None = None) -> Floats:
         """Seconds that each job ran in attempts that were interrupted, for the reason `why` if given."""

@@ -33,6 +33,7 @@ class Code(StrEnum):
     RESERVATION = "Reservation"
     DEPENDENCY = "Dependency"
     HELD = "Held"
+    ACCOUNT = "InvalidAccount"
     OFFERED = "Offered"
     SUSPENDED = "Suspended"
     LOCALITY = "Locality"
@@ -190,8 +191,12 @@ def _begin(c: Constraint, device: str) -> str:
 
 
 def _round(c: Constraint, device: str) -> str:
-    left = "" if math.isnan(c.provided) else f", in {format_duration(max(c.provided, 0.0))}"
-    return f"is decided upon at the next round{left}"
+    """Known are the moment in the run, the time until then, or neither."""
+    if math.isfinite(c.requested):
+        return f"waits for the round that begins at {number(c.requested)} s"
+    if math.isfinite(c.provided):
+        return f"waits for the round that begins in {format_duration(max(c.provided, 0.0))}"
+    return "waits for the next round"
 
 
 def _turn(c: Constraint, device: str) -> str:
@@ -276,6 +281,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
     ),
     Code.DEPENDENCY: lambda c, d: f"waits for {listed(c.detail)} to end",
     Code.HELD: lambda c, d: f"is held by {c.detail}",
+    Code.ACCOUNT: lambda c, d: f"has no account that it may run as: {c.detail}",
     Code.OFFERED: lambda c, d: f"waits for an answer to a later deadline: {c.detail}",
     Code.SUSPENDED: lambda c, d: f"was suspended by {c.detail}",
     Code.LOCALITY: lambda c, d: (
@@ -359,6 +365,10 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     ),
     Code.RESERVATION: lambda c, d: f"{_first(listed(_BRACKETS.sub('', c.detail)))} would have to start.",
     Code.DEPENDENCY: lambda c, d: f"{_first(listed(c.detail))} would have to end.",
+    Code.ACCOUNT: lambda c, d: (
+        "Cancel it, or let an admin give its user that account: `rota user rm NAME`, "
+        "`rota user add NAME --account ACCOUNT`."
+    ),
     Code.OFFERED: lambda c, d: "Take the later deadline with `rota accept JOB`, or let it lapse.",
     Code.LOCALITY: lambda c, d: "Running jobs would have to leave devices that are close together.",
     Code.BEGIN: lambda c, d: "Let it begin earlier with `rota update JOB --begin none`.",

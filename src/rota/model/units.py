@@ -15,6 +15,8 @@ _BYTES = {
     **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
     **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
 }
+_PER_INCH = {"in": 1.0, "mm": 25.4, "cm": 2.54, "pt": 72.0}
+_LENGTH = re.compile(rf"(\d+(?:\.\d+)?|\.\d+)\s*({'|'.join(_PER_INCH)})?")
 _MEMORY = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_BYTES)})")
 
 
@@ -45,6 +47,17 @@ def parse_memory_gib(text: str, field: str = "memory") -> float:
         return float(match[1]) * _BYTES[match[2]] / 1024**3
     raise InputError.at(
         f"{text!r} is not an amount of memory", field=field, expected="a number with a unit: 16GiB or 16GB"
+    )
+
+
+def parse_length_in(text: str, field: str = "length") -> float:
+    """Inches of `84mm`, `8.4cm`, `3.3in` or `240pt`; a bare number is inches."""
+    if match := _LENGTH.fullmatch(text.strip()):
+        return float(match[1]) / _PER_INCH[match[2] or "in"]
+    raise InputError.at(
+        f"{text!r} is not a length",
+        field=field,
+        expected="inches as 3.3, or one such as 84mm, 8.4cm or 240pt",
     )
 
 

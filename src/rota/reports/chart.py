@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
 from rota.model.calendar import moment_of
 from rota.model.columns import Floats
 from rota.model.units import format_duration
+from rota.reports.ticks import log_marks, time_marks, value_marks
 
 UNITS = 1000.0
 """Plot coordinates run from 0 to this on both axes, y downwards as SVG has it."""
 
-_TIME_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200]
-_TIME_STEPS_S += [86400 * days for days in (1, 2, 5, 7, 14, 28, 56, 112, 224, 448)]
-_TIME_MARKS, _VALUE_MARKS = 7, 5
-"""Most marks on an axis of time, and on one of durations."""
-_LOG_TIMES_S = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 5 * 86400, 30 * 86400, 365 * 86400]
+TIME_MARKS, VALUE_MARKS = 8, 5
+"""Most stretches between marks on an axis of time, and on one of values."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,12 @@ class Axis:
     high: float
     label: str
     kind: str
-    """`time`, `share`, `number` or `hour`."""
+    """`time`, `share`, `number` or `hour`; `given` for marks that stay as they are."""
     log: bool = False
     ticks: tuple[Tick, ...] = ()
+    """From the left or from below; the last one stands at the end of what is shown first."""
+    began: datetime | None = None
+    """The date at which an axis of time begins, if it has dates."""
 
     def place(self, values: Floats) -> Floats:
         """Values as fractions of the axis, cut off at its ends."""
@@ -92,82 +93,120 @@ class Chart:
 
 
 def _path(x: Floats, y: Floats) -> str:
-    points = np.stack((x * UNITS, (1 - y) * UNITS), axis=1).round(1)
+    return path_of(x * UNITS, (1 - y) * UNITS)
+
+
+def path_of(x: Floats, y: Floats) -> str:
+    """A line from point to point as SVG path data; `y` counts downwards."""
+    points = np.stack((x, y), axis=1).round(1)
     if len(points) == 0:
         return ""
     moved = np.append(True, (np.diff(points, axis=0) != 0).any(axis=1))
     return "M" + "L".join(f"{px:g} {py:g}" for px, py in points[moved].tolist())
 
 
-def time_axis(length_s: float, label: str, shown_s: float, began: datetime | None = None) -> Axis:
-    """Linear time from 0 to `length_s`, with marks in the first `shown_s`; dates if it began then."""
-    length_s = max(length_s, 1.0)
-    step = _step(max(shown_s, 1.0), _TIME_MARKS)
-    axis = Axis(0.0, length_s, label, "time")
-    if began is None:
-        return _ticked(axis, np.arange(0, shown_s * 1.0001, step), _time_words)
-    # Marks stand at whole hours and midnights, steps of weeks at Mondays.
-    since = began - datetime(1970, 1, 5, tzinfo=UTC)
-    first = -since.total_seconds() % step
-    return _ticked(axis, np.arange(first, shown_s * 1.0001, step), lambda at: _date_words(began, at))
+def time_axis(
+    length_s: float,
+    label: str,
+    began: datetime | None = None,
+    *,
+    shown_s: float | None = None,
+    most: int = TIME_MARKS,
+) -> Axis:
+    """Linear time from 0 to a round moment at or after `length_s`; with dates if it began at one.
+
+    With `shown_s` the marks end at the round moment at or after that; the axis goes on.
+    """
+    marks = time_marks(max(length_s if shown_s is None else shown_s, 1.0), most, began)
+    high_s = float(marks[-1])
+    if shown_s is not None:
+        high_s = max(high_s, float(time_marks(max(length_s, 1.0), most, began)[-1]))
+    axis = Axis(0.0, high_s, label, "time", began=began)
+    return _ticked(axis, marks, _time_words if began is None else lambda at: _date_words(began, at))
 
 
 def duration_axis(high_s: float, label: str) -> Axis:
     """Linear durations from 0 to a round one at or above `high_s`."""
-    step = _step(max(high_s, 1.0), _VALUE_MARKS)
-    top = step * max(np.ceil(high_s / step), 1)
-    return _ticked(Axis(0.0, float(top), label, "time"), np.arange(0, top * 1.0001, step), _time_words)
+    return time_axis(high_s, label, most=VALUE_MARKS)
 
 
-def hour_axis(label: str) -> Axis:
+def hour_axis(label: str, most: int = 4) -> Axis:
     """The hours of a day."""
-    return _ticked(Axis(0.0, 24.0, label, "hour"), np.arange(0, 25.0, 6), lambda hour: f"{hour:02.0f}:00")
+    step = next(hours for hours in (6, 12, 24) if 24 / hours <= most)
+    return _ticked(Axis(0.0, 24.0, label, "hour"), np.arange(0, 25.0, step), lambda hour: f"{hour:02.0f}:00")
 
 
-def _step(length_s: float, most: int) -> float:
-    longest = _TIME_STEPS_S[-1]
-    return next(
-        (s for s in _TIME_STEPS_S if length_s / s <= most), longest * np.ceil(length_s / longest / most)
-    )
+def log_time_axis(shortest_s: float, high_s: float, label: str, *, most: int = 2 * TIME_MARKS) -> Axis:
+    """Logarithmic time from a round moment at or below `shortest_s` to one at or above `high_s`.
+
+    A second and less is the left edge.
+    """
+    marks = log_marks(shortest_s, high_s, most)
+    return _ticked(Axis(float(marks[0]), float(marks[-1]), label, "time", log=True), marks, _time_words)
 
 
-def log_time_axis(shortest_s: float, high_s: float, label: str) -> Axis:
-    """Logarithmic time from a round mark at or below `shortest_s`; a second and less is the left edge."""
-    low_s = max((t for t in _LOG_TIMES_S[:4] if t <= shortest_s), default=1)
-    high_s = max(high_s, 10 * low_s)
-    marks = np.array([low_s, *(t for t in _LOG_TIMES_S if low_s * 2 < t <= high_s)])
-    return _ticked(Axis(low_s, high_s, label, "time", log=True), marks, _time_words)
+def share_axis(label: str, most: int = 4) -> Axis:
+    step = next(step for step in (0.25, 0.5, 1.0) if 1 / step <= most)
+    marks = np.arange(0, 1.0001, step)
+    return _ticked(Axis(0.0, 1.0, label, "share"), marks, lambda share: f"{100 * share:.0f}%")
 
 
-def share_axis(label: str) -> Axis:
-    return _ticked(Axis(0.0, 1.0, label, "share"), np.linspace(0, 1, 5), lambda v: f"{100 * v:.0f}%")
+def number_axis(high: float, label: str, *, most: int = VALUE_MARKS) -> Axis:
+    """Whole numbers from 0 to a round one at or above `high`."""
+    return _numbers(value_marks(0.0, max(high, 1.0), most, least_step=1.0), label)
 
 
-def number_axis(high: float, label: str) -> Axis:
-    """Linear from 0 to a round number at or above `high`."""
-    power = 10.0 ** np.floor(np.log10(max(high, 1.0)))
-    step = next(float(s * power / 2) for s in (0.5, 1, 2, 4, 5, 10, 20) if high / (s * power / 2) <= 5)
-    step = max(step, 1.0)
-    top = step * max(np.ceil(high / step), 1)
-    return _ticked(
-        Axis(0.0, float(top), label, "number"), np.arange(0, top * 1.0001, step), lambda v: f"{v:,.0f}"
-    )
+def value_axis(low: float, high: float, label: str, *, most: int = VALUE_MARKS) -> Axis:
+    """From a round number at or below `low` to one at or above `high`."""
+    return _numbers(value_marks(low, high if high > low else low + 1.0, most), label)
+
+
+def _numbers(marks: Floats, label: str) -> Axis:
+    return _ticked(Axis(float(marks[0]), float(marks[-1]), label, "number"), marks, _number_words)
+
+
+def with_marks(axis: Axis, most: int, part: float = 1.0) -> Axis:
+    """`axis`, or the first `part` of a linear one of time, with at most `most` stretches between marks."""
+    match axis.kind:
+        case "given":
+            return axis
+        case "hour":
+            return hour_axis(axis.label, most)
+        case "share":
+            return share_axis(axis.label, most)
+        case "number":
+            whole = axis.low == 0 and all(float(tick.at * axis.high).is_integer() for tick in axis.ticks)
+            if whole:
+                return number_axis(axis.high, axis.label, most=most)
+            return value_axis(axis.low, axis.high, axis.label, most=most)
+    if axis.log:
+        return log_time_axis(axis.low, axis.high, axis.label, most=most)
+    return time_axis(part * axis.high, axis.label, axis.began, most=most)
 
 
 def _ticked(axis: Axis, marks: Floats, text: Callable[[float], str]) -> Axis:
     places = axis.place(marks)
-    ticks = tuple(Tick(float(at), text(float(mark))) for at, mark in zip(places, marks, strict=True))
-    return Axis(axis.low, axis.high, axis.label, axis.kind, axis.log, ticks)
+    ticks = (Tick(float(at), text(float(mark))) for at, mark in zip(places, marks, strict=True))
+    return replace(axis, ticks=tuple(ticks))
 
 
 def _date_words(began: datetime, seconds: float) -> str:
-    """`9 Oct` at midnight, else `14:00`."""
-    at = moment_of(began, float(seconds))
-    return f"{at.day} {at:%b}" if (at.hour, at.minute, at.second) == (0, 0, 0) else f"{at:%H:%M}"
+    """`9 Oct` at midnight, else `14:00`, or `14:00:20`."""
+    at = moment_of(began, float(seconds) + 0.5)  # to the nearest second
+    if at.second:
+        return f"{at:%H:%M:%S}"
+    return f"{at.day} {at:%b}" if (at.hour, at.minute) == (0, 0) else f"{at:%H:%M}"
 
 
 def _time_words(seconds: float) -> str:
     return "0" if seconds == 0 else format_duration(seconds)
+
+
+def _number_words(value: float) -> str:
+    """`2,500`, `-0.25`, `1.5M`."""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:,.6g}M"
+    return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
 
 
 def staircase(times: Floats, values: Floats, end: float) -> tuple[Floats, Floats]:

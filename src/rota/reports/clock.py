@@ -43,4 +43,4 @@ def time_label(clock: WallClock | None, start_s: float, end_s: float) -> str:
     if clock is None:
         return f"time since the first submission, {format_duration(end_s - start_s)} in all"
     zone = f" ({clock.zone})" if clock.zone else ""
-    return f"{clock.day(start_s)} to {clock.day(end_s)}{zone}"
+    return f"date, {clock.day(start_s)} to {clock.day(end_s)}{zone}"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rota.errors import InputError
 from rota.model.units import plural
+from rota.reports.files import finite
 
 _HALF_A_DIGIT = 0.0005 + 1e-9
 """By which a share that is told to three digits may be off."""
@@ -176,7 +177,7 @@ def as_json(results: Sequence[CaseResult]) -> str:
     """A list of objects, one per case, with everything `CaseResult` has."""
     derived = ("difference", "equal_share", "in_time_differs", "holds", "verdict")
     rows = [asdict(r) | {name: getattr(r, name) for name in derived} for r in results]
-    return json.dumps(rows, indent=2)
+    return json.dumps(finite(rows), indent=2)
 
 
 _HEAD = """# Fidelity: ours against the authors' own simulators

@@ -36,7 +36,6 @@ from rota.reports.occupancy import (
 from rota.reports.sample import Sample
 from rota.reports.series import Steps, binned, cdf
 from rota.reports.slices import whole_gpus_of
-from rota.reports.svg import draw
 from rota.reports.window import Span, Window
 
 BINS = 500
@@ -72,8 +71,8 @@ def figure_axis(records: Sequence[Record]) -> tuple[Axis, float]:
     span, shown, clock = common_span(records), shown_span(records), clock_of(records[0])
     began = clock.at(span.start_s) if clock else None
     label = time_label(clock, span.start_s, span.end_s)
-    part = shown.length_s / span.length_s if span.length_s else 1.0
-    return time_axis(span.length_s, label, shown.length_s, began), part
+    axis = time_axis(span.length_s, label, began, shown_s=shown.length_s)
+    return axis, axis.ticks[-1].at
 
 
 def jct_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
@@ -150,9 +149,10 @@ def work_chart(records: Sequence[Record], window: Window | None = None) -> Chart
     """Work done over time, in GPUs' worth; None unless all runs noted it, and some job changed its size."""
     if not any(record.jobs["resizes"].sum() for record in records if "resizes" in record.jobs.columns):
         return None
-    noted = [(record, worked(record)) for record in records]
+    noted = [(place, worked(record)) for place, record in enumerate(records)]
     steps = [one for _, one in noted if one is not None]
-    known = [record for record, one in noted if one is not None]
+    places = [place for place, one in noted if one is not None]
+    known = [records[place] for place in places]
     if not any(record.jobs["resizes"].sum() for record in known):
         return None
     highest = max((float(one.value.max()) for one in steps if len(one.value)), default=1.0)
@@ -163,10 +163,8 @@ def work_chart(records: Sequence[Record], window: Window | None = None) -> Chart
         f"asked for. Mean: {', '.join(means)}."
     )
     y = number_axis(highest, "GPUs' worth of work, at the sizes asked for")
-    places = {record.policy: number for number, record in enumerate(records)}
     chart = _time_chart("work", "Goodput", text, known, steps, y, window, records)
-    curves = tuple(replace(curve, colour=places[curve.name]) for curve in chart.curves)
-    return replace(chart, curves=curves, caption=chart.caption.replace("Exact steps.", STRETCHES))
+    return _coloured(replace(chart, caption=chart.caption.replace("Exact steps.", STRETCHES)), places)
 
 
 def _time_chart(
@@ -227,22 +225,31 @@ def kept_chart(records: Sequence[Record], window: Window | None = None) -> Chart
     runs, y = [records[place] for place, _ in shown], share_axis("share of promises kept so far")
     series = [steps for _, steps in shown]
     chart = _time_chart("kept", "Promises kept", text, runs, series, y, window, beside=records)
-    curves = zip(chart.curves, shown, strict=True)
-    return replace(chart, curves=tuple(replace(curve, colour=place) for curve, (place, _) in curves))
+    return _coloured(chart, [place for place, _ in shown])
 
 
-def nodes_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
-    """Number of nodes paid for, over time, of the runs in which nodes came and went."""
-    shown = [(record, steps) for record in records if (steps := paid_nodes(record)) is not None]
+def nodes_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
+    """Number of nodes paid for, over time, of the runs in which nodes came and went; None without any."""
+    noted = [paid_nodes(record) for record in records]
+    shown = [(place, steps) for place, steps in enumerate(noted) if steps is not None]
+    if not shown:
+        return None
     highest = max(float(steps.value.max()) for _, steps in shown)
     span = shown_span(records)
-    means = [f"{record.policy} {_mean(steps, span):.1f}" for record, steps in shown]
+    means = [f"{records[place].policy} {_mean(steps, span):.1f}" for place, steps in shown]
     text = (
         f"Nodes paid for over the {format_duration(span.length_s)} of submissions. Mean: {', '.join(means)}."
     )
-    axis = number_axis(highest, "nodes")
-    runs, series = [record for record, _ in shown], [steps for _, steps in shown]
-    return _time_chart("nodes", "Nodes", text, runs, series, axis, window)
+    axis = number_axis(highest, "nodes paid for")
+    runs, series = [records[place] for place, _ in shown], [steps for _, steps in shown]
+    chart = _time_chart("paid", "Nodes paid for", text, runs, series, axis, window, beside=records)
+    return _coloured(chart, [place for place, _ in shown])
+
+
+def _coloured(chart: Chart, colours: Sequence[int]) -> Chart:
+    """The curves in the colours that their policies have in all charts."""
+    curves = zip(chart.curves, colours, strict=True)
+    return replace(chart, curves=tuple(replace(curve, colour=colour) for curve, colour in curves))
 
 
 def _known(values: Floats) -> Floats:
@@ -255,8 +262,3 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 
 def _mean(steps: Steps, span: Span) -> float:
     return steps.integral(span.start_s, span.end_s) / span.length_s if span.length_s else 0.0
-
-
-def figure_jct_cdf(records: Sequence[Record]) -> str:
-    """The JCT distribution as a stand-alone SVG for a README; follows the reader's light or dark mode."""
-    return draw(jct_chart(one_per_policy(records)))

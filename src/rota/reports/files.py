@@ -102,7 +102,7 @@ def save(
 
 def _save(files: ExitStack, record: Record, summary: Summary, folder: Path, *, place: int, csv: bool) -> None:
     whole = summary.to_dict() | {"run": _facts(record, place)}
-    text = json.dumps(_finite(whole), indent=1, ensure_ascii=False, default=str)
+    text = json.dumps(finite(whole), indent=1, ensure_ascii=False, default=str)
     path = files.enter_context(replacing(folder / "summary.json"))
     path.write_text(text + "\n", encoding="utf-8")
     for name, table in (("jobs", record.jobs), ("intervals", record.intervals)):
@@ -135,12 +135,12 @@ def _facts(record: Record, place: int) -> dict[str, object]:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON knows neither infinity nor NaN: both become null."""
     if isinstance(value, dict):
-        return {str(key): _finite(of) for key, of in value.items()}
+        return {str(key): finite(of) for key, of in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(of) for of in value]
+        return [finite(of) for of in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

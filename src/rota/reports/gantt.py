@@ -17,6 +17,8 @@ from rota.reports.window import Span
 
 ROWS_MAX = 128
 """More nodes than this are drawn several to a row."""
+ROW_PX, LABELLED = 16, 30
+"""Height of a row, which its label needs, and rows that have a label each; more rows are lower."""
 _HEAT = (64, 132, 214)
 _HEAT_BINS = 900
 _HEAT_BINS_MAX = 2700
@@ -86,7 +88,7 @@ def gantt(record: Record, span: Span, shown: float = 1.0) -> Gantt:
     bins = min(round(_HEAT_BINS / max(shown, 0.01)), _HEAT_BINS_MAX)
     capacity = np.bincount(rows.row_of_node, weights=size, minlength=len(rows))
     shares = occupancy_grid(record, span, rows.row_of_node, bins) / np.maximum(capacity, 1)[:, None]
-    height_px = int(np.clip(max(len(rows) * 14, min(int(size.sum()) * 6, 240)), 96, 420))
+    height_px = int(np.clip(max(len(rows) * ROW_PX, min(int(size.sum()) * 6, 240)), 96, LABELLED * ROW_PX))
     caption = (
         f"Each row is {_row_words(rows, len(size))}, each column {format_duration(span.length_s / bins)}; "
         "the deeper the colour, the more of its GPUs are held."

@@ -41,14 +41,13 @@ from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.names import breakable, loose
-from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import Summary, summarise_all
 from rota.reports.table import changes, spreads
 from rota.reports.terms import terms
 from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
-from rota.reports.window import Window
+from rota.reports.window import Span, Window
 from rota.reports.wording import NOTHING, change_words, words
 
 TIMES: tuple[str, ...] = ("mean_waiting_s", "p90_waiting_s", "p99_waiting_s", "mean_delay_s")
@@ -114,9 +113,8 @@ def render(
     runs = one_per_policy(records)
     span, (time, shown) = common_span(runs), figure_axis(runs)
     duels = pairs(runs, window)
+    axis_span = Span(span.start_s, span.start_s + time.high)
     charts = [chart(runs, window) for chart in (jct_chart, waiting_chart, utilisation_chart, queue_chart)]
-    if any(paid_nodes(run) is not None for run in runs):
-        charts.append(nodes_chart(runs, window))
     bars, others = split_bars(runs, window), promise_bars(runs, window)
     clock = clock_of(runs[0])
     template = environment().get_template("report.html")
@@ -144,11 +142,13 @@ def render(
         work=work_chart(runs, window),
         slack=slack_chart(runs, window),
         kept=kept_chart(runs, window),
+        nodes=nodes_chart(runs, window),
         others=others,
         others_parts=parts_named(others),
-        lanes=sizes_figures(runs, span),
+        lanes=sizes_figures(runs, axis_span),
         gantts=[gantt(run, span, shown) for run in runs],
-        drawn=drawn(runs, span, shown, duels),
+        pictured=span.length_s / time.high,
+        drawn=drawn(runs, axis_span, shown, duels),
         base=[line.policy for line in comparison.lines].index(comparison.baseline),
         duels=_against_baseline(duels, [run.policy for run in runs], comparison.baseline),
         sizes=group_tables(comparison, "sizes"),

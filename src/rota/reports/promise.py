@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.columns import Floats
-from rota.reports.chart import Axis, Chart, Curve, Tick, share_axis, time_axis
+from rota.reports.chart import Chart, Curve, share_axis, time_axis, value_axis
 
 
 def reward_chart(points: Sequence[tuple[float, float]], ends_s: Floats, horizon_s: float) -> Chart:
@@ -18,18 +18,18 @@ def reward_chart(points: Sequence[tuple[float, float]], ends_s: Floats, horizon_
     moments = np.array([0.0, *(at_s for at_s, _ in points), horizon_s])
     values = np.array([points[0][1], *(value for _, value in points), points[-1][1]])
     low, high = float(values.min()), float(values.max())
-    high = high if high > low else low + 1.0
+    y = value_axis(low, high, "reward")
     x, share = _done(ends_s, horizon_s)
     return Chart(
         key="reward",
         title="What it is worth, and when it would be done",
         caption="",
         text=f"reward from {high:g} down to {low:g}; {np.isfinite(ends_s).mean():.0%} of the futures end",
-        x=time_axis(horizon_s, "time from now", horizon_s),
-        y=_numbers(low, high, "reward"),
+        x=time_axis(horizon_s, "time from now"),
+        y=y,
         curves=(
             Curve("reward", 0, moments, values),
-            Curve("futures done, none to all", 1, x, low + (high - low) * share, dashed=True),
+            Curve("futures done, none to all", 1, x, y.low + (y.high - y.low) * share, dashed=True),
         ),
     )
 
@@ -46,8 +46,8 @@ def ends_chart(ends_s: Sequence[tuple[str, float, Floats]], horizon_s: float) ->
         title="Futures that are done, and the deadlines",
         caption="",
         text=", ".join(f"{name}: {(ends <= due_s).mean():.0%} in time" for name, due_s, ends in ends_s),
-        x=time_axis(horizon_s, "time from now", horizon_s),
-        y=share_axis("futures"),
+        x=time_axis(horizon_s, "time from now"),
+        y=share_axis("share of the futures that are done"),
         curves=tuple(curves),
     )
 
@@ -59,8 +59,8 @@ def chances_chart(chances: Sequence[tuple[str, Floats, Floats]], horizon_s: floa
         title="Chance of being in time, by deadline",
         caption="",
         text="; ".join(f"{name}: {share.min():.0%} to {share.max():.0%}" for name, _, share in chances),
-        x=time_axis(horizon_s, "deadline, from now", horizon_s),
-        y=share_axis("chance"),
+        x=time_axis(horizon_s, "deadline, from now"),
+        y=share_axis("chance of being in time"),
         curves=tuple(Curve(name, number, x, share) for number, (name, x, share) in enumerate(chances)),
     )
 
@@ -71,9 +71,3 @@ def _done(ends_s: Floats, horizon_s: float) -> tuple[Floats, Floats]:
     share = np.arange(len(ends) + 1) / len(ends_s)
     x = np.concatenate(([0.0], np.repeat(ends, 2), [horizon_s]))
     return x, np.repeat(share, 2)
-
-
-def _numbers(low: float, high: float, label: str) -> Axis:
-    marks = np.linspace(low, high, 5)
-    ticks = tuple(Tick((float(mark) - low) / (high - low), f"{mark:g}") for mark in marks)
-    return Axis(low, high, label, "number", ticks=ticks)

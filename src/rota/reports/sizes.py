@@ -10,7 +10,7 @@ import polars as pl
 
 from rota.model.record import Record
 from rota.model.units import plural
-from rota.reports.chart import UNITS, Tick
+from rota.reports.chart import UNITS, Tick, path_of
 from rota.reports.occupancy import closed_intervals
 from rota.reports.series import Steps, binned
 from rota.reports.window import Span
@@ -121,6 +121,4 @@ def _band(steps: Steps, span: Span, most: float, bottom: float) -> str:
     x = np.repeat(np.append(times, span.end_s), 2)[1:-1]
     x = np.concatenate(([span.start_s], x, [span.end_s])) - span.start_s
     y = np.concatenate(([0.0], np.repeat(values, 2), [0.0])) / most
-    points = np.stack((x / span.length_s * UNITS, bottom - y * _FULL * HEIGHT), axis=1).round(1)
-    moved = np.append(True, (np.diff(points, axis=0) != 0).any(axis=1))
-    return "M" + "L".join(f"{px:g} {py:g}" for px, py in points[moved].tolist())
+    return path_of(x / span.length_s * UNITS, bottom - y * _FULL * HEIGHT)

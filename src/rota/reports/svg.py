@@ -1,87 +1,172 @@
-"""A chart as a stand-alone SVG file: its own text, its own colours for light and dark."""
+"""A chart as a stand-alone SVG file: its own text, its own size and colours."""
 
 from __future__ import annotations
 
 from html import escape
 
-from rota.reports.chart import UNITS, Chart
-from rota.reports.palette import DARK, LIGHT, dash
+import numpy as np
 
-_WIDTH, _HEIGHT = 760.0, 420.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 16.0, 66.0, 50.0
-_LEGEND_CHARACTER = 7.2  # px of the label font, near enough to set names in a row
+from rota.model.columns import Floats
+from rota.reports.chart import Chart, Curve, path_of
+from rota.reports.layout import PER_INCH, SWATCH, SWATCH_GAP, Layout, layout, line_of, title_of
+from rota.reports.lettering import FAMILY
+from rota.reports.palette import STYLES, Style
 
 
-def draw(chart: Chart) -> str:
-    """`chart` as the text of an SVG file."""
-    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+def draw(
+    chart: Chart,
+    style: str | None = None,
+    *,
+    width_in: float | None = None,
+    height_in: float | None = None,
+) -> str:
+    """`chart` as the text of an SVG file.
+
+    `style` is one of `STYLES`; with None the file follows its reader's light or dark mode.  The size is in
+    inches: 7.9 wide, and as high as fits, unless given.  InputError if the chart has no room in it.
+    """
+    placed = layout(chart, STYLES[style or "light"], width_in, height_in)
+    width, height = placed.width, placed.height
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" '
-        f'aria-labelledby="title text">',
-        f'<title id="title">{escape(chart.title)}</title><desc id="text">{escape(chart.text)}</desc>',
-        f"<style>{_style()}</style>",
-        f'<rect class="paper" width="{_WIDTH:g}" height="{_HEIGHT:g}" rx="6"/>',
-        f'<text class="title" x="{_LEFT:g}" y="26">{escape(chart.title)}</text>',
-        *_legend(chart),
-        *_grid(chart, width, height),
-        f'<g transform="translate({_LEFT:g} {_TOP:g}) scale({width / UNITS:.4f} {height / UNITS:.4f})">',
-        *_curves(chart),
-        "</g></svg>\n",
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width / PER_INCH:.4g}in" '
+        f'height="{height / PER_INCH:.4g}in" viewBox="0 0 {width:.1f} {height:.1f}" role="img" '
+        'aria-labelledby="title text">',
+        f'<title id="title">{escape(chart.title)}</title>'
+        f'<desc id="text">{escape(f"{chart.text} {chart.caption}".strip())}</desc>',
+        f"<style>{_sheet(placed, follows=style is None)}</style>",
+        f'<rect class="paper" width="{width:.1f}" height="{height:.1f}"/>',
+        *_title(placed),
+        *_names(placed),
+        *_grid(placed),
+        *_unmeasured(placed),
+        *(_band(placed, curve) for curve in chart.curves if curve.band),
+        *(_curve(placed, curve) for curve in chart.curves),
+        "</svg>\n",
     ]
     return "\n".join(parts)
 
 
-def _style() -> str:
-    def colours(palette: tuple[str, ...]) -> str:
-        return "".join(f".c{i}{{stroke:{colour}}}" for i, colour in enumerate(palette))
+def _sheet(placed: Layout, *, follows: bool) -> str:
+    style, letter = placed.style, placed.letter
+    sheet = (
+        f"text{{font:{letter:.2f}px {FAMILY}}}.title{{font-size:{title_of(letter):.2f}px;font-weight:600}}"
+        f".grid{{fill:none;stroke-width:{style.line / 2:g}}}"
+        f".curve{{fill:none;stroke-width:{style.line:g};stroke-linejoin:round}}"
+        f".band{{opacity:.15}}.unmeasured{{opacity:.13}}{_colours(style)}"
+    )
+    return f"{sheet}@media(prefers-color-scheme:dark){{{_colours(STYLES['dark'])}}}" if follows else sheet
 
+
+def _colours(style: Style) -> str:
+    curves = "".join(f".c{i}{{stroke:{one}}}.b{i}{{fill:{one}}}" for i, one in enumerate(style.colours))
     return (
-        "text{font:12px system-ui,sans-serif;fill:#555}.title{font-size:15px;font-weight:600;fill:#1a1a1a}"
-        ".paper{fill:#fff}.grid{stroke:#e4e4e4}.curve{fill:none;stroke-width:2;vector-effect:non-scaling-stroke}"
-        f"{colours(LIGHT)}@media(prefers-color-scheme:dark){{text{{fill:#aaa}}.title{{fill:#eee}}"
-        f".paper{{fill:#16181c}}.grid{{stroke:#30343b}}{colours(DARK)}}}"
+        f"text{{fill:{style.soft}}}.title{{fill:{style.ink}}}.paper{{fill:{style.paper}}}"
+        f".grid{{stroke:{style.grid}}}.unmeasured{{fill:{style.soft}}}{curves}"
     )
 
 
-def _legend(chart: Chart) -> list[str]:
-    parts, x = [], _LEFT
-    for curve in chart.curves:
-        line = f'<path class="curve {_colour(curve.colour)}"{_dashes(curve.colour, curve.dashed)}'
-        parts.append(f'{line} d="M{x:.0f} 46h18"/><text x="{x + 23:.0f}" y="50">{escape(curve.name)}</text>')
-        x += 40 + _LEGEND_CHARACTER * len(curve.name)
-    return parts
-
-
-def _grid(chart: Chart, width: float, height: float) -> list[str]:
-    parts = []
-    bottom = _TOP + height
-    for tick in chart.y.ticks:
-        y = bottom - tick.at * height
-        parts.append(f'<path class="grid" d="M{_LEFT:g} {y:.1f}h{width:g}"/>')
-        parts.append(f'<text x="{_LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{escape(tick.text)}</text>')
-    for tick in chart.x.ticks:
-        x = _LEFT + tick.at * width
-        parts.append(f'<path class="grid" d="M{x:.1f} {_TOP:g}v{height:g}"/>')
-        text = escape(tick.text)
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{text}</text>')
-    middle = _LEFT + width / 2
-    label = escape(chart.x.label)
-    parts.append(f'<text x="{middle:.1f}" y="{_HEIGHT - 10:g}" text-anchor="middle">{label}</text>')
-    return parts
-
-
-def _curves(chart: Chart) -> list[str]:
+def _title(placed: Layout) -> list[str]:
+    size, x = title_of(placed.letter), placed.left
+    places = [0.9 * placed.letter + (1 + 1.3 * number) * size for number in range(len(placed.title))]
     return [
-        f'<path class="curve {_colour(curve.colour)}"{_dashes(curve.colour, curve.dashed)}'
-        f' d="{chart.path(curve)}"/>'
-        for curve in chart.curves
+        f'<text class="title" x="{x:.1f}" y="{y:.1f}">{escape(line)}</text>'
+        for line, y in zip(placed.title, places, strict=True)
     ]
 
 
-def _colour(number: int) -> str:
-    return f"c{number % len(LIGHT)}"
+def _names(placed: Layout) -> list[str]:
+    letter, row = placed.letter, 1.2 * line_of(placed.letter)
+    first = 0.9 * letter + len(placed.title) * 1.3 * title_of(letter) + 0.5 * row
+    parts = []
+    for named in placed.names:
+        x, y = placed.left + named.x * letter, first + named.row * row
+        parts.append(
+            f'<path class="curve {_colour(named.curve)}"{_dashes(placed.style, named.curve)} '
+            f'd="M{x:.1f} {y:.1f}h{SWATCH * letter:.1f}"/>'
+            f'<text x="{x + (SWATCH + SWATCH_GAP) * letter:.1f}" y="{y + 0.35 * letter:.1f}">'
+            f"{escape(named.text)}</text>"
+        )
+    return parts
 
 
-def _dashes(number: int, dashed: bool) -> str:
-    pattern = dash(number, dashed)
+def _grid(placed: Layout) -> list[str]:
+    """Lines at the marks, what stands beside them, and the titles of both axes."""
+    parts = []
+    left, top, bottom, letter = placed.left, placed.top, placed.bottom, placed.letter
+    line = line_of(letter)
+    for tick in placed.chart.y.ticks:
+        y = bottom - tick.at * placed.plot_height
+        parts.append(f'<path class="grid" d="M{left:.1f} {y:.1f}h{placed.plot_width:.1f}"/>')
+        parts.append(_text(left - 0.6 * letter, y + 0.35 * letter, tick.text, "end"))
+    for tick in placed.chart.x.ticks:
+        x = left + tick.at * placed.plot_width
+        parts.append(f'<path class="grid" d="M{x:.1f} {top:.1f}v{placed.plot_height:.1f}"/>')
+        parts.append(_text(x, bottom + 1.4 * letter, tick.text))
+    middle = left + placed.plot_width / 2
+    for number, words in enumerate(placed.x_label):
+        parts.append(_text(middle, bottom + 1.8 * letter + (number + 0.9) * line, words))
+    height = top + placed.plot_height / 2
+    for number, words in enumerate(placed.y_label):
+        turned = f' transform="rotate(-90 {(x := 0.4 * letter + (number + 0.8) * line):.1f} {height:.1f})"'
+        parts.append(_text(x, height, words, more=turned))
+    return parts
+
+
+def _text(x: float, y: float, words: str, anchor: str = "middle", more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
+
+
+def _unmeasured(placed: Layout) -> list[str]:
+    """Shades over what lies outside the measured window."""
+    if placed.chart.shaded is None:
+        return []
+    begin, end = placed.chart.x.place(np.array(placed.chart.shaded)).tolist()
+    return [
+        f'<rect class="unmeasured" x="{placed.left + low * placed.plot_width:.1f}" y="{placed.top:.1f}" '
+        f'width="{(high - low) * placed.plot_width:.1f}" height="{placed.plot_height:.1f}"/>'
+        for low, high in ((0.0, begin), (end, 1.0))
+        if high > low
+    ]
+
+
+def _curve(placed: Layout, curve: Curve) -> str:
+    x, y = _cut_off(placed, curve.x, curve.y)
+    dashes = _dashes(placed.style, curve)
+    return f'<path class="curve {_colour(curve)}"{dashes} d="{_path(placed, x, y)}"/>'
+
+
+def _band(placed: Layout, curve: Curve) -> str:
+    """From the lowest to the highest value beside each point."""
+    assert curve.band is not None
+    x, low = _cut_off(placed, curve.x, curve.band[0])
+    _, high = _cut_off(placed, curve.x, curve.band[1])
+    outline = _path(placed, np.concatenate((x, x[::-1])), np.concatenate((high, low[::-1])))
+    return f'<path class="band b{_number(curve)}" d="{outline}Z"/>' if outline else ""
+
+
+def _cut_off(placed: Layout, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The points up to the end of the axis, with one at that end if there are more."""
+    end = placed.chart.x.high
+    if not len(x) or x[-1] <= end:
+        return x, y
+    kept = x <= end
+    return np.append(x[kept], end), np.append(y[kept], np.interp(end, x, y))
+
+
+def _path(placed: Layout, x: Floats, y: Floats) -> str:
+    across = placed.left + placed.chart.x.place(x) * placed.plot_width
+    down = placed.bottom - placed.chart.y.place(y) * placed.plot_height
+    return path_of(across, down)
+
+
+def _number(curve: Curve) -> int:
+    return curve.colour % len(STYLES["light"].colours)
+
+
+def _colour(curve: Curve) -> str:
+    return f"c{_number(curve)}"
+
+
+def _dashes(style: Style, curve: Curve) -> str:
+    pattern = style.dash(curve.colour, curve.dashed)
     return f' stroke-dasharray="{pattern}"' if pattern else ""

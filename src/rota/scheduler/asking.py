@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rota.errors import PolicyError, RotaError, words_of
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.forms import formed
+from rota.scheduler.forms import Extent, formed
 from rota.scheduler.moments.values import encode
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
@@ -44,7 +44,12 @@ def asked(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
                 f"{name}.decide has changed snapshot.occupancy at {now:,.12g} s, by which all claims are "
                 "counted; expected it to try things on snapshot.scratch()"
             )
-    return formed(decision, name, len(snapshot.jobs))
+    return formed(decision, name, extent_of(snapshot))
+
+
+def extent_of(snapshot: Snapshot) -> Extent:
+    """What a decision about `snapshot` can name."""
+    return Extent(len(snapshot.jobs), snapshot.cluster.gpus, snapshot.cluster.nodes)
 
 
 def is_ours(policy: Policy) -> bool:

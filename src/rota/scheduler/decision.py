@@ -116,6 +116,9 @@ class Decision:
     told when somebody asks, no part of what is decided."""
     plan_of: Callable[[int], DeadlinePlan | None] | None = field(compare=False, repr=False)
     """How the policy means to keep the deadline of a row; told when somebody asks, likewise."""
+    ends: Mapping[int, float] | None = field(compare=False, repr=False)
+    """Moments at which the policy plans jobs to be done; told to worlds in which jobs end as planned
+    (`RoundEnds.PLANNED`).  There a job that is not named ends by its present rate."""
     targets: Mapping[int, float] | None = field(compare=False, repr=False)
     """What the policy means to give each job (a part of its time, GPUs, ρ): shown and never enforced; None
     leaves what was said before."""
@@ -141,6 +144,7 @@ class Decision:
         wanted_nodes: int | None = None,
         guaranteed: Collection[int] | None = None,
         plan_of: Callable[[int], DeadlinePlan | None] | None = None,
+        ends: Mapping[int, float] | None = None,
         targets: Mapping[int, float] | None = None,
         target: str = "target",
     ) -> None:
@@ -155,7 +159,7 @@ class Decision:
         self.reasons = {} if reasons is None else reasons
         self.wanted_nodes = wanted_nodes
         self.is_cut, self.ranking, self.otherwise = is_cut, ranking, otherwise
-        self.guaranteed, self.plan_of = guaranteed, plan_of
+        self.guaranteed, self.plan_of, self.ends = guaranteed, plan_of, ends
         self.targets, self.target = targets, target
 
     @property

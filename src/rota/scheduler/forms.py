@@ -1,15 +1,16 @@
 """The form of a decision: each field is of its type, before the guard looks at what it says.
 
-A policy of somebody else may answer anything.  What differs in its type alone is put right: NumPy's whole
-numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError names the
-policy, the field, what stood there and what was expected.
+A policy that Rota does not ship may answer anything.  What differs in its type alone is put right: NumPy's
+whole numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError
+names the policy, the field, what stood there and what was expected.  Every row, device and node exists:
+whatever reads a decision afterwards may look it up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,21 @@ _Field = Callable[[str, Any], _T]
 """Reads the value of a field, or says what is wrong with it."""
 
 
+_FARTHEST_S = 1e11
+"""Moments beyond this one, some 3,000 years ahead, are no dates: only infinity is."""
+
+
+class Extent(NamedTuple):
+    """How far the numbers reach by which a decision names things."""
+
+    jobs: int
+    """Jobs submitted so far: rows are below it."""
+    gpus: int
+    """Devices of the cluster."""
+    nodes: int
+    """Nodes of the cluster."""
+
+
 class _WrongError(Exception):
     """What stands in a field is not what belongs there."""
 
@@ -31,49 +47,57 @@ class _WrongError(Exception):
         super().__init__(f"{field}={brief(value)}; expected {expected}")
 
 
-def formed(decision: object, policy: str, submitted: int) -> Decision:
-    """What the class `policy` has returned, each field of its type.
+def formed(decision: object, policy: str, extent: Extent) -> Decision:
+    """What the class `policy` has returned, each field of its type, each number of something in `extent`.
 
-    Rows are below `submitted` where nobody else looks at them.  Raises PolicyError.
+    Raises PolicyError.
     """
     if not isinstance(decision, Decision):
         raise PolicyError(f"{policy}.decide returned {brief(decision)}, not a Decision")
     try:
-        _put_right(decision, submitted)
+        _put_right(decision, extent)
     except _WrongError as wrong:
         raise PolicyError(f"{policy}.decide gave {wrong}") from None
     return decision
 
 
-def _put_right(decision: Decision, submitted: int) -> None:
+def rows_of(who: str, rows: object, extent: Extent) -> list[int]:
+    """The rows of jobs that `who` gave outside a decision.  Raises PolicyError."""
+    try:
+        return _rows("rows", rows, extent)
+    except _WrongError as wrong:
+        raise PolicyError(f"{who} gave {wrong}") from None
+
+
+def _put_right(decision: Decision, extent: Extent) -> None:
     if not isinstance(decision.memory, dict):
         raise _WrongError("memory", decision.memory, "a dict, such as the one that it was given")
     given = _list_of("grants", decision.grants, "grants")
-    decision.grants = [_grant(f"grants[{number}]", grant) for number, grant in enumerate(given)]
-    decision.preempt = _rows("preempt", decision.preempt)
+    decision.grants = [_grant(f"grants[{number}]", grant, extent) for number, grant in enumerate(given)]
+    decision.preempt = _rows("preempt", decision.preempt, extent)
     if not isinstance(decision.leave, Leave):
         raise _WrongError("leave", decision.leave, _one_of(Leave))
-    decision.reject = _by_row("reject", decision.reject, _sentence)
-    decision.cancel = _by_row("cancel", decision.cancel, _sentence)
-    decision.offers = _by_row("offers", decision.offers, _offer)
+    decision.reject = _by_row("reject", decision.reject, _sentence, extent)
+    decision.cancel = _by_row("cancel", decision.cancel, _sentence, extent)
+    decision.offers = _by_row("offers", decision.offers, _offer, extent)
     if decision.reservations is not None:
         kept = _list_of("reservations", decision.reservations, "reservations")
         decision.reservations = [
-            _reservation(f"reservations[{number}]", one) for number, one in enumerate(kept)
+            _reservation(f"reservations[{number}]", one, extent) for number, one in enumerate(kept)
         ]
     _check_wake(decision.wake)
-    decision.reasons = _by_row("reasons", decision.reasons, _constraint, submitted)
-    decision.promises = _by_row("promises", decision.promises, _promise, submitted)
+    decision.reasons = _by_row("reasons", decision.reasons, _constraint, extent)
+    decision.promises = _by_row("promises", decision.promises, _promise, extent)
     nodes = decision.wanted_nodes
     if nodes is not None and (not _is_whole(nodes) or nodes < 0):
         raise _WrongError("wanted_nodes", nodes, "a whole number of nodes, or None")
     if not isinstance(decision.is_cut, bool):
         raise _WrongError("is_cut", decision.is_cut, "True or False")
-    _put_right_what_is_told(decision, submitted)
+    _put_right_what_is_told(decision, extent)
 
 
-def _put_right_what_is_told(decision: Decision, submitted: int) -> None:
-    """What is told when somebody asks."""
+def _put_right_what_is_told(decision: Decision, extent: Extent) -> None:
+    """The fields that are shown to people, and that no decision is carried out by."""
     ranking = decision.ranking
     if ranking is not None:
         can = [callable(getattr(ranking, name, None)) for name in ("ahead", "fits")]
@@ -84,30 +108,31 @@ def _put_right_what_is_told(decision: Decision, submitted: int) -> None:
     if decision.guaranteed is not None:
         if not isinstance(decision.guaranteed, Collection):
             raise _WrongError("guaranteed", decision.guaranteed, "a set of rows, or None")
-        decision.guaranteed = frozenset(_rows("guaranteed", decision.guaranteed))
+        decision.guaranteed = frozenset(_rows("guaranteed", decision.guaranteed, extent))
     if decision.plan_of is not None and not callable(decision.plan_of):
         raise _WrongError("plan_of", decision.plan_of, "a function of a row, or None")
-    if decision.targets is not None and not isinstance(decision.targets, Targets):  # which are yet to be made
-        decision.targets = _by_row("targets", decision.targets, _finite, submitted)
+    for name in ("ends", "targets"):
+        told = getattr(decision, name)
+        if told is not None and not isinstance(told, Targets):  # which are yet to be made
+            setattr(decision, name, _by_row(name, told, _finite, extent))
     if not isinstance(decision.target, str) or not decision.target.strip():
         raise _WrongError("target", decision.target, "a word or two")
+    _text("target", decision.target)
 
 
 # -- what is said of jobs ------------------------------------------------------------------------------
 
 
-def _grant(field: str, grant: Any) -> Grant:
-    """Of a grant that is as it should be the same object."""
+def _grant(field: str, grant: Any, extent: Extent) -> Grant:
+    """The same object if the grant is as it should be."""
     if not isinstance(grant, Grant):
         raise _WrongError(field, grant, "a Grant, such as Grant(row, (0, 1))")
-    row = _row(f"{field}.job", grant.job)
-    devices = _devices(f"{field}.devices", grant.devices)
+    row = _row(f"{field}.job", grant.job, extent)
+    devices = _devices(f"{field}.devices", grant.devices, extent)
     share = _number(f"{field}.share", grant.share)
     role = _member(f"{field}.role", grant.role, Role)
     purpose = _member(f"{field}.purpose", grant.purpose, Purpose)
-    node = _row(f"{field}.node", grant.node, "a node's number, or -1 if devices say it")
-    if devices and node != -1:
-        raise _WrongError(f"{field}.node", node, "-1 where devices say it")
+    node = _node(f"{field}.node", grant.node, bool(devices), extent)
     for name in LIMITS:
         _check_limit(f"{field}.{name}", getattr(grant, name), may_be_none=name not in _POSITIVE)
     if row is grant.job and devices is grant.devices and role is grant.role and purpose is grant.purpose:
@@ -126,38 +151,59 @@ def _check_limit(field: str, value: Any, *, may_be_none: bool) -> None:
         raise _WrongError(field, value, f"a number {'of 0 or more' if may_be_none else 'above 0'}, or NaN")
 
 
-def _devices(field: str, devices: Any) -> tuple[int, ...]:
+def _devices(field: str, devices: Any, extent: Extent) -> tuple[int, ...]:
     """Device numbers, ascending."""
+    numbers = _numbers(field, devices)
+    ascending = tuple(sorted(numbers))
+    if ascending and not 0 <= ascending[0] <= ascending[-1] < extent.gpus:
+        wrong = next(number for number in numbers if not 0 <= number < extent.gpus)
+        raise _WrongError(field, wrong, _below(extent.gpus, "devices", "the cluster's devices"))
+    return numbers if numbers == ascending else ascending
+
+
+def _numbers(field: str, devices: Any) -> tuple[int, ...]:
+    """Device numbers as they stand; the same object if it is a tuple of whole numbers."""
     if type(devices) is tuple and all(type(device) is int for device in devices):
-        return devices if sorted(devices) == list(devices) else tuple(sorted(devices))
+        return devices
     if not isinstance(devices, list | tuple | range | set | frozenset | np.ndarray):
         raise _WrongError(field, devices, "a tuple of device numbers, such as (0, 1)")
-    numbers = devices.tolist() if isinstance(devices, np.ndarray) and devices.ndim else devices
-    return tuple(sorted(_row(field, device, "device numbers, such as (0, 1)") for device in numbers))
+    given = devices.tolist() if isinstance(devices, np.ndarray) and devices.ndim else devices
+    return tuple(_whole(field, device, "device numbers, such as (0, 1)") for device in given)
 
 
-def _reservation(field: str, one: Any) -> Reservation:
+def _node(field: str, value: Any, has_devices: bool, extent: Extent) -> int:
+    node = _whole(field, value, "a node's number, or -1 if devices say it")
+    if has_devices and node != -1:
+        raise _WrongError(field, node, "-1 where devices say it")
+    if not -1 <= node < extent.nodes:
+        expected = _below(extent.nodes, "a node", "the cluster's nodes")
+        raise _WrongError(field, value, f"{expected}, or -1 if devices say it")
+    return node
+
+
+def _reservation(field: str, one: Any, extent: Extent) -> Reservation:
     if not isinstance(one, Reservation):
         raise _WrongError(field, one, "a Reservation(row, devices, until_s)")
     until_s = _number(f"{field}.until_s", one.until_s, "a moment in seconds")
     if math.isnan(until_s):
         raise _WrongError(f"{field}.until_s", until_s, "a moment in seconds")
-    return Reservation(_row(f"{field}.job", one.job), _devices(f"{field}.devices", one.devices), until_s)
+    row = _row(f"{field}.job", one.job, extent)
+    return Reservation(row, _devices(f"{field}.devices", one.devices, extent), until_s)
 
 
 def _offer(field: str, offer: Any) -> Offer:
     if not isinstance(offer, Offer):
         raise _WrongError(field, offer, "an Offer(deadline_s, until_s, why)")
-    deadline_s = _number(f"{field}.deadline_s", offer.deadline_s)
-    if not isinstance(offer.why, str):
-        raise _WrongError(f"{field}.why", offer.why, "text")
-    return Offer(deadline_s, _number(f"{field}.until_s", offer.until_s), offer.why)
+    deadline_s, until_s = [
+        _moment(f"{field}.{name}", getattr(offer, name)) for name in ("deadline_s", "until_s")
+    ]
+    return Offer(deadline_s, until_s, _text(f"{field}.why", offer.why))
 
 
 def _promise(field: str, promise: Any) -> Promise:
     if not isinstance(promise, Promise):
         raise _WrongError(field, promise, "a Promise(due_s, expected_s)")
-    moments = [_number(f"{field}.{name}", getattr(promise, name), "a moment") for name in promise._fields]
+    moments = [_moment(f"{field}.{name}", getattr(promise, name)) for name in promise._fields]
     if any(map(math.isnan, moments)):
         raise _WrongError(field, promise, "two moments; infinity where there is no plan")
     return Promise(*moments)
@@ -168,8 +214,7 @@ def _constraint(field: str, constraint: Any) -> Constraint:
         raise _WrongError(field, constraint, "a Constraint, such as Constraint(Code.POLICY, detail='...')")
     if not isinstance(constraint.code, Code):
         raise _WrongError(f"{field}.code", constraint.code, "a Code, such as Code.POLICY")
-    if not isinstance(constraint.detail, str):
-        raise _WrongError(f"{field}.detail", constraint.detail, "text")
+    _text(f"{field}.detail", constraint.detail)
     _number(f"{field}.requested", constraint.requested)
     _number(f"{field}.provided", constraint.provided)
     return constraint
@@ -179,9 +224,10 @@ def _check_wake(wake: Any) -> None:
     """Of these types compiled and interpreted alike."""
     if not isinstance(wake, Wake):
         raise _WrongError("wake", wake, "a Wake, such as Wake(at_s=snapshot.now + 60.0)")
+    expected = "a moment in seconds, such as snapshot.now + 60.0"
     at_s: Any = wake.at_s
-    if not isinstance(at_s, int | float) or isinstance(at_s, bool) or math.isnan(at_s):
-        raise _WrongError("wake.at_s", at_s, "a moment in seconds, such as snapshot.now + 60.0")
+    if not isinstance(at_s, int | float) or math.isnan(_number("wake.at_s", at_s, expected)):
+        raise _WrongError("wake.at_s", at_s, expected)
     if not isinstance(wake.on, Event) or not 0 <= int(wake.on) <= int(Event.ANY | Event.IDLE):
         raise _WrongError("wake.on", wake.on, "Event flags, such as Event.ARRIVAL | Event.END")
     if not isinstance(wake.if_waiting, bool):
@@ -199,27 +245,34 @@ def _list_of(field: str, value: Any, what: str) -> list[Any]:
     return list(value)
 
 
-def _rows(field: str, value: Any) -> list[int]:
+def _rows(field: str, value: Any, extent: Extent) -> list[int]:
     given = sorted(value) if isinstance(value, set | frozenset) else value
-    return [_row(field, row) for row in _list_of(field, given, "rows")]
+    return [_row(field, row, extent) for row in _list_of(field, given, "rows")]
 
 
-def _by_row(
-    field: str, value: Any, read: Callable[[str, Any], _T], submitted: int | None = None
-) -> dict[int, _T]:
-    """What is said of each row, which exists if it is to be looked up."""
+def _by_row(field: str, value: Any, read: Callable[[str, Any], _T], extent: Extent) -> dict[int, _T]:
+    """What is said of each row."""
     if not isinstance(value, Mapping):
         raise _WrongError(field, value, "a dict by row")
     told: dict[int, _T] = {}
     for key, item in value.items():
-        row = _row(f"{field}: key", key)
-        if submitted is not None and not 0 <= row < submitted:
-            raise _WrongError(f"{field}: key", key, f"a row below {submitted}, the jobs submitted so far")
+        row = _row(f"{field}: key", key, extent)
         told[row] = read(f"{field}[{row}]", item)
     return told
 
 
-def _row(field: str, value: Any, expected: str = "the row of a job, a whole number") -> int:
+def _row(field: str, value: Any, extent: Extent) -> int:
+    row = _whole(field, value, "the row of a job, a whole number")
+    if not 0 <= row < extent.jobs:
+        raise _WrongError(field, value, _below(extent.jobs, "a row", "the jobs submitted so far"))
+    return row
+
+
+def _below(count: int, what: str, of: str) -> str:
+    return f"{what} from 0 on and below {count}, {of}"
+
+
+def _whole(field: str, value: Any, expected: str) -> int:
     if type(value) is int:
         return value
     if not _is_whole(value):
@@ -234,7 +287,17 @@ def _is_whole(value: Any) -> bool:
 def _number(field: str, value: Any, expected: str = "a number") -> float:
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         raise _WrongError(field, value, expected)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _WrongError(field, value, f"{expected} that a float can hold") from None
+
+
+def _moment(field: str, value: Any) -> float:
+    moment = _number(field, value, "a number, a moment in seconds")
+    if _FARTHEST_S < abs(moment) < math.inf:
+        raise _WrongError(field, value, f"a moment in seconds up to {_FARTHEST_S:g}, or infinity")
+    return moment
 
 
 def _finite(field: str, value: Any) -> float:
@@ -247,6 +310,13 @@ def _finite(field: str, value: Any) -> float:
 def _sentence(field: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _WrongError(field, value, "a sentence that says why")
+    return _text(field, value)
+
+
+def _text(field: str, value: Any) -> str:
+    """Text that can be stored and sent: Python's may hold halves of characters, which no file takes."""
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _WrongError(field, value, "text")
     return value
 
 

@@ -84,6 +84,8 @@ class LastSaid:
         ranked = [(part, one.ranking) for part, one in said if one.ranking is not None]
         joined.ranking = shown_ranking([_shown(*one) for one in ranked]) if ranked else None
         joined.plan_of = self._plan_of if any(one.plan_of is not None for _, one in said) else None
+        planned = [one.ends for _, one in said if one.ends is not None]
+        joined.ends = {row: at_s for ends in planned for row, at_s in ends.items()} if planned else None
         known = [one.guaranteed for _, one in said if one.guaranteed is not None]
         joined.guaranteed = joined.guaranteed if not known else frozenset().union(*known)
         if self._targets:

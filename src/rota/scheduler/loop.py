@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.model.columns import Row
 from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
-from rota.model.promises import Offer, Promise
+from rota.model.promises import Offer
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.asking import asked, check_memory, is_ours
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -20,6 +20,8 @@ from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.policy import Lever, Policy
+from rota.scheduler.reasons.first import next_round
+from rota.scheduler.recorder import Recorder
 from rota.scheduler.snapshot import RunSeed, Snapshot
 from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
@@ -41,34 +43,6 @@ _HASTE: Final = 50.0
 
 Rules = Callable[[State, Decision], Sequence[Breach]]
 """What a world forbids beyond the guard's rules."""
-
-
-class Recorder(Protocol):
-    """Listens to what the loop does; observing changes no decision."""
-
-    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same is over."""
-        ...
-
-    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
-        """`grants`, held since `starts_s`, are left now, all by `how` and at no cost: as many intervals."""
-        ...
-
-    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
-        """`row` was left waiting by the first decision that saw it wait."""
-        ...
-
-    def offered(self, row: int, offer: Offer) -> None:
-        """`row` is held until its user has answered `offer`."""
-        ...
-
-    def promised(self, row: int, promise: Promise) -> None:
-        """A deadline has been promised to `row`, or what is expected of it is another than before."""
-        ...
-
-    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
-        """`row` has ended; `why` if the policy ended it."""
-        ...
 
 
 class Loop:
@@ -203,6 +177,7 @@ class Loop:
     def _withdraw(self, batch: Batch) -> None:
         """Jobs that end while they wait."""
         state = self.state
+        self._note_unseen((*batch.withdrawn, *[row for row, _ in batch.settled]))
         for row in batch.withdrawn:
             state.withdraw(row, Phase.CANCELLED)
             self.recorder.left(row, Phase.CANCELLED, state.now)
@@ -310,11 +285,11 @@ class Loop:
             breaches = self._breaches(decision)
             if breaches:
                 decision = self._handle(breaches, decision)
-        self._note_waits(snapshot, decision)
+        self._note_waits(snapshot, decision, batch)
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
         self.memory, self.said = decision.memory, decision.reasons
-        self.wake = decision.wake
+        self.wake, self.state.ends = decision.wake, decision.ends
         self._wake_on = int(decision.wake.on)
         if decision.promises:
             for row, promise in decision.promises.items():
@@ -408,8 +383,12 @@ class Loop:
         now = self.state.now
         return max(wake.at_s, now + self.retry_s / _HASTE) if wake.at_s > now else wake.at_s
 
-    def _note_waits(self, snapshot: Snapshot, decision: Decision) -> None:
-        """Why a job waits is recorded at the first decision that sees it wait, and leaves it waiting."""
+    def _note_waits(self, snapshot: Snapshot, decision: Decision, batch: Batch) -> None:
+        """Why a job waits is recorded at the first decision that sees it wait, and leaves it waiting.
+
+        One that this decision starts, and that came before this moment, has waited for the decision: for the
+        round that begins now.
+        """
         state, begin = self.state, self._noted
         self._noted = len(state.log)
         if begin == self._noted or not state.waiting.n:
@@ -421,6 +400,19 @@ class Loop:
             for row in fresh:
                 if row not in started:
                     self.recorder.waits(snapshot, decision, row)
+                elif state.jobs.submit_s.item(row) < state.now and not _comes_free(batch, row):
+                    self.recorder.awaits_round(row, self._round(row, state.now))
+
+    def _note_unseen(self, rows: Iterable[int]) -> None:
+        """Of `rows`, those that no decision has seen have waited for the round that was to come."""
+        state = self.state
+        unseen = set(state.log[self._noted :]) if rows else ()
+        for row in rows:
+            if row in unseen and row in state.waiting and not state.has_started(row):
+                self.recorder.awaits_round(row, self._round(row, self._alarm()))
+
+    def _round(self, row: int, begins_s: float) -> Constraint:
+        return next_round(begins_s, begins_s - self.state.jobs.submit_s.item(row))
 
     def _adopt(self, decision: Decision) -> None:
         """Make the state what the decision says: release first, then acquire."""
@@ -577,11 +569,17 @@ class Loop:
             self._profiled = True
 
     def close(self) -> None:
-        """The run is over: record what is still held."""
+        """The run is over: record what is still held, and what no decision has seen."""
+        self._note_unseen(self.state.waiting.sorted().tolist())
         for row in self.state.running.sorted().tolist():
             lost = self.world.stopped(row, How.RUNNING)
             grant, start = self.state.grants[row], self.state.held_since_s(row)
             self.recorder.interval(grant, start, self.state.now, How.RUNNING, lost)
+
+
+def _comes_free(batch: Batch, row: int) -> bool:
+    """Whether `row` was held until now: it has waited for that."""
+    return row in batch.released or row in [accepted for accepted, _ in batch.accepted]
 
 
 def _refuse_missing(policy: Policy, providers: Mapping[Knowledge, Provider]) -> None:

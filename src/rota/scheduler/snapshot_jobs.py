@@ -130,7 +130,10 @@ class SnapshotJobs:
         return self._state.work_s(rows)
 
     def worked_s(self, rows: Ints) -> Floats:
-        """Seconds worked in the last round in which each ran; NaN in a world without rounds."""
+        """Seconds worked in the last round in which each ran; NaN in a world without rounds.
+
+        Below 0 where a standstill outlasts the round (`RoundEnds.PLANNED`).
+        """
         worked: Floats = self._state.progress.worked[rows]
         return worked
 

@@ -14,6 +14,7 @@ from rota.server.logs import Logs
 from rota.server.refusals import Conflict, Forbidden
 from rota.server.roster import StoredRoster, token_row
 from rota.server.scheduler_view import SchedulerView
+from rota.server.store.rows import NodeRow
 from rota.server.store.store import Store
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
@@ -66,16 +67,17 @@ class Agents:
     def join(self, who: Caller, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices.
 
-        Raises InputError for a name that no node can have, and Conflict if the agent of another machine takes
-        part by that name: with two of them each would put the other out, and both would lose their jobs.
+        Raises InputError for a name that no node can have, and Conflict if the agent of another machine has
+        that name until its node is lost: with two of them each would put the other out, and a job of the one
+        would begin a second time on the other.
         """
         if not who.node:
             check_node(info.name)
         if who.node and who.node != info.name:
             raise Forbidden(f"this is the token of node {who.node!r}, not of {info.name!r}")
-        if not who.node and self._takes_part(info.name):
-            raise Conflict(self._taken(info.name))
         known = self._store.node(info.name)
+        if not who.node and self._takes_part(info.name, known):
+            raise Conflict(self._taken(info.name, known))
         was_forgotten = known is not None and known.state == "forgotten"
         if who.node and was_forgotten:
             raise _forgotten(info.name)
@@ -108,16 +110,21 @@ class Agents:
         told = self._shown.nodes.get(node)
         return told is not None and told.state == "forgotten"
 
-    def _takes_part(self, node: str) -> bool:
-        """Whether the agent of `node` was heard lately; a controller that has just begun knows of none."""
+    def _takes_part(self, node: str, known: NodeRow | None) -> bool:
+        """Whether an agent has the name `node`: it is on record and not lost, or was heard lately.
+
+        What is on record outlives this controller: jobs of an agent that has died run on under their shims
+        until the node is lost, and a self-fencing one is ended by then.
+        """
+        if known is not None and known.state not in ("lost", "forgotten"):
+            return True
         silent_s = self._clock() - self._talked.get(node, -math.inf)
         return silent_s < self._lost_after_s
 
-    def _taken(self, node: str) -> str:
+    def _taken(self, node: str, known: NodeRow | None) -> str:
         """Why a machine that has no token of `node` may not have its name."""
         other = "give this one another name with --node"
-        row = self._shown.nodes.get(node)
-        if row is None or row.state != "away":
+        if known is None or known.state != "away":
             return (
                 f"an agent takes part as node {node!r} already, or did a moment ago: if its machine is gone, "
                 f"wait until the node is lost (within {format_duration(self._lost_after_s)}), or {other}"

@@ -40,6 +40,8 @@ class Announcer:
             self._notices.idle(row, text, turn.at_s)
         for row, text in turn.risks:
             self._notices.at_risk(row, text, turn.at_s)
+        if turn.replaced:
+            self._notices.replaced(turn.replaced, turn.at_s)
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)

@@ -57,9 +57,14 @@ class Answers:
     slow ones; both are started when they are first needed.
     """
 
-    def __init__(self, scheduler: Scheduler, store: Store, log: Path | None = None) -> None:
+    def __init__(
+        self, scheduler: Scheduler, store: Store, log: Path | None = None, memory_gib: float = 0.0
+    ) -> None:
+        """Each process may take `memory_gib`; half of the machine's memory if that is 0."""
         self._scheduler, self._store = scheduler, store
-        self._starts, self._futures, self._trials, self._all = (Estimator(log) for _ in range(4))
+        self._starts, self._futures, self._trials, self._all = (
+            Estimator(log, memory_gib=memory_gib) for _ in range(4)
+        )
         self.outlook = StartOutlook(scheduler, self._all)
 
     def policy(self) -> PolicyView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 
@@ -30,3 +31,16 @@ class Caller:
         if self.admin or (self.user and user == self.user):
             return True
         return bool(self.user and self.tenant) and f"{tenant}/".startswith(f"{self.tenant}/")
+
+
+def why_no_job(name: str, admin: bool, account: str) -> str:
+    """Why no job of a user would be accepted, with the way out; empty if jobs are.
+
+    Where the cluster runs as root, a job without an account would run as root.
+    """
+    if os.geteuid() or admin or account:
+        return ""
+    return (
+        f"user {name!r} has no account on the machines, and this cluster runs as root: no job of theirs is "
+        f"accepted; an admin mends that: `rota user rm {name}`, then `rota user add {name} --account LOGIN`"
+    )

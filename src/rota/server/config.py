@@ -35,6 +35,8 @@ from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.own_rules import rules_of
 
 DAY_S = 86400.0
+LEAST_MEMORY_GIB = 0.25
+"""The least that the setting `policy_memory_gib` may be."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Config:
     """Sources of knowledge, as docs/knowledge.md lists them: duration=predicted."""
     deadline: float = 10.0
     """Time a policy may take for a decision."""
+    policy_memory_gib: float = 0.0
+    """Memory that the process of a policy may take; half of this machine's if 0."""
     min_run: float = 60.0
     """Time that every job may run before it is preempted."""
     lost_after: float = 60.0
@@ -142,7 +146,7 @@ class Chosen:
         }
 
 
-MEANS = {("suspend_memory_gib", "0.0"): "half of the machine"}
+MEANS = {(f"{what}_memory_gib", "0.0"): "half of the machine" for what in ("policy", "suspend")}
 """Values whose text, which can be written as a setting, does not say to people what they stand for."""
 
 
@@ -292,6 +296,9 @@ def _rules(config: Config) -> Iterator[tuple[str, bool, str, str]]:
     levels = ("debug", "info", "warning", "error")
     yield "port", 0 <= port <= 65535, f"{port} is no port", "0 to 65535"
     yield "deadline", config.deadline > 0.0, "leaves no time to decide", "a duration such as 10s"
+    memory, enough = config.policy_memory_gib, config.policy_memory_gib >= LEAST_MEMORY_GIB
+    problem = f"{memory:g} is less than a policy's process takes without its policy"
+    yield "policy_memory_gib", not memory or enough, problem, f"{LEAST_MEMORY_GIB:g} or more, or 0"
     yield "lost_after", config.lost_after >= 1.0, "is too short", "1s or more"
     problem = f"{alike} is no number of same failures"
     yield "retries_alike", alike >= 0 and alike != 1, problem, "2 or more, or 0 for never"

@@ -1,4 +1,4 @@
-"""How many connections there may be, and how long one may take to say what it wants.
+"""How many connections there may be, how long one may take to say what it wants, and to read the answer.
 
 Whoever connects has not said who they are: half a request must not keep others out.  An address that has its
 most gets a new connection in place of its oldest one on which nothing is asked; the UNIX socket has
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from typing import Any, Protocol
 
 import h11
@@ -18,6 +19,10 @@ HEADER_S = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 BODY_S = 60.0
 """From there to the end of its body."""
+WRITE_S = 30.0
+"""Without reading anything of an answer."""
+UNREAD_BYTES = 1 << 18
+"""Of an answer that the kernel holds: little, so that it shows whether the other end reads."""
 RESERVED = 320
 """Descriptors that connections leave: the store, the policy, files, and those that are just being closed."""
 AT_ONCE = 32
@@ -150,15 +155,27 @@ class JoinedWrites:
 
 
 class CountedProtocol(H11Protocol):
-    """HTTP/1.1 on a connection that is counted, and closed if it does not say what it wants in time."""
+    """HTTP/1.1 on a connection that is counted.
 
-    def __init__(self, *args: Any, header_s: float = HEADER_S, body_s: float = BODY_S, **more: Any) -> None:
+    It is closed if the other end does not say in time what it wants, or does not read what it is sent.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        header_s: float = HEADER_S,
+        body_s: float = BODY_S,
+        write_s: float = WRITE_S,
+        **more: Any,
+    ) -> None:
         super().__init__(*args, **more)
         self.counted: Connections | None = None
         """Among which it is counted; None if it is not."""
         self.who = ""
-        self._header_s, self._body_s = header_s, body_s
+        self._header_s, self._body_s, self._write_s = header_s, body_s, write_s
         self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        """Runs while not all is read that was sent."""
         self._awaits: Any = None
         """The state of the request that the timer is about."""
         self._is_out = False
@@ -172,11 +189,13 @@ class CountedProtocol(H11Protocol):
             transport.close()
             return False
         self.counted, self.who = counted, who
+        transport.set_write_buffer_limits(high=0)  # so that writing pauses as soon as anything is unread
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
         self._watch()
         return True
 
     def drop(self) -> None:
-        """Another connection takes its place."""
+        """Close it now: another connection, or a newer answer, takes its place."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -195,10 +214,37 @@ class CountedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is counted no longer."""
         self._stop_timer()
+        self._stop_unread()
         if self.counted is not None:
             self.counted.leave(self.who, self)
         if not self._is_out:
             super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Something of what was sent is unread."""
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        """All of it has been read."""
+        self._stop_unread()
+        super().resume_writing()
+
+    def _await_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self._write_s, self._look_whether_read, left)
+
+    def _look_whether_read(self, before: int) -> None:
+        """The other end goes on reading, however slowly, or has no use for the answer."""
+        if self.transport.get_write_buffer_size() < before:
+            self._await_reader()
+        else:
+            self.transport.abort()
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        self._unread = None
 
     def _watch(self) -> None:
         """What is not here whole has to come in time."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rota.wire.curves import UNITS, CurvesView, CurveView
 from rota.wire.sync import ProgressReport, Usage
+from rota.wire.timeline import Doing, StretchView
 from rota.worlds.live.curves import LEAST_S, Curves, Point, said_by_agent, said_by_program
 
 if TYPE_CHECKING:
@@ -34,17 +35,29 @@ def newest_point(attempt: AttemptRow, last_s: float, now: float, epoch_s: float)
     return Curves().see(attempt.row, attempt.number, min(told_s, now), {**values, "gpus": float(gpus)})
 
 
-def curves_view(job: str, points: Sequence[Point], epoch_s: float) -> CurvesView:
-    """Curves over these points of `job`, which are in their order; moments count from `epoch_s`."""
+def curves_view(
+    job: str, points: Sequence[Point], epoch_s: float, life: Sequence[StretchView] = ()
+) -> CurvesView:
+    """Curves over these points of `job`, which are in their order; moments count from `epoch_s`.
+
+    `life` are the job's stretches of time, oldest first, in Unix time.
+    """
     said = {name for point in points for name in point.curves}
     return CurvesView(
         job=job,
         spacing_s=max((point.spacing_s for point in points), default=LEAST_S),
         at_s=[epoch_s + point.at_s for point in points],
         until_s=[epoch_s + point.until_s for point in points],
+        gaps=_gaps(life, epoch_s + points[-1].until_s) if points else [],
         attempt=[point.attempt for point in points],
         curves={name: _curve(name, points) for name in UNITS if name in said},
     )
+
+
+def _gaps(life: Sequence[StretchView], until_s: float) -> list[tuple[float, float]]:
+    """When it held nothing and held something again before that moment."""
+    held_nothing = [one for one in life if one.doing is not Doing.RUNNING]
+    return [(one.from_s, one.to_s) for one in held_nothing if one.to_s is not None and one.to_s <= until_s]
 
 
 def _curve(name: str, points: Sequence[Point]) -> CurveView:

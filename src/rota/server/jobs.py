@@ -17,7 +17,7 @@ from rota.server.curves import curves_view, newest_point
 from rota.server.logs import Logs
 from rota.server.records import JobRecords
 from rota.server.store.lines import JobLine
-from rota.server.store.rows import EventRow, JobQuery
+from rota.server.store.rows import EventRow, JobQuery, JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.timeline import Timeline
@@ -55,7 +55,7 @@ class Jobs:
         self._is_quiet = is_quiet
 
     def jobs(self, which: JobFilter) -> list[JobView]:
-        """Newest last."""
+        """Newest last; NotFound for a `before` that is not there."""
         since = None if which.since_s is None else which.since_s - self._epoch_s
         rows = self._store.jobs(
             JobQuery(
@@ -64,6 +64,7 @@ class Jobs:
                 user=which.user or None,
                 name=which.name or None,
                 since_s=since,
+                before_row=self._records.row(which.before).row if which.before else None,
                 limit=which.limit,
             )
         )
@@ -120,17 +121,20 @@ class Jobs:
             last_s, now = max([since, *(point.until_s for point in points)]), self._clock()
             newest = newest_point(attempts[-1], last_s, now, self._epoch_s)
             points += [] if newest is None else [newest]
-        return curves_view(id, points, self._epoch_s)
+        return curves_view(id, points, self._epoch_s, self._life(row))
 
     def timeline(self, who: Caller, id: str) -> list[StretchView]:
         """Its life in stretches of time."""
-        row, store = self._records.own(who, id), self._store
+        return self._life(self._records.own(who, id))
+
+    def _life(self, row: JobRow) -> list[StretchView]:
+        store = self._store
         intervals = store.intervals(row.row, MOST_INTERVALS)
         life = Timeline(
             row,
             store.attempts(row.row),
             intervals,
-            self._events(id),
+            self._events(row.id),
             [node.name for node in store.nodes()],
             self._epoch_s,
             is_cut=len(intervals) >= MOST_INTERVALS,

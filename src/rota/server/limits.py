@@ -23,6 +23,10 @@ MOST_BODY_BYTES = 4 * MIB
 CALLS_PER_S = 1000.0
 BURST_CALLS = 10_000.0
 MOST_AT_ONCE = 4
+MOST_UNREAD_BYTES = 32 * MIB
+"""Of one caller's answers; the newest may be larger alone."""
+PIECE_BYTES = 1 << 16
+"""Of an answer, sent once those before it have been read."""
 LONG = frozenset(
     f"/v1/{name}" for name in ("jobs", "history", "usage", "costs", "events", "policy/decisions", "whatif")
 )
@@ -123,9 +127,10 @@ class CallRates:
 
 
 class LongQuestions:
-    """Of the long questions of one person so many are worked on at once; the others wait for their turn.
+    """So many long questions of one person are worked on at once; the others wait for their turn.
 
-    So nobody keeps the rest of the cluster waiting, nor fills the memory with answers that they do not read.
+    So a person keeps neither the rest of the cluster waiting nor fills the memory.  A turn ends where the
+    answer begins: who reads slowly keeps no other question of theirs waiting.
     """
 
     def __init__(self, app: ASGIApp, most: int = MOST_AT_ONCE) -> None:
@@ -140,8 +145,88 @@ class LongQuestions:
             await self._app(scope, receive, send)
             return
         turn = self._turns.setdefault(who.user, asyncio.Semaphore(self._most))
-        async with turn:
+        await turn.acquire()
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                turn.release()
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                end()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            end()
+
+
+class UnreadAnswers:
+    """Sends answers a piece at a time, as they are read, and holds `most_bytes` of one caller's at most.
+
+    A caller who leaves more unread loses the connection whose answer has waited longest; the next call is
+    answered all the same.
+    """
+
+    def __init__(self, app: ASGIApp, most_bytes: int = MOST_UNREAD_BYTES) -> None:
+        self._app, self._most = app, most_bytes
+        self._unread: dict[tuple[str, str], dict[_Unread, None]] = {}
+        """Of each caller, the oldest first."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on."""
+        who: Caller | None = scope.get("identity")
+        if who is None:
             await self._app(scope, receive, send)
+            return
+        key, drop = (who.user, who.node), scope.get("state", {}).get("drop")
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.body" and len(message.get("body", b"")) > PIECE_BYTES:
+                await self._in_pieces(key, _Unread(len(message["body"]), drop), message, send)
+            else:
+                await send(message)
+
+        await self._app(scope, receive, sent)
+
+    async def _in_pieces(self, key: tuple[str, str], one: _Unread, message: Message, send: Send) -> None:
+        body, has_more = message["body"], message.get("more_body", False)
+        unread = self._unread.setdefault(key, {})
+        unread[one] = None
+        self._make_room(unread)
+        try:
+            for at in range(0, len(body), PIECE_BYTES):
+                is_last = at + PIECE_BYTES >= len(body)
+                piece = {"body": body[at : at + PIECE_BYTES], "more_body": has_more or not is_last}
+                await send({"type": "http.response.body", **piece})
+        finally:
+            unread.pop(one, None)
+            if not unread:
+                self._unread.pop(key, None)
+
+    def _make_room(self, unread: dict[_Unread, None]) -> None:
+        """Drop the oldest of one caller's answers while they are too many bytes, but for the newest."""
+        left = sum(one.bytes for one in unread)
+        for one in list(unread)[:-1]:
+            if left <= self._most:
+                return
+            left -= one.bytes
+            del unread[one]
+            if one.drop is not None:
+                one.drop()
+
+
+@dataclass(slots=True, eq=False)
+class _Unread:
+    """An answer that is being sent."""
+
+    bytes: int
+    drop: Callable[[], None] | None
+    """Closes its connection."""
 
 
 def _refused(status: int, sentence: str, headers: dict[str, str]) -> Response:

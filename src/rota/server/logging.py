@@ -1,7 +1,7 @@
 """Structured logs: one JSON object for each line, through the standard library's loggers.
 
 `at` (UTC), `level`, `logger` and `message` always; `traceback` after an exception; and whatever the caller
-gave as `extra={"job": "17", "attempt": 2}`.
+gave as `extra={"job": "17", "attempt": 2}`.  Python's warnings are such lines, too.
 `left_out` is how many lines like this one were not written before it.
 """
 
@@ -107,5 +107,6 @@ def set_up(path: Path | None = None, level: int = logging.INFO) -> logging.Handl
         old.close()
     root.addHandler(handler)
     root.setLevel(level)
+    logging.captureWarnings(True)  # printed, they would be lines that are no JSON
     logging.getLogger("alembic").setLevel(max(level, logging.WARNING))  # it lists its plugins at each start
     return handler

@@ -57,9 +57,10 @@ from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
-from rota.server.roster import StoredRoster
+from rota.server.roster import JobAccounts, StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving, in_the_clear
+from rota.server.store.rows import JobQuery
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.tenants import in_force
@@ -72,7 +73,7 @@ from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.scaling import AutoscaleView
 from rota.worlds.live.directives import Directives
-from rota.worlds.live.inbox import Inbox
+from rota.worlds.live.inbox import Changed, Inbox
 from rota.worlds.live.own_rules import rules_of
 from rota.worlds.live.settings import LiveSettings
 
@@ -144,14 +145,14 @@ def start(home: Path, config: Config) -> Running:
         shared.clock,
         shared.heard,
         settings,
-        roster.accounts,
+        JobAccounts(roster),
         Announcer(feed, outcomes, metrics, notices, nodes_changed.set),
     )
     scale = autoscale_of(config.autoscale)
     scaler = None
     if scale is not None:
         scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
-    answers = Answers(scheduler, store)
+    answers = Answers(scheduler, store, memory_gib=config.policy_memory_gib)
     answers.outlook.told = partial(feed.tell, ["starts"])
     caps = caps_of(config.caps)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock.surely, caps)
@@ -250,7 +251,7 @@ def services_of(
         return None if scaler is None else scaler.view()
 
     return Services(
-        submissions=Submissions(store, inbox, clock, answers, caps),
+        submissions=Submissions(store, inbox, clock, answers, scheduler.accounts, caps),
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock, lambda: inbox.is_quiet),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
@@ -260,7 +261,12 @@ def services_of(
             commands, answers, tenants.troubles, scheduler.settings.min_run_s, scheduler.settings.knowledge
         ),
         tenants=tenants,
-        users=Users(shared.roster, shared.token_files),
+        users=Users(
+            shared.roster,
+            shared.token_files,
+            lambda why: inbox.put(Changed(why)),
+            lambda user: bool(store.jobs(JobQuery(user=user, live=True, limit=1))),
+        ),
         agents=agents,
         terminals=terminals,
     )
@@ -272,7 +278,7 @@ def host_maker(home: Path, config: Config) -> MakeHost:
     def make(
         state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> PolicyHost:
-        limits = Timeouts(deadline_s=config.deadline)
+        limits = Timeouts(deadline_s=config.deadline, memory_gib=config.policy_memory_gib)
         return PolicyHost(
             state, table, spec, memory=memory, seed=seed, limits=limits, log_folder=home / "logs"
         )

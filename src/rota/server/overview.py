@@ -19,6 +19,8 @@ from rota.wire.views import ClusterStatus
 
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
 """States of jobs that are not over, or of which something is left."""
+MOST_NAMES = 50
+"""Drained nodes that are named; `rota nodes` lists all."""
 
 
 class Overview:
@@ -58,15 +60,18 @@ class Overview:
             store=self._store.where,
             autoscale=self._autoscale(),
             troubles=self._troubles(nodes),
+            drained=drained(nodes),
         )
 
-    def health(self) -> bool:
-        """Whether the store answers and the scheduler works."""
+    def health(self) -> str:
+        """What keeps the store, the scheduler or its policy from working; empty if nothing does."""
         try:
             self._store.facts()
         except StoreError:
-            return False
-        return not self._scheduler.trouble
+            return "the store does not answer"
+        if self._store.damage:
+            return "the store is damaged; `rota status` says how"
+        return self._scheduler.failing.for_strangers
 
     def now_s(self) -> float:
         """Unix seconds by the cluster's clock."""
@@ -84,8 +89,11 @@ class Overview:
         return sum(float(attempt.grant[2]) * len(attempt.grant[1]) for attempt in held)
 
     def _troubles(self, nodes: Sequence[NodeRow]) -> list[str]:
+        troubles = self._scheduler.troubles()
+        damage = self._store.damage
         return [
-            *self._scheduler.troubles(),
+            *([damage] if damage and not any(damage in said for said in troubles) else []),
+            *troubles,
             *([said] if (said := self._scheduler.clock.trouble()) else []),
             *self._notes,
             *self._silent(),
@@ -118,6 +126,19 @@ class Overview:
             disk_free_bytes={node: disk.free_bytes for node, disk in disks.items()},
             kept_bytes={node: disk.files_bytes + disk.checkpoints_bytes for node, disk in disks.items()},
         )
+
+
+def drained(nodes: Sequence[NodeRow]) -> list[str]:
+    """Nodes that were drained, for each person and reason: `gpu-1, gpu-2 (by ann: new power supply)`."""
+    names: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.state == "drained":
+            by = f"by {node.drained_by}" if node.drained_by else ""
+            names.setdefault(": ".join(part for part in (by, node.reason) if part), []).append(node.name)
+    return [
+        f"{names_of(theirs, MOST_NAMES)} ({why})" if why else names_of(theirs, MOST_NAMES)
+        for why, theirs in names.items()
+    ]
 
 
 def _sick(node: NodeRow) -> list[str]:

@@ -6,7 +6,7 @@ What is here is a cache of what the store holds; the one way to mend it is to bu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,15 +27,17 @@ from rota.scheduler.moments.replica import TracedState, traced_state
 from rota.scheduler.moments.restore import Stored, refill
 from rota.scheduler.world import How
 from rota.server.policy.messages import unseal
+from rota.server.roster import JobAccounts
 from rota.server.store.loading import NUMBERS
 from rota.server.store.mending import NO_SPEC, UNREADABLE, told
 from rota.server.store.rows import REAL, AttemptRow, Everything, JobColumns, JobRow, NodeRow, PolicyRow
 from rota.server.tenants.layout import NodeLayout
 from rota.table.state import COLUMNS, Phase
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
-from rota.worlds.live.holds import RECORD, Hold, note_of
+from rota.worlds.live.holds import ACCOUNT, RECORD, Hold, note_of
 from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.machines import LiveNode
 
@@ -66,13 +68,13 @@ class Rebuilt:
 def rebuild(
     everything: Everything,
     tenants: Tenants,
-    accounts: Mapping[str, str],
+    accounts: JobAccounts,
     now: float,
     layout: NodeLayout = NOWHERE,
 ) -> Rebuilt:
     """The scheduler's tables as of the last stored step; `now` is the moment at which it goes on.
 
-    `accounts` names the machine's account of each user.
+    `accounts` says which jobs may start, and as which account.
     """
     columns = everything.columns
     n = _seen(columns)
@@ -114,7 +116,7 @@ def _seen(columns: JobColumns) -> int:
     return int(absent[0]) if len(absent) else len(columns.ids)
 
 
-def _unseen(everything: Everything, first: int, accounts: Mapping[str, str]) -> Arrived:
+def _unseen(everything: Everything, first: int, accounts: JobAccounts) -> Arrived:
     """The jobs from row `first` on, as the API would announce them."""
     rows = [everything.jobs[row] for row in range(first, len(everything.columns.ids))]
     return Arrived(
@@ -125,7 +127,7 @@ def _unseen(everything: Everything, first: int, accounts: Mapping[str, str]) -> 
     )
 
 
-def _as_it_lives(everything: Everything, row: int, accounts: Mapping[str, str]) -> LiveJob:
+def _as_it_lives(everything: Everything, row: int, accounts: JobAccounts) -> LiveJob:
     """The job of `row`; one whose record cannot be read is set aside: held, without attempts."""
     job, aside = everything.jobs[row], everything.aside
     if row not in aside:
@@ -215,22 +217,25 @@ def live_node(row: NodeRow) -> LiveNode:
     return LiveNode(row.position, row.info, row.state, row.reason, row.drained_by, sick, row.info.trouble)
 
 
-def live_job(
-    row: JobRow, spec: JobSpec, attempts: Sequence[AttemptRow], accounts: Mapping[str, str]
-) -> LiveJob:
-    """A job that is not over, or of which an attempt may live."""
+def live_job(row: JobRow, spec: JobSpec, attempts: Sequence[AttemptRow], accounts: JobAccounts) -> LiveJob:
+    """A job that is not over, or of which an attempt may live; held if it waits and has no account."""
     now, measured = row.now, row.now.measured or {}
+    barred = accounts.bars(row)
+    holds = {hold["kind"]: Hold(**hold) for hold in now.hold if hold["kind"] != ACCOUNT}
+    if barred and now.phase < Phase.RUNNING:
+        holds[ACCOUNT] = Hold(ACCOUNT, barred)
     return LiveJob(
         row=row.row,
         id=row.id,
         user=row.user,
         spec=spec,
-        account=accounts.get(row.user, ""),
+        account=NO_ACCOUNT if barred else accounts.given(row),
+        barred=barred,
         array_index=row.array_index,
         array_first=row.array_first,
         array_most=row.array_most,
         attempts=[live_attempt(one) for one in attempts],
-        holds={hold["kind"]: Hold(**hold) for hold in now.hold},
+        holds=holds,
         capability=None if now.capability is None else Capability(**now.capability),
         infrastructure_failures=measured.get("infrastructure_failures", 0),
         user_failures=now.user_failures,
@@ -244,6 +249,7 @@ def live_job(
         preempted_for=measured.get("preempted_for", ""),
         promise=_promise(measured.get("promise")),
         idle_since_s=measured.get("idle_since_s"),
+        needless=measured.get("needless", ""),
         observed=JobObservations.of(measured.get("observed")),
     )
 

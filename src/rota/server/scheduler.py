@@ -11,24 +11,26 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from rota.crash import crash_point
 from rota.errors import InputError, RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
-from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
-from rota.scheduler.loop import Loop, Rules
+from rota.scheduler.decision import Wake
+from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.reasons.order import Precedence
 from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
+from rota.server.policy.failing import DecisionFailedError, Failing
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
+from rota.server.policy.rules_in_force import rules_in_force
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.refusals import Busy
+from rota.server.roster import JobAccounts
 from rota.server.scheduler_view import SchedulerView
 from rota.server.standing import LoopStanding
 from rota.server.stepping import StepRecorder
@@ -39,9 +41,10 @@ from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.worlds.live.directives import Directives
+from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
-from rota.worlds.live.leaving import preemption_costs, to_redo
+from rota.worlds.live.leaving import preemption_costs
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.unsaved import Unsaved
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
@@ -92,7 +95,7 @@ class Scheduler:
         clock: Clock,
         heard: dict[str, float],
         settings: SchedulerSettings,
-        accounts: Callable[[], Mapping[str, str]],
+        accounts: JobAccounts,
         told: Callable[[TurnChanges], None],
     ) -> None:
         self.store = store
@@ -105,8 +108,7 @@ class Scheduler:
         self.settings = settings
         self.accounts = accounts
         self.told = told
-        self.trouble = ""
-        """What keeps it from working, as a sentence; empty if nothing does."""
+        self.failing = Failing(clock)
         self.unreadable: list[str] = []
         """What of the record cannot be read, as sentences."""
         self.ready = threading.Event()
@@ -128,22 +130,18 @@ class Scheduler:
         while not self.inbox.closed:
             try:
                 self._build()
-                self.trouble, pause_s = "", STORE_PAUSE_S[0]
+                pause_s = STORE_PAUSE_S[0]
                 while self._turn():
                     self.ready.set()
-            except StoreError as error:
-                self._fail(f"the store does not answer: {error}", pause_s)
-                pause_s = min(2 * pause_s, STORE_PAUSE_S[1])
             except Exception as error:  # what it was about is in the store: begin anew
-                log.exception("the scheduler begins anew")
-                said = str(error) if isinstance(error, RotaError) else f"{type(error).__name__}: {error}"
-                self._fail(said, pause_s)
+                if not isinstance(error, StoreError):
+                    log.exception("the scheduler begins anew")
+                self._fail(error, pause_s)
                 pause_s = min(2 * pause_s, STORE_PAUSE_S[1])
 
-    def _fail(self, sentence: str, pause_s: float) -> None:
+    def _fail(self, error: Exception, pause_s: float) -> None:
         """The turn has not happened; what agents said in it has to be said again."""
-        log.error("%s", sentence)
-        self.trouble = sentence
+        log.error("%s", self.failing.failed(error))
         self.directives.begin_anew(secrets.token_hex(8))
         self._forget()
         self.standing.tell()
@@ -164,17 +162,20 @@ class Scheduler:
     def _build(self) -> None:
         """Everything anew from the store; what the inbox holds besides is kept."""
         self.standing.rises()  # before the store is read: what is told later may not be in it
+        self._replace_policy()
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
-        built = rebuild(everything, tenants, self.accounts(), self.clock(), layout)
+        built = rebuild(everything, tenants, self.accounts, self.clock(), layout)
         self.view.nodes = {node.name: node for node in everything.nodes}
         self.view.policy = everything.policies[REAL]
+        self.failing.begin(self.view.policy, everything.facts)
         for name in self.view.nodes:
             self.heard.setdefault(name, self.clock())
         if self.directives.unmet is None:
             self.directives.unmet = set(self.view.nodes)
         world = self._world(built, everything)
         self._set_aside(everything, world)
+        _note_accounts(everything, world)
         self._start_host(built, everything)
         assert self.host is not None
         for cost in self.store.costs(limit=MEASUREMENTS):
@@ -192,7 +193,7 @@ class Scheduler:
             seed=self.settings.seed,
             strict=False,
             retry_s=RETRY_S,
-            rules=self._rules(world),
+            rules=rules_in_force(world, self.settings.min_run_s, is_new=not self._memory),
             state=built.state,
             wake=built.wake,
         )
@@ -227,17 +228,34 @@ class Scheduler:
             log.error("%s", sentence)
         self.unreadable = [*everything.problems, *jobs]
 
+    def _replace_policy(self) -> None:
+        """Another policy takes over from one that has failed too often."""
+        if not self.failing.successor:
+            return
+        step, said = self.failing.replacement()
+        log.error("%s", said)
+        self.store.commit(step)
+        turn = TurnChanges(is_about_policy=True, replaced=said, at_s=step.policies[0].since_s)
+        self.standing.announce(turn, shows=True)
+
     def _start_host(self, built: Rebuilt, everything: Everything) -> None:
-        """The policies' processes, for the new table."""
+        """The policies' processes, for the new table.  A shadow that cannot be made is left out, and said."""
         assert self.view.policy is not None
         whole = built.state, built.table, self.view.policy.spec, built.memory or None, self.settings.seed
-        if self.host is None:
-            self.host = self.make_host(*whole)
-        else:
-            self.host.renew(*whole)
+        try:
+            if self.host is not None:
+                self.host.renew(*whole)
+            else:
+                self.host = self.make_host(*whole)
+        except Exception as error:
+            raise DecisionFailedError(error, "cannot be made") from error
+        self.failing.start(self.host)
         shadow = everything.policies.get(SHADOW)
         if shadow is not None:
-            self.host.set_shadow(shadow.spec)
+            try:
+                self.host.set_shadow(shadow.spec)
+            except RotaError as error:
+                self.unreadable.append(f"shadow policy {shadow.spec} cannot be made: {error}")
 
     def _world(self, built: Rebuilt, everything: Everything) -> LiveWorld:
         limits = self.settings.autoscale
@@ -257,22 +275,6 @@ class Scheduler:
             scaling=None if limits is None else Scaling.read(limits, everything.facts.get(AUTOSCALE)),
         )
 
-    def _rules(self, world: LiveWorld) -> Rules:
-        """What this world forbids beyond the guard: thrash, and whom nobody may preempt."""
-
-        def fixed() -> set[int]:
-            live = world.live
-            return {row for row in live.state.grants if row in live and not live[row].spec.preemptible}
-
-        rules: list[Rules] = [
-            NoPreemption(fixed),  # first: what passes with time is no reason where nothing will
-            LostWork(partial(to_redo, world.live)),
-            MinimumRun(self.settings.min_run_s, world.began_s),
-        ]
-        if not self._memory:
-            rules.append(Gentle())  # it has never decided: it takes over from another, or begins
-        return together(*rules)
-
     def _prepend(self, everything: Everything, unseen: Arrived) -> None:
         """Jobs and commands on record and not done come first; then the policy looks at everything."""
         open_ = [
@@ -285,25 +287,35 @@ class Scheduler:
 
     def _turn(self) -> bool:
         """What happened, the loop, one transaction, orders.  False once the loop has to be built anew."""
-        loop, world = self.loop, self.world
+        loop, world, host = self.loop, self.world, self.host
         assert loop is not None
         assert world is not None
+        assert host is not None
         before = loop.counts.decisions
-        if not loop.step():
-            return False
-        has_decided = loop.counts.decisions > before
-        unsaved = world.live.take_unsaved()
-        assert self.host is not None
-        step, changed = step_of(self.view, self.recorder, self.host, loop, world.live, unsaved, has_decided)
-        crash_point("step decided")
-        if step != Step():
-            self.store.commit(step)
+        try:
+            if not loop.step():
+                return False
+            has_decided = loop.counts.decisions > before
+            unsaved = world.live.take_unsaved()
+            step, changed = step_of(self.view, self.recorder, host, loop, world.live, unsaved, has_decided)
+            if has_decided and not host.trouble:
+                step = replace(step, facts={**step.facts, **self.failing.credit()})
+            crash_point("step decided")
+            if step != Step():
+                self.store.commit(step)
+        except Exception as error:
+            if isinstance(error, StoreError) or loop.counts.decisions == before or host.trouble:
+                raise
+            raise DecisionFailedError(error, "decided what cannot be carried out") from error
         self._done.update(done.seq for done in step.done)
         crash_point("step stored")
         self.directives.publish()  # agents need not wait for what is for readers
         self.view.decisions += has_decided
         self.view.show_turn(loop.state, step, changed, world.live)  # at once: as the store has it now
-        self.host.note()
+        host.note()
+        self.failing.turned(host, decided=has_decided)
+        if host.trouble:  # the loop comes back once the policy may be asked again
+            loop.wake = Wake(min(loop.wake.at_s, loop.state.now + host.rests_s), loop.wake.on)
         self._memory = loop.memory.get("sealed", b"")
         self.standing.stands()
         turn = changes_of(step, changed, unsaved, world.live)
@@ -312,7 +324,7 @@ class Scheduler:
 
     def _afterwards(self, unsaved: Unsaved) -> bool:
         """Commands that change more than the world; False if the loop has to be built anew."""
-        again = bool(unsaved.rebuild)
+        again = bool(unsaved.rebuild or self.failing.successor)
         for asked in unsaved.asked:
             again |= self._carry_out(asked)
         if again:
@@ -335,10 +347,19 @@ class Scheduler:
 
     # -- what others ask -------------------------------------------------------------------------
 
+    @property
+    def trouble(self) -> str:
+        """What keeps the scheduler itself from working, as a sentence; empty if nothing does."""
+        return self.failing.own
+
+    @property
+    def policy_trouble(self) -> str:
+        """Why the policy's last decision came to nothing, as a sentence; empty if it was carried out."""
+        return self.failing.of_policy(self.host.trouble if self.host is not None else "")
+
     def troubles(self) -> list[str]:
         """What keeps the scheduler or its policy from working, as sentences."""
-        host = self.host
-        said = (self.trouble, host.trouble if host is not None else "", *self.unreadable)
+        said = (self.trouble, self.policy_trouble, self.failing.replaced, *self.unreadable)
         return [sentence for sentence in said if sentence]
 
     def explain(self, row: int) -> WhyAnswer:
@@ -376,6 +397,17 @@ class Scheduler:
             if host.is_away:  # on a quiet cluster its next step may be long off
                 self.inbox.put(Begun())
             raise
+
+
+def _note_accounts(everything: Everything, world: LiveWorld) -> None:
+    """Put on record which waiting jobs are held since no account lets them start, and which are no more."""
+    for row in everything.jobs.keys() & world.live.keys() - everything.aside.keys():
+        job = world.live[row]
+        was_held = any(hold["kind"] == ACCOUNT for hold in everything.jobs[row].now.hold)
+        if was_held != (ACCOUNT in job.holds):
+            world.live.unsaved.job(job)
+            text = job.barred or "its user has the account again that it was submitted as"
+            world.live.unsaved.event("release" if was_held else "hold", job.id, text)
 
 
 def _past(store: Store) -> list[tuple[str, str, list[float]]]:

@@ -122,7 +122,7 @@ class PeerProtocol(PlainProtocol):
             return
         super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         # The dictionary is shared by all connections: this one gets its own.
-        self.app_state = {**self.app_state, "peer": peer}
+        self.app_state = {**self.app_state, "peer": peer, "drop": self.drop}
 
 
 def peer_of(sock: socket.socket) -> Peer | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rota.model.grants import LIMITS, Grant
 from rota.model.promises import Offer, Promise
+from rota.model.reasons import Constraint
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.moments.packing import pack_grant, pack_reservation
 from rota.scheduler.snapshot import Snapshot
@@ -65,6 +66,9 @@ class StepRecorder:
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """Reasons are derived when somebody asks."""
+
+    def awaits_round(self, row: int, reason: Constraint) -> None:
+        """As with `waits`."""
 
     def offered(self, row: int, offer: Offer) -> None:
         """The world has noted it with the job."""
@@ -147,6 +151,7 @@ def job_state(state: State, job: LiveJob) -> JobState:
             "promise": None if job.promise is None else _plain_promise(job.promise),
             "leaving_s": job.leaving_s,
             "idle_since_s": job.idle_since_s,
+            "needless": job.needless,
             "word": job.state,  # how it will be said to have ended once its last process has gone
         },
     )

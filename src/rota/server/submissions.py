@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rota.errors import InputError
 from rota.server.answers import Answers
 from rota.server.api.forms import Submission, Submitted
-from rota.server.callers import Caller
+from rota.server.callers import Caller, why_no_job
 from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
+from rota.server.roster import JobAccounts
 from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
 from rota.server.views import job_view
-from rota.wire.job import JobSpec, array_indexes, check_output, check_tenant
+from rota.wire.job import JobSpec, check_new
 from rota.wire.views import DryRun
 from rota.worlds.live.inbox import Arrived, Changed, Inbox
 
@@ -28,10 +28,16 @@ class Submissions:
     """Implements `rota.server.api.services.SubmissionsService`."""
 
     def __init__(
-        self, store: Store, inbox: Inbox, clock: Clock, answers: Answers, caps: Caps | None = None
+        self,
+        store: Store,
+        inbox: Inbox,
+        clock: Clock,
+        answers: Answers,
+        accounts: JobAccounts,
+        caps: Caps | None = None,
     ) -> None:
         self._store, self._inbox, self._clock, self._answers = store, inbox, clock, answers
-        self._caps = caps or Caps()
+        self._accounts, self._caps = accounts, caps or Caps()
         self._in_order = threading.Lock()
         """One submission after the other: see `put_on_record`."""
 
@@ -41,7 +47,9 @@ class Submissions:
         jobs = jobs_of(spec)
         with self._in_order:
             self._check_number(who, spec, request.key, len(jobs))
-            named = Submitting(who.user, _tenant(who), {who.user: who.account}, request.key)
+            named = Submitting(
+                who.user, _tenant(who), self._accounts.of_caller(who), self._accounts, request.key
+            )
             rows = put_on_record(self._store, self._inbox, named, spec, jobs, self._clock())
         now, epoch_s, tenant = self._clock(), self._clock.epoch_unix_s, spec.tenant or _tenant(who)
         return Submitted(
@@ -65,17 +73,11 @@ class Submissions:
         """The specification, if this person may submit it and what it names is there."""
         spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
-            check_tenant(tenant)
-            check_output(spec)
-            if spec.array:
-                array_indexes(spec.array)
+            check_new(spec)
         except ValueError as error:
             raise InputError(str(error)) from None
-        if os.geteuid() == 0 and not who.admin and not who.account:
-            raise Forbidden(
-                f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "
-                "removes the user and adds them anew with one: rota user add NAME --account ACCOUNT"
-            )
+        if why := why_no_job(who.user, who.admin, who.account):
+            raise Forbidden(why)
         if tenant and not who.admin and not f"{tenant}/".startswith(f"{_tenant(who)}/"):
             raise Forbidden(
                 f"{who.user!r} belongs to tenant {_tenant(who)!r} and may not submit for {tenant!r}"
@@ -100,8 +102,10 @@ class Submitting(NamedTuple):
 
     user: str
     tenant: str
-    accounts: Mapping[str, str]
-    """By user: as whom the jobs run."""
+    account: str
+    """The machines' account that the jobs run as."""
+    accounts: JobAccounts
+    """Whether that is so now, when they are put on record."""
     key: str | None = None
 
 
@@ -122,7 +126,9 @@ def put_on_record(
         inbox.put(arrived)
 
     try:
-        return store.add_jobs(who.user, who.tenant, jobs, now, who.key, announce, arrived.withdraw)
+        return store.add_jobs(
+            who.user, who.tenant, jobs, now, who.key, announce, arrived.withdraw, who.account
+        )
     except BaseException:
         if announced:
             inbox.put(Changed("a submission could not be put on record"))

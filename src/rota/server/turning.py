@@ -55,6 +55,8 @@ class TurnChanges:
     """Ids of jobs of which agents told how they get on: points of their curves, what they use."""
     is_about_policy: bool = False
     """True if another policy decides, or another one runs beside it."""
+    replaced: str = ""
+    """That the controller has put another policy in charge, and why, as a sentence."""
     lost: int = 0
     """Attempts that ended by the infrastructure's fault."""
     decided_s: float | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def cluster_usage(
     past = store.past_columns(low_s, high_s)
     months = months_between(epoch, low_s, high_s) if "month" in by else []
     cuts = [low_s, *(at_s for at_s in months if low_s < at_s < high_s), high_s]
-    types = device_types(store.nodes())
+    types = device_types(store.nodes(), by_node="node" in by)
     stretches = joined([_past(past, types), _running(past.jobs, shown.holding.copy(), types, now)])
     pieces, places = cut(stretches, cuts)
     busy = _busy(store, past.jobs.row, cuts)[places, pieces.job]
@@ -56,13 +57,20 @@ def _moment(unix_s: float | None) -> datetime | None:
     return None if unix_s is None else datetime.fromtimestamp(unix_s, UTC)
 
 
-def device_types(nodes: Iterable[NodeRow]) -> Mapping[int, str]:
-    """Type of each device, by its number."""
+def device_types(nodes: Iterable[NodeRow], *, by_node: bool = False) -> Mapping[int, DeviceKind]:
+    """Type of each device, by its number, and its node where that is asked for."""
     return {
-        node.first_device + place: device.type
+        node.first_device + place: DeviceKind(device.type, node.name if by_node else UNKNOWN)
         for node in nodes
         for place, device in enumerate(node.info.devices)
     }
+
+
+class DeviceKind(NamedTuple):
+    """What devices are told apart by."""
+
+    gpu_type: str = UNKNOWN
+    node: str = UNKNOWN
 
 
 # -- what was held, and is ---------------------------------------------------------------------------
@@ -70,7 +78,7 @@ def device_types(nodes: Iterable[NodeRow]) -> Mapping[int, str]:
 
 @dataclass(frozen=True)
 class HeldStretches:
-    """Devices of one type that jobs held for a time: columns of one length."""
+    """Devices of one kind that jobs held for a time: columns of one length."""
 
     job: Array
     """Place of the job among those on record."""
@@ -79,6 +87,8 @@ class HeldStretches:
     gpus: Floats
     gpu_type: Array
     """Names, as objects."""
+    node: Array
+    """Names, as objects; UNKNOWN if nobody asks for them."""
     failed: Bools
     lost_part: Floats
     """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
@@ -116,13 +126,14 @@ def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches,
         end_s=np.minimum(whole.end_s, highs),
         gpus=whole.gpus,
         gpu_type=whole.gpu_type,
+        node=whole.node,
         failed=whole.failed,
         lost_part=np.where(whole.end_s <= highs, whole.lost_part, 0.0),
     )
     return parts, places
 
 
-def _past(past: PastColumns, types: Mapping[int, str]) -> HeldStretches:
+def _past(past: PastColumns, types: Mapping[int, DeviceKind]) -> HeldStretches:
     """What was held and is held no more."""
     held = past.intervals
     kinds = {text: _by_type(json.loads(text), types) for text in dict.fromkeys(held.devices)}
@@ -137,7 +148,8 @@ def _past(past: PastColumns, types: Mapping[int, str]) -> HeldStretches:
         start_s=held.start_s[of],
         end_s=held.end_s[of],
         gpus=part * number * held.share[of],
-        gpu_type=_objects(one.kind for one in flat),
+        gpu_type=_objects(one.kind.gpu_type for one in flat),
+        node=_objects(one.kind.node for one in flat),
         failed=_came_to_nothing(held)[of],
         lost_part=part * held.lost_work_s[of],
     )
@@ -151,7 +163,7 @@ def _came_to_nothing(held: PastIntervalColumns) -> Bools:
 
 
 def _running(
-    jobs: PastJobColumns, holding: Mapping[int, AttemptRow], types: Mapping[int, str], now: float
+    jobs: PastJobColumns, holding: Mapping[int, AttemptRow], types: Mapping[int, DeviceKind], now: float
 ) -> HeldStretches:
     """What is held now, since it was last given or adjusted."""
     held = []
@@ -166,7 +178,8 @@ def _running(
         start_s=np.minimum(np.maximum(jobs.since_s[job], jobs.adjusted_s[job]), now),
         end_s=np.full(len(held), now),
         gpus=np.array([gpus for _, _, gpus in held], dtype=np.float64),
-        gpu_type=_objects(one.kind for _, one, _ in held),
+        gpu_type=_objects(one.kind.gpu_type for _, one, _ in held),
+        node=_objects(one.kind.node for _, one, _ in held),
         failed=np.zeros(len(held), dtype=np.bool_),
         lost_part=np.zeros(len(held)),
     )
@@ -174,18 +187,18 @@ def _running(
 
 @dataclass(frozen=True, slots=True)
 class _TypePart:
-    """Which part of a job's devices, of how many, is of which type."""
+    """Which part of a job's devices, of how many, is of which kind."""
 
-    kind: str
+    kind: DeviceKind
     part: float
     of: int
 
 
-def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[_TypePart]:
+def _by_type(devices: Sequence[int], types: Mapping[int, DeviceKind]) -> list[_TypePart]:
     """One entry of no GPUs for a job without devices."""
     if not devices:
-        return [_TypePart(UNKNOWN, 1.0, 0)]
-    kinds = [types.get(device, UNKNOWN) for device in devices]
+        return [_TypePart(DeviceKind(), 1.0, 0)]
+    kinds = [types.get(device, DeviceKind()) for device in devices]
     return [_TypePart(kind, kinds.count(kind) / len(kinds), len(kinds)) for kind in dict.fromkeys(kinds)]
 
 
@@ -211,9 +224,12 @@ def _held(jobs: PastJobColumns, pieces: HeldStretches, busy: Floats, epoch: date
     waited_s = np.maximum(jobs.first_start_s - jobs.submit_s, 0.0)
     names = {
         "tenant": [(tenant or UNKNOWN).partition("/")[0] for tenant in jobs.tenant],
+        "subtenant": [tenant or UNKNOWN for tenant in jobs.tenant],
         "user": [user or UNKNOWN for user in jobs.user],
         "group": [group or UNKNOWN for group in jobs.group],
         "workload": [workload or UNKNOWN for workload in jobs.workload],
+        "partition": [nodes or UNKNOWN for nodes in jobs.node_set],
+        "qos": [UNKNOWN] * len(jobs.row),
         "size": [sizes[gpus] for gpus in jobs.gpus.tolist()],
         "outcome": outcomes,
     }
@@ -233,7 +249,7 @@ def _held(jobs: PastJobColumns, pieces: HeldStretches, busy: Floats, epoch: date
         is_known=np.ones(len(of), dtype=np.bool_),
         has_starts=True,
         names={name: [column[place] for place in places] for name, column in names.items()}
-        | {"type": pieces.gpu_type.tolist()},
+        | {"type": pieces.gpu_type.tolist(), "node": pieces.node.tolist()},
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+import pwd
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rota.errors import InputError
 from rota.model.atomic import write_secret
 from rota.server.api.forms import JoinToken, NewUser, UserToken
 from rota.server.auth import mint
+from rota.server.callers import why_no_job
 from rota.server.refusals import Conflict, NotFound
 from rota.server.roster import StoredRoster
 from rota.wire.job import check_tenant
@@ -27,9 +30,20 @@ def token_files(home: Path) -> dict[str, Path]:
 class Users:
     """Implements `rota.server.api.services.UsersService`."""
 
-    def __init__(self, roster: StoredRoster, kept: Mapping[str, Path] | None = None) -> None:
-        """`kept` are files of the controller's that hold tokens of users: they follow a new one."""
+    def __init__(
+        self,
+        roster: StoredRoster,
+        kept: Mapping[str, Path] | None = None,
+        changed: Callable[[str], None] = lambda why: None,
+        has_jobs: Callable[[str], bool] = lambda user: False,
+    ) -> None:
+        """`kept` are files of the controller's that hold tokens of users: they follow a new one.
+
+        `changed` is called once jobs of a user may start no more, or some that are on record (`has_jobs`) may
+        start again.
+        """
         self._roster, self._kept = roster, kept or {}
+        self._changed, self._has_jobs = changed, has_jobs
 
     def users(self) -> list[UserView]:
         """All users by name."""
@@ -50,7 +64,12 @@ class Users:
             name=user.name, admin=user.admin, tenant=tenant, account=user.account, viewer=user.viewer
         )
         self._roster.put_user(view)
-        return UserToken(user=view, token=self._roster.renew("user", user.name))
+        if self._has_jobs(user.name):
+            self._changed(f"user {user.name} was added, of whom there are jobs")
+        why = "" if user.viewer else why_no_job(user.name, user.admin, user.account) or _unknown(user.account)
+        return UserToken(
+            user=view, token=self._roster.renew("user", user.name), warnings=[why] if why else []
+        )
 
     def _check(self, tenant: str, account: str) -> None:
         """InputError for what nobody can be."""
@@ -78,13 +97,25 @@ class Users:
         return UserToken(user=view, token=token)
 
     def remove_user(self, name: str) -> None:
-        """The user's tokens are worth nothing any more; NotFound."""
+        """The user's tokens are worth nothing any more, and jobs that do not run yet are held; NotFound."""
         if self._roster.user(name) is None:
             raise NotFound(f"there is no user {name!r}")
         self._roster.remove_user(name)
+        self._changed(f"user {name} was removed")
 
     def join_token(self, lifetime_s: float) -> JoinToken:
         """A token with which machines may join for a while."""
         token, record = mint("join", "", lifetime_s)
         self._roster.put_token(record)
         return JoinToken(token=token, expires_s=record.expires_s or 0.0)
+
+
+def _unknown(account: str) -> str:
+    """That this machine knows no such account, where jobs run under those of their users."""
+    if not account or os.geteuid():
+        return ""
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        return f"this machine knows no account {account!r}: jobs of this user start only where there is one"
+    return ""

@@ -6,7 +6,7 @@ Rows are jobs in order of submission; rows that have not been submitted yet are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from enum import IntEnum
@@ -63,8 +63,8 @@ class State:
         self._stand_on(cluster)
         self.grants: dict[Row, Grant] = {}
         self.reservations: tuple[Reservation, ...] = ()
-        self.waiting = RowSet()
-        self.running = RowSet()
+        self.ends: Mapping[int, float] | None = None  # when jobs are to be done, by the last decision
+        self.waiting, self.running = RowSet(), RowSet()
         self.waiting_gpus = 0
         """GPUs requested by all waiting jobs together."""
         self.special = 0

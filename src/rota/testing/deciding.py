@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -65,7 +65,17 @@ class KeysInOrder(Onlooker):
 
 
 class WaitsExplained(Onlooker):
-    """The policy, the cluster or the queue says why; that nobody knows is no reason."""
+    """Each job that waits has a reason with a code: at each decision, between two, and in the run's record.
+
+    That the policy gives no reason is none.
+    """
+
+    def __init__(self, subject: Subject, scene: Scene) -> None:
+        super().__init__(subject, scene)
+        self.last = Decision({})
+        """What the policy decided last."""
+        self.seen: set[int] = set()
+        """Rows that the last decision saw wait, or stopped."""
 
     def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
         named = {
@@ -74,9 +84,36 @@ class WaitsExplained(Onlooker):
             *decision.cancel,
             *(grant.job for grant in decision.grants),
         }
-        for row in snapshot.waiting.tolist():
-            if row not in named and explain(snapshot, decision, row) == (UNSAID,):
-                yield f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"
+        self.last, self.seen = decision, {*snapshot.waiting.tolist(), *decision.preempt}
+        yield from _unexplained(snapshot, decision, self.seen - named)
+
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        """Jobs that came after the last decision wait for the next."""
+        fresh = set(loop.state.waiting.sorted().tolist()) - self.seen
+        if fresh:
+            last = self.last
+            in_force = Decision(
+                {}, wake=loop.wake, reasons=loop.said, ranking=last.ranking, otherwise=last.otherwise
+            )
+            yield from _unexplained(loop.snapshot(), in_force, fresh)
+
+    def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        """Each first wait is on record with its code, but for jobs that something held."""
+        state, jobs, truth = loop.state, loop.state.jobs, self.scene.trace.truth
+        ends = dict(recorder.ends)
+        for row in range(len(jobs)):
+            start_s = state.first_start_s.item(row)
+            until_s = ends.get(row, state.now) if math.isnan(start_s) else start_s
+            waited = until_s > jobs.submit_s.item(row) and not (truth.held_s[row] or jobs.after.get(row))
+            if waited and row not in recorder.reasons:
+                yield f"{jobs.ids[row]} waited until {until_s:g} s, and no reason is on record"
+
+
+def _unexplained(snapshot: Snapshot, decision: Decision, rows: Iterable[int]) -> Iterator[str]:
+    for row in sorted(rows):
+        reasons = explain(snapshot, decision, row)
+        if not reasons or reasons == (UNSAID,):
+            yield f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and no reason is known"
 
 
 class TargetsTold(Onlooker):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import threading
 import time
 from collections.abc import Callable
@@ -179,13 +181,14 @@ class StandInController:
 
 
 def part(row: int, attempt: int = 1, *, devices: tuple[int, ...] = (0,), run: list[str], **more: Any) -> Part:
-    """An order to run a command, one rank for each device."""
+    """An order to run a command as the caller's own account, one rank for each device."""
     ranks = [Rank(rank=i, local_rank=i, devices=[device]) for i, device in enumerate(devices)]
     values: dict[str, Any] = {
         "ranks": ranks or [Rank(rank=0, local_rank=0, devices=[])],
         "world_size": max(1, len(ranks)),
         "nodes": ["here"],
         "workdir": "/",
+        "user": pwd.getpwuid(os.geteuid()).pw_name,
         "env": {"PYTHONDONTWRITEBYTECODE": "1"},
         "grace_s": PATIENCE_S,
         **more,

@@ -12,7 +12,7 @@ PROPERTIES: tuple[Property, ...] = (
     Property("caches can be dropped at any call", deciding.CachesDroppable, deciding.StoredAndDropped),
     Property("what a policy needs is declared, provided and enforced", deciding.NeedsEnforced),
     Property("the key of a waiting job changes only if its order is told", deciding.KeysInOrder),
-    Property("whoever waits is told why", deciding.WaitsExplained),
+    Property("each job that waits has a reason with a code", deciding.WaitsExplained),
     Property("what a policy means to give is a number for a job", deciding.TargetsTold),
     Property("a policy pulls no lever that it does not declare", deciding.LeversDeclared),
     Property("no device is claimed beyond 1.0, the opportunistic aside", holding.DevicesWithinOne),

@@ -17,7 +17,17 @@ __all__ = ["TraceFormat", "formats", "read", "write"]
 
 _READERS = (
     *("chronus", "elasticflow", "gavel", "helios", "itp", "lucid", "openb", "pai", "philly_json"),
-    *("pbs", "philly_list", "plain", "pollux", "sacct", "shockwave", "swf", "synergy", "tiresias"),
+    *(
+        "pbs.reader",
+        "philly_list",
+        "plain.reader",
+        "pollux",
+        "sacct",
+        "shockwave",
+        "swf",
+        "synergy",
+        "tiresias",
+    ),
 )
 """Modules that hold a reader; importing one registers its format."""
 

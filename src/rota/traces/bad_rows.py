@@ -104,16 +104,16 @@ def collected(
     entries: Iterable[_Entry], read: Callable[[_Entry], _Read], of: int | None = None, noun: str = "row"
 ) -> list[_Read]:
     """`read` of each entry; BadRowsError, of a file of `of` rows, with all those that raise BadEntryError."""
-    found: list[_Read] = []
+    results: list[_Read] = []
     wrong: list[BadEntryError] = []
     for entry in entries:
         try:
-            found.append(read(entry))
+            results.append(read(entry))
         except BadEntryError as error:
             wrong.append(error)
     if wrong:
         raise _together(wrong, of, noun)
-    return found
+    return results
 
 
 def _together(wrong: Sequence[BadEntryError], of: int | None, noun: str) -> BadRowsError:

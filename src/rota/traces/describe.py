@@ -14,10 +14,11 @@ from rota.arguments import Argument, either, instance_of, is_file, takes
 from rota.errors import shown
 from rota.model.calendar import epoch_of, moment_of
 from rota.model.columns import Array, Floats
-from rota.model.gpu_slices import gpus_held, said_of_slices, slice_hours, types_held
+from rota.model.gpu_slices import said_of_slices
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
 from rota.model.units import format_duration
+from rota.model.whole_gpus import gpus_held, slice_hours, types_held
 from rota.model.words import hours
 from rota.traces.reading import read
 
@@ -59,6 +60,8 @@ class Description:
     """Duration x GPUs x share of each, of last attempts; a MIG slice is a part of a GPU."""
     failing_gpu_hours: float
     """The same for attempts that fail before the last one."""
+    interrupted_gpu_hours: float
+    """The same for attempts that were preempted or requeued: they did not fail."""
     single_gpu_share: float | None
     single_gpu_time_share: float | None
     fractional_share: float | None
@@ -138,7 +141,11 @@ class Description:
         if self.jobs and self.unknown_durations == self.jobs:
             return "unknown"
         failing = self.failing_gpu_hours
-        return hours(self.gpu_hours) + (f" + {hours(failing)} in attempts that fail" if failing else "")
+        said = [hours(self.gpu_hours)]
+        said += [f"{hours(failing)} in attempts that fail"] if failing else []
+        if self.interrupted_gpu_hours:
+            said.append(f"{hours(self.interrupted_gpu_hours)} in attempts that were preempted or requeued")
+        return " + ".join(said)
 
     def _span_text(self) -> str:
         if self.first_submit_s is None or self.last_submit_s is None:
@@ -170,7 +177,8 @@ def _described(trace: Trace) -> Description:
     submit_s = jobs.submit_s
     held_gpus, types = gpus_held(trace), types_held(trace)
     last_gpu_s = np.nan_to_num(truth.duration_s * held_gpus, posinf=0.0)
-    demand_gpu_s = float(np.nan_to_num(truth.run_s() * held_gpus, posinf=0.0).sum())
+    needed_gpu_s = float(np.nan_to_num(truth.run_s() * held_gpus, posinf=0.0).sum())
+    demand_gpu_s = float(np.nan_to_num(trace.ran_s() * held_gpus, posinf=0.0).sum())
     span_s = float(submit_s.max() - submit_s.min()) if len(trace) else 0.0
     with_gpus, single = jobs.gpus > 0, jobs.gpus == 1
     gap_mean_s, gap_cv = gap_figures(submit_s)
@@ -180,7 +188,8 @@ def _described(trace: Trace) -> Description:
         jobs=len(trace),
         cpu_jobs=int((~with_gpus).sum()),
         gpu_hours=float(last_gpu_s.sum()) / 3600,
-        failing_gpu_hours=(demand_gpu_s - float(last_gpu_s.sum())) / 3600 if truth.failures else 0.0,
+        failing_gpu_hours=(needed_gpu_s - float(last_gpu_s.sum())) / 3600 if truth.failures else 0.0,
+        interrupted_gpu_hours=(demand_gpu_s - needed_gpu_s) / 3600,
         single_gpu_share=_share(single, with_gpus),
         single_gpu_time_share=_share(last_gpu_s[single], last_gpu_s),
         fractional_share=_share(with_gpus & (held_gpus / np.maximum(jobs.gpus, 1) < 1 - 1e-9), with_gpus),

@@ -315,7 +315,13 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
         if kind:
             types[row] = kind
     moments, ends = (attempts.start_s, attempts.end_s), (arrays_of(ran), exits_of(ran))
-    return RecordedRun(*moments, nodes, types, *ends, attempts.interruptions)
+    return RecordedRun(*moments, nodes, types, *ends, _qos(ran), attempts.interruptions)
+
+
+def _qos(ran: TextTable) -> dict[int, str]:
+    """The QOS of each job, by row, where it is said."""
+    said = ran.text("QOS").str.strip_chars().to_list() if ran.has("QOS") else []
+    return {row: name for row, name in enumerate(said) if name}
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:

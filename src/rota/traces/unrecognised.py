@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from rota.errors import InputError, shown
 from rota.traces.near_names import near_name, quoted
-from rota.traces.plain_header import result_of_simulation
+from rota.traces.plain.header import result_of_simulation
 from rota.traces.source import TraceSource
 
 _LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in seconds")

@@ -25,7 +25,7 @@ from rota.model.columns import Array
 from rota.model.job_columns import CODED, WORDED, deadlines_text
 from rota.model.jobs import JOB_COLUMNS, JobTable, Outcome, RecordedRun
 from rota.model.trace import Trace
-from rota.traces.plain import beside, digest
+from rota.traces.plain.reader import beside, digest
 
 _ALWAYS = ("submit_s", "gpus")
 

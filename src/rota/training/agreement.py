@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.training.environment import Environment
-    from rota.training.protocol import Directive, Page
+    from rota.training.page import Page
+    from rota.training.protocol import Directive
 
 _BATCH = (1 << 32) - 1
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from rota.training import protocol
+from rota.training.checked import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -230,7 +231,7 @@ def refuse(folder: Path) -> NoReturn:
 
 def _verify(path: Path) -> tuple[str, Checkpoint | None]:
     """What is wrong with a checkpoint, or the checkpoint."""
-    manifest = protocol.read_json(path / MANIFEST)
+    manifest = read_json(path / MANIFEST)
     if manifest is None:
         return "its manifest is missing or unreadable", None
     if manifest.get("version") != VERSION:

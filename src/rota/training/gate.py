@@ -16,7 +16,8 @@ from rota.training import protocol
 from rota.training.agreement import Alone, Naps, StopVerdict, choose, stopping
 from rota.training.checkpoint import refuse, say
 from rota.training.leaving import leave_now
-from rota.training.protocol import Directive, Page, RankState
+from rota.training.page import Page
+from rota.training.protocol import Directive, RankState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,14 +10,15 @@ Both are None where nobody limits them.  The agent replaces the file whole; noth
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rota.training.protocol import read_json, write_json
+from rota.training.checked import count, number, read_json
+from rota.training.protocol import write_json
 
 FILE = "limits.json"
+MOST_CORE = 2**16
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,10 +54,9 @@ def read(folder: Folder) -> Limits:
     """What stands in a folder; of what makes no sense, nothing: the folder is the program's."""
     said = read_json(os.path.join(str(folder), FILE)) or {}
     named = said.get("cores")
-    cores = tuple(one for one in named if type(one) is int) if isinstance(named, list) else ()
-    return Limits(_amount(said.get("cpus")), _amount(said.get("memory_gib")), cores)
-
-
-def _amount(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None
+    cores = [count(one, MOST_CORE) for one in named] if isinstance(named, list) else []
+    return Limits(
+        number(said.get("cpus"), 0.0),
+        number(said.get("memory_gib"), 0.0),
+        tuple(dict.fromkeys(core for core in cores if core is not None)),
+    )

@@ -15,20 +15,21 @@
 JSON files are replaced by rename, so a reader sees a whole one or none.  No side needs the other to be alive.
 A step number is the count of steps done: a rank at step s has finished its s-th step.
 
-The agent's side is `prepare`, `command`, `ranks` and `settle`; a rank's is `Page`, `read_directive` and
-`write_rank`.  What ranks write is the user's and may be anything: readers give None instead of raising.
+The agent's side is `prepare`, `command`, `check_rank` and `settle`; a rank's is `Page`, `read_directive` and
+`write_rank`.  What ranks write is the user's and may be anything: `rota.training.checked` reads it.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
 import os
-import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rota.training.checked import LARGEST, count, number, read_json, read_object, shown, text
+from rota.training.page import PAGE, Page
 
 VERSION = 1
 LEAVE_CODE = 85
@@ -46,17 +47,40 @@ SUSPENDED, LEAVING, FINISHED = "suspended", "leaving", "finished"
 STATES = (RUNNING, ANNOUNCED, PAUSED, SUSPENDED, LEAVING, FINISHED)
 
 REPORT_EVERY_S = 0.5
-PAGE = "command"
 DIRECTIVE = "directive.json"
 VOID = "VOID"
 """A file of this name in a checkpoint folder: nothing may be published there any more."""
 
-_WORDS = 8
-_CHECK = 0x5A5A_A5A5_3C3C_C3C3
+MEASURED = ("ready", "suspend", "resume", "checkpoint", "restore", "leave")
+"""Kinds of `RankState.costs`; other kinds that a program names are left out."""
+ABILITIES = ("checkpoint", "resize", "batch_size", "to_host")
+MOST_S, LATEST_S = 1e10, 1e11
+"""Seconds of the longest duration, and the last Unix time."""
+MOST_AMOUNT = 1e18
+"""Bytes or samples."""
+SHORTEST_S, SMALLEST_BATCH, MOST_BATCH = 1e-9, 1e-9, 1e12
+RANGES = {
+    "loss": (-LARGEST, LARGEST),
+    "step_s": (SHORTEST_S, MOST_S),
+    "batch_size": (SMALLEST_BATCH, MOST_BATCH),
+    "gradient_noise": (-LARGEST, LARGEST),
+    "gradient_s": (SHORTEST_S, MOST_S),
+    "local_most": (SMALLEST_BATCH, MOST_BATCH),
+    "samples": (0.0, MOST_AMOUNT),
+    "residual_bytes": (0.0, MOST_AMOUNT),
+    "suspended_bytes": (0.0, MOST_AMOUNT),
+    "at_s": (0.0, LATEST_S),
+}
+"""What a rank measures -> least and most; a number outside, such as the NaN of a loss, counts as not said."""
+AGREED = ("pid", "step", "sequence", "announced", "at_step")
+"""Counts that an agreement rests on: with one that makes no sense the rank has said nothing."""
+
 GO_ON, GO_AWAY, SAVE = 1, 2, 3
 """Verdicts of word 4; SAVE writes a checkpoint and goes on."""
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     Folder = str | Path
 
 
@@ -126,98 +150,6 @@ class RankState:
     version: int = VERSION
 
 
-class FileWords:
-    """The words of a page, read and written through the file.
-
-    For the agent: a mapping of a file that its job cuts short would end whoever looks at it; here that is an
-    OSError.
-    """
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def __getitem__(self, place: int) -> int:
-        data = os.pread(self._file, 8, 8 * place)
-        if len(data) != 8:
-            raise OSError("the command page has been cut short")
-        return int.from_bytes(data, "little")
-
-    def __setitem__(self, place: int, value: int) -> None:
-        os.pwrite(self._file, value.to_bytes(8, "little"), 8 * place)
-
-    def release(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-class Page:
-    """The command page.  Words are read and written whole (one aligned 8-byte access each)."""
-
-    words: Any
-    """The words by number: mapped for ranks, through the file for the agent."""
-
-    def __init__(self, folder: Folder, mapped: bool = True) -> None:
-        """The page of `folder`; makes an empty one if there is none.  OSError if that cannot be done."""
-        if sys.byteorder != "little":
-            raise OSError("the command page of rota.training is little-endian; this machine is not")
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        file = os.open(os.path.join(str(folder), PAGE), flags, 0o600)
-        self._map: Any = None
-        try:
-            if os.fstat(file).st_nlink != 1:
-                raise OSError("the command page is a link to another file")
-            if os.fstat(file).st_size < 8 * _WORDS:
-                os.ftruncate(file, 8 * _WORDS)
-            if mapped:
-                self._map = mmap.mmap(file, 8 * _WORDS)
-        except BaseException:
-            os.close(file)
-            raise
-        if not mapped:
-            self.words = FileWords(file)
-            return
-        os.close(file)
-        self._bytes = memoryview(self._map)
-        self.words = self._bytes.cast("Q")
-
-    def close(self) -> None:
-        """The page is of no use afterwards."""
-        self.words.release()
-        if self._map is not None:
-            self._bytes.release()
-            self._map.close()
-
-    @property
-    def sequence(self) -> int:
-        """Sequence of the newest directive; 0 before the first."""
-        return int(self.words[0])
-
-    def agree(self, sequence: int, stop_step: int) -> None:
-        """Publish: all ranks stop at the gate of `stop_step` for directive `sequence`."""
-        words = self.words
-        words[3] = 0
-        words[1] = stop_step + 1
-        words[2] = sequence
-        words[3] = (stop_step + 1) ^ (sequence << 1) ^ _CHECK
-
-    def agreed(self) -> tuple[int, int] | None:
-        """(sequence, stop step) last published, None if there is none or it is being written now."""
-        words = self.words
-        check, stop, sequence = words[3], words[1], words[2]
-        if not stop or check != stop ^ (sequence << 1) ^ _CHECK:
-            return None
-        return sequence, stop - 1
-
-    def judge(self, sequence: int, verdict: int) -> None:
-        """The leading rank says how a stop ends: `GO_ON`, `GO_AWAY` or `SAVE`."""
-        self.words[4] = 4 * sequence + verdict
-
-    def verdict(self, sequence: int) -> int | None:
-        """How the stop for `sequence` ends, None while the leading rank has not said it."""
-        said = self.words[4]
-        return said & 3 if said >> 2 == sequence else None
-
-
 def write_json(path: Folder, value: dict[str, Any]) -> None:
     """Replace `path` by `value` in one rename; OSError leaves the file before as it was."""
     target = str(path)
@@ -235,18 +167,6 @@ def write_json(path: Folder, value: dict[str, Any]) -> None:
         raise
 
 
-def read_json(path: Folder, limit: int = 65536) -> dict[str, Any] | None:
-    """The object in `path`; None if there is none, it is no JSON object or too long."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0)  # a pipe must not hold the agent up
-    try:
-        with open(os.open(str(path), flags), "rb") as file:
-            text = file.read(limit + 1)
-        value = json.loads(text) if len(text) <= limit else None
-    except (OSError, ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def prepare(folder: Folder, uid: int = -1, gid: int = -1) -> None:
     """Make the folder and its empty page (agent, before the ranks start); -1 leaves the owner as it is."""
     os.makedirs(str(folder), mode=0o700, exist_ok=True)
@@ -257,12 +177,15 @@ def prepare(folder: Folder, uid: int = -1, gid: int = -1) -> None:
 
 
 def command(folder: Folder, directive: Directive) -> int:
-    """Give a directive (agent): its sequence is one more than the last.  Returns that sequence."""
+    """Give a directive (agent): its sequence is one more than the last.  Returns that sequence.
+
+    Raises OSError if the folder takes none, also because the program has spoilt it.
+    """
     if directive.do not in DIRECTIVES:
         raise ValueError(f"unknown directive {directive.do!r}; known are {', '.join(DIRECTIVES)}")
     page = Page(folder, mapped=False)
     try:
-        sequence = page.sequence + 1
+        sequence = page.checked_sequence() + 1
         given = replace(directive, sequence=sequence)
         write_json(Path(folder) / DIRECTIVE, asdict(given))
         page.words[0] = sequence
@@ -276,15 +199,14 @@ def read_directive(folder: Folder) -> Directive | None:
     said = read_json(Path(folder) / DIRECTIVE)
     if said is None or said.get("do") not in DIRECTIVES:
         return None
-    deadline, batch, workers = (_number(said.get(key)) for key in ("deadline_s", "batch_size", "workers"))
     return Directive(
         do=str(said["do"]),
-        sequence=int(_number(said.get("sequence")) or 0),
-        reason=str(said.get("reason", "")),
-        deadline_s=deadline,
-        batch_size=batch,
-        workers=None if workers is None else int(workers),
-        version=int(_number(said.get("version")) or VERSION),
+        sequence=count(said.get("sequence")) or 0,
+        reason=text(said.get("reason"), 1000),
+        deadline_s=number(said.get("deadline_s"), 0.0, LATEST_S),
+        batch_size=number(said.get("batch_size"), *RANGES["batch_size"]),
+        workers=count(said.get("workers")),
+        version=count(said.get("version")) or VERSION,
     )
 
 
@@ -296,53 +218,88 @@ def write_rank(folder: Folder, state: RankState) -> None:
 
 def read_rank(folder: Folder, rank: int) -> RankState | None:
     """What rank `rank` last said; None if it has said nothing, or nothing that makes sense."""
-    said = read_json(Path(folder) / f"rank-{rank}.json")
-    if said is None or said.get("state") not in STATES:
+    try:
+        return check_rank(folder, rank)
+    except (OSError, ValueError):
         return None
+
+
+def check_rank(folder: Folder, rank: int) -> RankState | None:
+    """What rank `rank` last said; None if it has said nothing.
+
+    Raises OSError if its file cannot be read, and ValueError with a sentence if that makes no sense.
+    """
+    name = f"rank-{rank}.json"
+    try:
+        said = read_object(Path(folder) / name)
+    except FileNotFoundError:
+        return None
+    if said.get("state") not in STATES:
+        raise ValueError(f"{name}: state is {shown(said.get('state'))}, expected one of {', '.join(STATES)}")
     state = RankState(rank=rank, state=str(said["state"]))
-    for name in ("pid", "step", "sequence", "announced", "at_step"):
-        setattr(state, name, int(_number(said.get(name)) or 0))
-    for name in ("samples", "residual_bytes", "suspended_bytes", "at_s"):
-        setattr(state, name, _number(said.get(name)) or 0.0)
-    for name in ("loss", "step_s", "batch_size", "gradient_noise", "gradient_s", "local_most"):
-        setattr(state, name, _number(said.get(name)))
-    for name in ("checkpoint_step", "total_steps"):
-        number = _number(said.get(name))
-        setattr(state, name, None if number is None else int(number))
-    state.version = int(_number(said.get("version")) or VERSION)
-    state.checkpoint_error = str(said.get("checkpoint_error", ""))[:1000]
-    capability, costs = said.get("capability"), said.get("costs")
-    state.capability = capability if isinstance(capability, dict) else {}
-    for kind, cost in (costs if isinstance(costs, dict) else {}).items():
-        pair = [_number(one) for one in cost] if isinstance(cost, list) else []
-        if len(pair) == 2 and pair[0] is not None and pair[1] is not None:
-            state.costs[str(kind)] = (pair[0], pair[1])
+    for field_name in AGREED:
+        if (counted := count(said.get(field_name, 0))) is None:
+            value = shown(said[field_name])
+            raise ValueError(f"{name}: {field_name} is {value}, expected a whole number from 0 to 2**53")
+        setattr(state, field_name, counted)
+    for field_name, within in RANGES.items():
+        measured = number(said.get(field_name), *within)
+        setattr(state, field_name, getattr(state, field_name) if measured is None else measured)
+    for field_name in ("checkpoint_step", "total_steps"):
+        setattr(state, field_name, count(said.get(field_name)))
+    state.version = count(said.get("version")) or VERSION
+    state.checkpoint_error = text(said.get("checkpoint_error"), 1000)
+    state.capability, state.costs = _capability(said.get("capability")), _costs(said.get("costs"))
     return state
 
 
-def ranks(folder: Folder) -> dict[int, RankState]:
-    """All ranks of this node that have spoken so far, by rank."""
-    names = (path.name[5:-5] for path in Path(folder).glob("rank-*.json"))
-    states = {int(name): read_rank(folder, int(name)) for name in names if name.isdecimal()}
-    return {rank: state for rank, state in sorted(states.items()) if state is not None}
+def _capability(said: object) -> dict[str, Any]:
+    """What of a capability can be used."""
+    if not isinstance(said, dict):
+        return {}
+    able: dict[str, Any] = {name: said[name] for name in ABILITIES if isinstance(said.get(name), bool)}
+    return {
+        **able,
+        "protocol": count(said.get("protocol")) or VERSION,
+        "agreement": text(said.get("agreement"), 100),
+    }
 
 
-def settle(folder: Folder, local_world_size: int) -> int | None:
+def _costs(said: object) -> dict[str, tuple[float, float]]:
+    """The costs that can be used."""
+    costs = {}
+    for kind in MEASURED if isinstance(said, dict) else ():
+        pair = said.get(kind) if isinstance(said, dict) else None
+        if isinstance(pair, list) and len(pair) == 2:
+            seconds, moved = number(pair[0], 0.0, MOST_S), number(pair[1], 0.0, MOST_AMOUNT)
+            if seconds is not None and moved is not None:
+                costs[kind] = (seconds, moved)
+    return costs
+
+
+def ranks(folder: Folder, expected: Iterable[int]) -> dict[int, RankState]:
+    """Those of the ranks `expected` that have said something that makes sense, by rank."""
+    states = {rank: read_rank(folder, rank) for rank in sorted(expected)}
+    return {rank: state for rank, state in states.items() if state is not None}
+
+
+def settle(folder: Folder, expected: Collection[int]) -> int | None:
     """Agree on a stop step for ranks that cannot among themselves (agent, while a directive is open).
 
-    Once every rank of this node has announced the newest directive (or finished), publishes the greatest
-    announced step + 1, at which all of them stop; returns it.  None while one has not announced, or if the
-    ranks agree by themselves.  May be called as often as one likes, but not while `command` runs for the same
-    folder: ranks whose directive is replaced before it is agreed forget it.
+    Once all the ranks of this node, `expected`, have announced the newest directive (or finished), publishes
+    the greatest announced step + 1, at which all of them stop; returns it.  None while one has not
+    announced, or if the ranks agree by themselves.  May be called as often as one likes, but not while
+    `command` runs for the same folder: ranks whose directive is replaced before it is agreed forget it.
+    Raises OSError for a page that the program has spoilt.
     """
     page = Page(folder, mapped=False)
     try:
-        sequence, agreed = page.sequence, page.agreed()
+        sequence, agreed = page.checked_sequence(), page.agreed()
         if agreed is not None and agreed[0] == sequence:
             return agreed[1]
-        states = ranks(folder)
+        states = ranks(folder, expected)
         alive = [one for one in states.values() if one.state != FINISHED]
-        if len(states) < local_world_size or not alive:
+        if len(states) < len(expected) or not alive:
             return None
         if any(one.state != ANNOUNCED or one.announced != sequence for one in alive):
             return None
@@ -351,10 +308,3 @@ def settle(folder: Folder, local_world_size: int) -> int | None:
         return stop
     finally:
         page.close()
-
-
-def _number(value: object) -> float | None:
-    """A finite number, or None for anything else (booleans too)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return value if abs(value) < 1e300 else None

@@ -13,7 +13,8 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.calendar import moment_of
 from rota.model.columns import Array, Floats
-from rota.model.gpu_slices import gpu_part, slice_hours
+from rota.model.gpu_slices import gpu_part
+from rota.model.whole_gpus import slice_hours
 from rota.usage.held import HOUR_S, Held
 from rota.usage.prices import Prices
 from rota.wire.usage import BY, UsageLine, UsageView

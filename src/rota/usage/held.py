@@ -51,7 +51,7 @@ class Held:
     has_starts: bool
     """False if no starts are recorded, so that stretches begin at submission."""
     names: Mapping[str, Sequence[str]]
-    """Tenant, user, group, workload, type, size, outcome of each stretch."""
+    """What each stretch has of all in `rota.wire.usage.BY` but the month."""
     remarks: tuple[str, ...] = ()
     """What to know of all figures, as sentences."""
 

@@ -42,6 +42,8 @@ class CurvesView(BaseModel):
     """Unix time of the first thing said within each point."""
     until_s: list[float]
     """Of the last one; what lies between here and the next point is silence."""
+    gaps: list[tuple[float, float]] = []
+    """Unix times from which and until which it held nothing, oldest first: no line is drawn across these."""
     attempt: list[int] = Field(description="the attempt that said it; of several the last")
     curves: dict[str, CurveView]
     """By name; those of which nobody ever said anything are missing."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rota.model.job_columns import LEAST_SHARE
 from rota.wire.file_names import check_file_name
 from rota.wire.numbers import Batch, Cores, Gib, Unix
 from rota.wire.script import MOST_BYTES, check_script
 
 MOST_GPUS = 1_000_000
 MOST_ARRAY = 10_000
+LAST_INDEX = 999_999_999
+"""Largest index of an array."""
+JOB_ID = re.compile(r"[0-9]{1,15}(_[0-9]{1,19})?")
+"""Ids as calls name them: `17`, or `17_3` in an array; indexes on record may have up to 19 digits."""
 NO_NUL: dict[str, Any] = {"pattern": r"^[^\x00]*$"}
 """Of the description only: who sends one is told so in words."""
 VARIABLE: dict[str, Any] = {"pattern": r"^[^=\x00]+$"}
@@ -90,8 +96,8 @@ class JobSpec(BaseModel):
     """Device memory needed on each device; 0 if unknown."""
     gpu_persistent_gib: Gib = 0.0
     """What of it is kept between two steps; 0 if unknown."""
-    gpu_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Part of a device, for a job on a single one."""
+    gpu_share: Annotated[float, Field(gt=0, le=1, json_schema_extra={"minimum": LEAST_SHARE})] = 1.0
+    """Part of a device, at least a thousandth, for a job on a single one."""
     cpus: Cores = 0.0
     memory_gib: Gib = 0.0
     """Host memory needed in all; 0 if unknown."""
@@ -250,6 +256,19 @@ def array_of(job_id: str) -> str:
     return job_id.partition("_")[0]
 
 
+def check_new(spec: JobSpec) -> None:
+    """ValueError if `spec` is on no record yet and asks for what no new job may have.
+
+    These are no rules of `JobSpec`: what is on record has to stay readable.
+    """
+    check_tenant(spec.tenant)
+    check_output(spec)
+    if spec.array:
+        array_indexes(spec.array)
+    if spec.gpu_share < LEAST_SHARE:
+        raise ValueError(f"gpu_share={spec.gpu_share:g} is too small; expected at least {LEAST_SHARE:g}")
+
+
 def check_tenant(path: str) -> None:
     """ValueError unless it is empty or a path such as `vision/alice`: names with single slashes between."""
     if path and any(name in ("", ".", "..") for name in path.split("/")):
@@ -268,15 +287,22 @@ def check_output(spec: JobSpec) -> None:
 
 
 def array_indexes(text: str) -> tuple[list[int], int]:
-    """Indexes of `1-20`, `1,3`, `0-100:10`, and how many may run at once (`%4`; 0 is no limit)."""
+    """Indexes of `1-20`, `1,3`, `0-100:10`, and how many may run at once (`%4`; 0 is no limit).
+
+    ValueError for a range that is empty, for more than MOST_ARRAY jobs, and for numbers above LAST_INDEX.
+    """
     body, limit, most = text.partition("%")
     if limit and not int(most):
         raise ValueError(f"array {text!r} lets none of its jobs run; expected at least %1")
+    if limit and int(most) > LAST_INDEX:
+        raise ValueError(f"array {text!r}: %{most} is too large; expected at most %{LAST_INDEX}")
     indexes: dict[int, None] = {}
     for part in body.split(","):
         span, _, step = part.partition(":")
         low, dash, high = span.partition("-")
         first, last = int(low), int(high) if dash else int(low)
+        if max(first, last) > LAST_INDEX:
+            raise ValueError(f"array {text!r}: {part!r} goes beyond the last index, {LAST_INDEX}")
         if last < first or (step and not int(step)) or (last - first) // int(step or 1) >= MOST_ARRAY:
             raise ValueError(
                 f"array {text!r}: {part!r} is no range; expected FIRST-LAST[:STEP], at most {MOST_ARRAY}"

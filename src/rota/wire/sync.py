@@ -132,7 +132,7 @@ class Part(BaseModel):
     terminal: bool = False
     """Rank 0, the only process on its node, has a terminal; others have none."""
     user: str = ""
-    """Whom the command runs as, if the agent is root; empty for the agent's own user."""
+    """Account that the command runs as if the agent is root, or a word of `accounts`; empty is none."""
     grace_s: float = 120.0
     notice_signal: str = ""
     notice_s: float = 0.0
@@ -187,14 +187,14 @@ class ProgressReport(BaseModel):
     samples: n.Samples = 0.0
     total_steps: n.Count | None = None
     loss: n.Finite | None = None
-    step_s: n.Duration | None = None
+    step_s: n.StepTime | None = None
     """Mean seconds of a step, lately."""
     batch_size: n.Batch | None = None
     checkpoint_step: n.Count | None = None
     """Step of the newest complete checkpoint."""
     gradient_noise: n.Finite | None = None
     """Its scale, in samples."""
-    gradient_s: n.Duration | None = None
+    gradient_s: n.StepTime | None = None
     """Seconds of one pass, forward and backward, without waiting for other ranks."""
     local_most: n.Batch | None = None
     """Most samples that one rank bears in one pass, as its user has said."""

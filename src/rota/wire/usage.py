@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-BY = ("tenant", "user", "group", "workload", "type", "size", "month", "outcome")
-"""What may be counted by."""
+BY = (
+    "tenant", "subtenant", "user", "group", "workload", "partition", "qos", "node", "type", "size", "month",
+    "outcome",
+)  # fmt: skip
+"""What may be counted by.
+
+`tenant` is the first part of a tenant's path, `subtenant` all of it; `partition` the nodes that a job asks
+for, by name or label.
+"""
 UNKNOWN = "-"
 """Name of whatever nobody says."""
 

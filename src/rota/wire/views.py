@@ -311,6 +311,8 @@ class ClusterStatus(BaseModel):
     autoscale: AutoscaleView | None = None
     troubles: list[str] = []
     """What an operator should know now, as sentences: database away, node lost, policy late."""
+    drained: list[str] = []
+    """Nodes that were drained, by person and reason: `gpu-1, gpu-2 (by ann: new power supply)`."""
 
 
 class RefusedJob(BaseModel):

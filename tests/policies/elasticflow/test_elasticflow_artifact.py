@@ -143,50 +143,56 @@ def planned_for(**what: list[float]) -> Climbed:
     gpus, ends = [int(one) for one in what["gpus"]], what["ends"]
     changes = what.get("changes", [NEVER] * len(gpus))
     begins = what.get("begins", [NEVER] * len(gpus))
-    return Climbed(True, gpus, ends, changes, gpus, ends, ends, begins, [*range(len(gpus))], [])
+    return Climbed(True, gpus, ends, ends, changes, gpus, ends, ends, begins, [*range(len(gpus))], [])
 
 
 @pytest.mark.parametrize(
-    ("before", "after_s", "left", "after", "wakes_s", "why"),
+    ("before", "after_s", "stood_s", "after", "wakes_s", "why"),
     [
         (
-            {"gpus": [1, 1], "ends": [600, 900], "changes": [300, NEVER]}, 60, (55, 840),
+            {"gpus": [1, 1], "ends": [600, 900], "changes": [300, NEVER]}, 60, 5,
             {"gpus": [1, 1], "ends": [660, 900]}, 300, "a change of an earlier plan stays noted",
         ),
         (
-            {"gpus": [1, 1], "ends": [600, 900], "changes": [300, NEVER]}, 300, (300, 600),
+            {"gpus": [1, 1], "ends": [600, 900], "changes": [300, NEVER]}, 300, 0,
             {"gpus": [1, 1], "ends": [600, 900]}, NEVER, "until its moment comes",
         ),
         (
-            {"gpus": [1, 1], "ends": [600, 900], "changes": [600, NEVER]}, 60, (540, 840),
+            {"gpus": [1, 1], "ends": [600, 900], "changes": [600, NEVER]}, 60, 0,
             {"gpus": [1, 1], "ends": [660, 900]}, NEVER, "or goes with an end that was planned for it",
         ),
         (
-            {"gpus": [1, 0], "ends": [600, 900], "changes": [605, NEVER], "begins": [0, 700]}, 60, (545, 900),
+            {"gpus": [1, 0], "ends": [600, 900], "changes": [605, NEVER], "begins": [0, 700]}, 60, 5,
             {"gpus": [1, 0], "ends": [660, 900], "begins": [0, 700]}, 700, "5 s of standstill on top",
         ),
         (
-            {"gpus": [1, 0], "ends": [600, 900], "changes": [606, NEVER], "begins": [0, 700]}, 60, (545, 900),
+            {"gpus": [1, 0], "ends": [600, 900], "changes": [606, NEVER], "begins": [0, 700]}, 60, 5,
             {"gpus": [1, 0], "ends": [660, 900], "begins": [0, 700]}, 606, "which 6 s are not",
+        ),
+        (
+            {"gpus": [1, 0], "ends": [60, 900], "changes": [97, NEVER], "begins": [0, 700]}, 30, 37,
+            {"gpus": [1, 0], "ends": [120, 900], "begins": [0, 700]}, 700, "or 37 s, more than the round had",
         ),
     ],
 )  # fmt: skip
 def test_what_the_list_of_events_forgets(
     before: dict[str, list[float]],
     after_s: float,
-    left: tuple[float, float],
+    stood_s: float,
     after: dict[str, list[float]],
     wakes_s: float,
     why: str,
 ) -> None:
-    def asks(work: tuple[float, float]) -> list[ShareAsk]:
-        levels = SpeedLevels.of(np.array([1]), np.array([1.0]))
-        return [ShareAsk(row, levels, work[row], (2000.0,), 0.0, 0, is_soft=False) for row in (0, 1)]
+    levels = SpeedLevels.of(np.array([1]), np.array([1.0]))
+    asks = [ShareAsk(row, levels, 900.0, (2000.0,), 0.0, 0, is_soft=False) for row in (0, 1)]
+
+    def worked_s(row: int) -> float:
+        return after_s - stood_s
 
     memory: dict[str, object] = {}
-    EventList(memory, 0.0, asks((600.0, 900.0)), planned_for(**before)).close(memory)
+    EventList(memory, 0.0, asks, planned_for(**before), worked_s).close(memory)
     memory["asked_s"] = 0.0
-    events = EventList(memory, after_s, asks(left), planned_for(**after))
+    events = EventList(memory, after_s, asks, planned_for(**after), worked_s)
     assert events.close(memory) == wakes_s, why
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,3 +157,22 @@ def test_greedy_leaves_where_it_is_what_no_cluster_could_feed() -> None:
     room = room_of(cluster)
     settle(room, [ask._replace(held=(0, 1, 4, 5, 6))], migrate=True, greedy=True)
     assert room.seats[0].devices == (0, 1, 4, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("scatters", "gpus", "cpus", "parts", "why"),
+    [
+        (False, 2, 1.0, [(1, 2)], "the fullest node that holds all"),
+        (True, 2, 1.0, [(0, 2)], "the first GPUs"),
+        (False, 4, 2.0, [(2, 4)], "one node, although others come first"),
+        (True, 4, 2.0, [(0, 2), (1, 2)], "the first node feeds two of them"),
+    ],
+)
+def test_where_a_job_is_placed(
+    scatters: bool, gpus: int, cpus: float, parts: list[tuple[int, int]], why: str
+) -> None:
+    """Nodes of 3 GPUs with 4 cores, 2 with 8, and 4 with 16."""
+    cluster = cluster_of([(3, 4.0, 0.0), (2, 8.0, 0.0), (4, 16.0, 0.0)])
+    room, (ask,) = room_of(cluster), asks_of(cluster, [(gpus, cpus, 0.0)])
+    room.scatters = scatters
+    assert room.place(ask, room.wanted(ask.wants)) == parts, why

@@ -214,6 +214,7 @@ def test_rounds_are_those_of_the_authors() -> None:
         ("synergy:policy=las[quantum=x]", "quantum=x is not a number"),
         ("synergy:policy=gandiva", "lets jobs share GPUs"),
         ("synergy:round_s=-1", "round_s=-1 is no time"),
+        ("synergy:scatter=yes", "expected mode=artifact with it"),
         ("synergy:saturation_tolerance=1", "saturation_tolerance=1 is no part"),
         ("synergy:max_nodes=0", "max_nodes=0 is no limit"),
         ("synergy:mechanism=best", "mechanism=best is not one of"),

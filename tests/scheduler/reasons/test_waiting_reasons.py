@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from play import play
+from play import play, trace_of
 from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Code, Constraint, Grant, Reservation, Role
 from rota.model.tenants import Tenant, Tenants
-from rota.scheduler.decision import Decision, Wake
+from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import State
+from rota.worlds.simulated.run import Setting
 from scripted import state_of
 
 TEAM = Tenants.of(Tenant("vision", quota_gpus=4, hard=True))
@@ -283,7 +284,7 @@ SCENES = [
     ),
     Scene(
         "room for it, and the policy comes back later", "A 2x9",
-        [(Code.ROUND, NAN, 60, "is decided upon at the next round, in 1m")],
+        [(Code.ROUND, NAN, 60, "waits for the round that begins in 1m")],
         policy="", also={"wake": Wake(at_s=60.0)},
     ),
     Scene(
@@ -323,6 +324,37 @@ def test_who_runs_does_not_wait() -> None:
     snapshot, decision, _ = asked(Scene("", "A 4x9 B 2x9", [], running=(alone(0, 0, 1, 2, 3),)))
     assert explain(snapshot, decision, 0) == ()
     assert explain(snapshot, decision, 1) == (), "it starts now"
+
+
+class EveryTenSeconds:
+    """Serves the first where there is room; it is asked at multiples of ten seconds only."""
+
+    needs = frozenset()  # type: ignore[var-annotated]
+
+    def __init__(self) -> None:
+        self.inner = parse_policy("fifo:skip=yes").make()
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        again = Wake(10.0 * (snapshot.now // 10.0 + 1.0), Event.NONE)
+        return replace(self.inner.decide(snapshot, memory), wake=again)
+
+
+def test_a_run_records_that_a_job_has_waited_for_a_round() -> None:
+    """B starts with the first round after it came; C is seen waiting in it; D starts as it comes, with a
+    round; E waits for B to end, and then for a round; F comes after the last one."""
+    trace = trace_of("A 1x100 B 2x5@3 C 8x9@4 D 1x5@10 E 1x5@10 F 1x5@33", after={4: (1,)})
+    record = play(EveryTenSeconds(), trace, "1x8", Setting(until_s=35.0))
+    said = [(row["wait_code"], row["wait_requested"], row["wait_provided"]) for row in record.jobs.to_dicts()]
+    round_ = Code.ROUND.value
+    assert said == [
+        ("", None, None),
+        (round_, 10.0, 7.0),
+        ("Resources", 8.0, 7.0),
+        ("", None, None),
+        (round_, 20.0, 10.0),
+        (round_, 40.0, 7.0),
+    ]
+    assert record.jobs["why"].to_list()[-1] == "waits for the round that begins at 40 s"
 
 
 def test_a_run_records_the_first_reason() -> None:

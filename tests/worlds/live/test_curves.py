@@ -41,6 +41,18 @@ def many(words: list[tuple[float, float, int]], count: int) -> list[tuple[float,
     return (words * (count // len(words) + 1))[:count]
 
 
+def test_no_point_reaches_across_a_standstill() -> None:
+    """A job that was suspended for a second of a long spacing has a point before and a point after."""
+    curves = Curves(points=1, spacing_s=100.0)
+    assert curves.see(0, 1, 10.0, {"loss": 4.0}, since_s=0.0) is None
+    assert curves.see(0, 1, 20.0, {"loss": 3.0}, since_s=0.0) is None
+    before = curves.see(0, 1, 40.0, {"loss": 2.0}, since_s=30.0)
+    after = curves.close()
+    assert before is not None
+    assert after is not None
+    assert (before.at_s, before.until_s, after.at_s, after.until_s) == (10.0, 20.0, 40.0, 40.0)
+
+
 @given(st.lists(SAID, min_size=1, max_size=12), st.sampled_from([1, 40, 3 * FULL]))
 def test_points(words: list[tuple[float, float, int]], count: int) -> None:
     said = many(words, count)
@@ -100,7 +112,7 @@ def test_numbers_that_are_none() -> None:
         ({"batch_size": 64.0}, None),
         ({"step_s": 0.5}, None),
         ({"batch_size": 64.0, "step_s": 0.0}, None),
-        ({"batch_size": 1e12, "step_s": 5e-324}, math.inf),
+        ({"batch_size": 1e12, "step_s": 5e-324}, None),
     ],
 )
 def test_throughput(said: dict[str, float], throughput: float | None) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from live_stage import EPOCH_S, Stage, suspended_by_its_owner
+from live_stage import EPOCH_S, SUSPENDS, Stage, suspended_by_its_owner
 
+from rota.model.grants import Grant
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision
 from rota.scheduler.reasons.waiting import explain
+from rota.wire.sync import PartStatus, Wanted
 from rota.worlds.live.holds import (
+    ACCOUNT,
     ARRAY,
     BACK_OFF,
     BEGIN,
@@ -24,6 +27,7 @@ from rota.worlds.live.holds import (
     Hold,
     dominant,
 )
+from rota.worlds.live.inbox import Begun
 
 
 def after(stage: Stage, before: int, when: str = "ok") -> int:
@@ -313,7 +317,7 @@ def test_reasons_in_their_order() -> None:
     while holds:
         names.append(dominant(holds).kind)
         del holds[names[-1]]
-    assert names == [kind for kind in ORDER if kind not in (RECORD, INFEASIBLE)]
+    assert names == [kind for kind in ORDER if kind not in (RECORD, ACCOUNT, INFEASIBLE)]
 
 
 def test_a_hold_may_be_kept_as_json() -> None:
@@ -351,3 +355,63 @@ def test_suspended_by_a_user_and_held_by_another() -> None:
     stage.ask("release", row)
     assert stage.holds(row) == []
     assert stage.start(row, 1).number == 1
+
+
+def barred(stage: Stage) -> int:
+    """A job that runs on device 0, and whose user has been removed."""
+    row = stage.submit(gpus=1)
+    stage.start(row, 0)
+    stage.job(row).barred = "its user was removed"
+    return row
+
+
+def is_held_for_its_account(stage: Stage, row: int, attempts: int = 1) -> bool:
+    job = stage.job(row)
+    return (list(job.holds), len(job.attempts), stage.state(row)) == (["account"], attempts, "PENDING")
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        [{"preempt": [0]}],
+        [{"preempt": [0]}, {"grants": [Grant(0, (1,))]}],
+        [{"grants": [Grant(0, (1,))]}],  # a move: it leaves, and begins nowhere
+    ],
+)
+def test_a_job_that_may_begin_no_more_is_held_when_it_leaves(then: list[dict[str, Any]]) -> None:
+    stage = Stage("nvidia", gpu_type="V100", n0=2)
+    row = barred(stage)
+    stage.plan(*then)
+    stage.inbox.put(Begun())
+    stage.settle()
+    stage.end(row, 85, number=1)
+    stage.wait(10)
+    stage.plan({"grants": [Grant(0, (1,))]})
+    stage.inbox.put(Begun())
+    stage.wait(10)
+    assert is_held_for_its_account(stage, row)
+
+
+def test_it_is_held_once_its_pause_after_a_failure_is_over() -> None:
+    stage = Stage(n0=2)
+    row = stage.submit(gpus=1, user_retries=3)
+    stage.start(row, 0)
+    stage.job(row).barred = "its user was removed"
+    stage.end(row, 1)
+    stage.wait(60)
+    assert is_held_for_its_account(stage, row)
+
+
+def test_one_that_is_suspended_goes_on_no_more() -> None:
+    stage = Stage(n0=2)
+    row = stage.submit(gpus=1)
+    stage.start(row, 0)
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING, capability=SUSPENDS))
+    stage.decide(preempt=[row])
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    stage.job(row).barred = "its user was removed"
+    stage.plan({"grants": [Grant(row, (1,))]})
+    stage.inbox.put(Begun())
+    stage.wait(10)
+    assert stage.job(row).holds.keys() == {"account"}
+    assert stage.newest(row).wanted is Wanted.SUSPEND

@@ -87,7 +87,7 @@ def _health(client: Client) -> dict[str, Any]:
     except Refused as refused:
         if refused.status != 503:
             raise
-        return {"ok": False}
+        return {"ok": False, "error": str(refused)}
     return said
 
 
@@ -99,7 +99,7 @@ def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
     if not health["ok"]:
         advice = "the last lines of logs/controller.log say what its store or its scheduler lacks"
         return MachineFinding(
-            "controller", FindingState.BROKEN, f"{address} answers that it does not work", advice
+            "controller", FindingState.BROKEN, f"{address} does not work: {health['error']}", advice
         )
     version, protocol = str(health.get("version", "")), health.get("protocol", PROTOCOL)
     facts = {"address": address, "version": version, "protocol": protocol}

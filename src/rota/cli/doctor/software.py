@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "nvidia": (("pynvml",), "NVIDIA GPUs"),
     "postgres": (("psycopg",), "a controller whose state is in PostgreSQL"),
     "torch": (("torch",), "training programs that use PyTorch, in this environment"),
+    "figures": (("vl_convert",), "figures as PNG and PDF files"),
     "browser": (("playwright",), "reports as PNG files"),
 }
 """Extra of the package -> its modules, and what it is for."""

@@ -1,4 +1,4 @@
-"""What of the caller's environment a job gets unasked.  Standard library only."""
+"""What a job gets of its caller unasked, and what is said if no answer comes.  Standard library only."""
 
 from __future__ import annotations
 
@@ -34,3 +34,11 @@ def pass_on(caller: Mapping[str, str], export: str = "") -> dict[str, str]:
 def here() -> tuple[dict[str, str], str]:
     """The caller's environment and folder."""
     return dict(os.environ), os.getcwd()
+
+
+def perhaps_submitted(key: str) -> str:
+    """What is to be said if a submission was sent and no answer came."""
+    return (
+        f"the job may be on record all the same, under the key {key}: the same command with --key {key} says "
+        "its number then, and submits it otherwise"
+    )

@@ -58,8 +58,9 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
             try:
                 with told_apart(client):
                     return command(client, *args, **options)
-            except Unreachable:
-                if not url and not _listens(home() / SOCKET) and client.address == str(home() / SOCKET):
+            except Unreachable as error:
+                is_own = not url and client.address == str(home() / SOCKET)
+                if is_own and not error.was_sent and not _listens(home() / SOCKET):
                     raise nobody("nobody listens at its socket any more") from None
                 raise
             except Refused as refused:
@@ -209,7 +210,7 @@ def _job_ids(given: list[str]) -> list[str]:
     return [job_id(one) for one in given]
 
 
-_JOB_ID = re.compile(r"\d+(_\d+)?")
+_JOB_ID = re.compile(r"[0-9]+(_[0-9]+)?")
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job, callback=job_id)]
 JobsArgument = Annotated[
     list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job, callback=_job_ids)

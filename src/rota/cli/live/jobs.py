@@ -59,13 +59,13 @@ def ls(
         "tenant": tenant,
         "user": user,
         "name": name,
-        "limit": limit,
     }
 
     def rows() -> list[JobView]:
+        from rota.client.paging import newest_jobs
         from rota.wire.views import JobView
 
-        return [JobView.model_validate(row) for row in client.call("GET", "/v1/jobs", query=query)]
+        return [JobView.model_validate(row) for row in newest_jobs(client, query, limit)]
 
     if as_json:
         print_json([row.model_dump() for row in rows()])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.live.caller import here
+from rota.cli.live.caller import here, perhaps_submitted
 from rota.cli.live.connect import live
 from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.tables import moment, now_s, warn, wrapped
@@ -147,10 +147,26 @@ def run(
 def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
     """Submit, and say what of it has no effect.
 
-    It is sent twice if the connection broke, which makes one job, since the key is the same.
+    It is sent twice if the connection broke, which makes one job, since the key is the same.  Raises Refused,
+    and Unreachable, which names the key if the job may be on record.
     """
-    body = {"spec": spec.model_dump(exclude_unset=True), "key": key or secrets.token_hex(16)}
-    answer: dict[str, Any] = client.call("POST", "/v1/jobs", body, idempotent=True)
+    from rota.client import Refused, Unreachable
+
+    key = key or secrets.token_hex(16)
+    body = {"spec": spec.model_dump(exclude_unset=True), "key": key}
+    try:
+        answer: dict[str, Any] = client.call("POST", "/v1/jobs", body, idempotent=True)
+    except Unreachable as error:
+        if not error.was_sent:
+            raise
+        raise Unreachable(f"{error}; {perhaps_submitted(key)}") from None
+    except Refused as error:
+        if error.status < 500:
+            raise
+        raise Refused(error.status, f"{error}; {perhaps_submitted(key)}", error.retry_after_s) from None
+    except KeyboardInterrupt:
+        warn(perhaps_submitted(key))
+        raise
     for warning in answer.get("warnings", ()):
         warn(warning)
     return answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.tables import table_text
+from rota.cli.live.tables import table_text, warn
 from rota.cli.shell import JsonFlag, check_file, print_json
 from rota.errors import InputError
 
@@ -108,7 +108,7 @@ def ls(client: Client, as_json: JsonFlag = False) -> None:
 @app.command("rm")
 @live
 def rm(client: Client, name: NameArgument, as_json: JsonFlag = False) -> None:
-    """Remove a user: the tokens are worth nothing from now on, the jobs stay.
+    """Remove a user: tokens are void, running jobs go on, and no job starts any more.
 
     \b
     Example:
@@ -153,6 +153,8 @@ def join_token(
 def _show_token(answer: dict[str, Any], out: Path | None, as_json: bool) -> None:
     """The token once: to a file of its owner, or on standard output."""
     user, answer = answer["user"], _kept(answer, out)
+    for warning in answer.get("warnings", ()):
+        warn(warning)
     if as_json:
         print_json(answer)
         return

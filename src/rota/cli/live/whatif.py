@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rota.wire.views import ForecastRow, WhatIf
 
 LONGEST_S = 300.0
+MOST_NAMED = 10_000
+"""Newest jobs whose names are shown."""
 
 
 @live
@@ -66,7 +68,9 @@ def whatif(
     if as_json:
         print_json(answer)
         return
-    names = {row["id"]: row["name"] for row in client.call("GET", "/v1/jobs", query={"limit": 10_000})}
+    from rota.client.paging import newest_jobs
+
+    names = {row["id"]: row["name"] for row in newest_jobs(client, {}, MOST_NAMED)}
     typer.echo(whatif_text(WhatIf.model_validate(answer), names, now), nl=False)
 
 

@@ -1,8 +1,8 @@
 """The elastic modes of the ElasticFlow repository: `ef-accessctrl`, and `ef` with `refuse=no`.
 
 From      pkusys/ElasticFlow, ElasticFlow/scheduler (04a0109), as its runs show it
-Clock     `elasticflow-ef`: events closer than a slot are seen together; whoever holds GPUs stops at each
-          decision, and ends at a whole slot after it
+Clock     `elasticflow-ef`: events closer than a slot are seen together; each job that holds GPUs stops at a
+          decision, and ends as the plan says (`Decision.ends`), at a whole slot after it
 Differs   from the paper: plans climb backwards from the deadline; all who come together are refused together,
           also for a job that was late before; surplus goes to the job whose GPU time grows most by it; all
           jobs are placed anew at each decision, the largest first
@@ -37,10 +37,12 @@ class ElasticFlowArtifact:
     """All jobs planned anew at each moment at which it is asked, once.
 
     Memory    `rows`     live rows that were accepted
+              `order`    the same as the last decision left them: in this order if their deadlines are equal
               `at_risk`  rows whose promise was last said to be at risk
               `paused`   as in `ElasticFlow`
               with `refuse=no`  that of `EventList`
-              `asked_s`, `about`, `wake_s`  the moment of the last decision, all jobs then, what it waits for
+              `asked_s`, `about`  the moment of the last decision, all jobs then
+              `wake_s`, `ends`    what it waits for, and when each job is planned to be done
     """
 
     def __init__(self, parameters: ElasticFlowParameters) -> None:
@@ -60,17 +62,22 @@ class ElasticFlowArtifact:
         asks = [ask for ask in every if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]
         known, stays = set(memory.get("rows", ())), admitted_before(snapshot, memory)
         new = [ask for ask in asks if ask.row not in known and not ask.held]
-        asks.sort(key=due_of)
+        turn = {row: place for place, row in enumerate(memory.get("order", ()))}
+        asks.sort(key=lambda ask: (due_of(ask), turn.get(ask.row, len(turn))))
         got, refused = self._planned(asks, new, sizes.gpus, snapshot.now, stays)
         if refused:
             asks = [ask for ask in asks if ask.row not in refused]
         memory["rows"] = sorted(ask.row for ask in asks)
         if self.parameters.refuse:
             change_s = min(got.changes, default=math.inf)
+            if change_s >= min(got.ends, default=math.inf):  # seen with that end, which the standstill moves
+                change_s = math.inf
             order = sorted(got.order, key=lambda place: -got.gpus[place])
+            memory["order"] = [asks[place].row for place in order]
         else:
-            events = EventList(memory, snapshot.now, asks, got)
+            events = EventList(memory, snapshot.now, asks, got, snapshot.worked_s)
             change_s = events.close(memory)
+            memory["order"] = [asks[place].row for place in got.order]
             order = _by_nodes(max(node_gpus), asks, got, events.began)
         shares = {asks[place].row: got.gpus[place] for place in order}
         grants, preempt = _place(snapshot, shares, node_gpus, is_alone=not fixed)
@@ -79,9 +86,19 @@ class ElasticFlowArtifact:
         promises = self._promises(memory, asks, got, known)
         wake_s = min(change_s, sizes.again_s)
         about = [row for row in about if row not in reject]
-        memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s}
+        ends = {ask.row: done_s for ask, done_s in zip(asks, got.dones, strict=True)}
+        memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s, "ends": ends}
         wake = Wake(wake_s, Event.ANY)
-        return Decision(memory, grants, preempt, reject=reject, reasons=reasons, promises=promises, wake=wake)
+        return Decision(
+            memory,
+            grants,
+            preempt,
+            reject=reject,
+            reasons=reasons,
+            promises=promises,
+            wake=wake,
+            ends=ends,
+        )
 
     def _node_gpus_of(self, cluster: Cluster) -> set[int]:
         """Numbers of GPUs that nodes have."""
@@ -92,7 +109,8 @@ class ElasticFlowArtifact:
     def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Nothing has happened since the last decision: it stands."""
         reasons = dict.fromkeys(snapshot.waiting.tolist(), _LATER)
-        return Decision(memory, reasons=reasons, wake=Wake(memory["wake_s"], Event.ANY))
+        wake = Wake(memory["wake_s"], Event.ANY)
+        return Decision(memory, reasons=reasons, wake=wake, ends=memory["ends"])
 
     def _planned(
         self, asks: Sequence[ShareAsk], new: Sequence[ShareAsk], gpus: int, now: float, stays: set[int]

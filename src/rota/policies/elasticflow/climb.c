@@ -396,16 +396,16 @@ static void plan_all(Climb *all)
 /* Plans the jobs, which come by deadline, and if `gives` hands out what is left.
  *
  * `table` is the first entry of each job in `levels` and `speeds`, `tops` the place of its largest level there.
- * Out: by job its GPUs now, when it ends and when its plan changes next; before anything was handed out, its GPUs,
- * when it ends, is done and first has some; the order that the last step left; and of each step who was raised, and
- * when that one ends since.  Returns an error, or 0.  The number in its name changes with its arguments, so that a
+ * Out: by job its GPUs now, when it ends, when its plan changes next and when its work is done; before anything was
+ * handed out, its GPUs, when it ends, is done and first has some; the order that the last step left; and of each step
+ * the job that was raised, and when it ends since.  Returns an error, or 0.  The number in its name changes with its arguments, so that a
  * library built of other sources is left alone.
  */
 int climb(
     int64_t count, const int64_t *table, const int64_t *tops, const int64_t *levels, const double *speeds,
     const double *work, const double *due, int64_t gpus, double now, double slot, int gives, int64_t *has,
     int64_t *first_has, int64_t *order, int64_t *raised, int64_t *steps, double *end, double *changes,
-    double *first_end, double *first_done, double *begins, double *raised_end)
+    double *first_end, double *first_done, double *begins, double *done, double *raised_end)
 {
     Climb all = {.gpus = gpus, .now = now, .slot = slot, .count = count, .order = order};
     *steps = 0;
@@ -438,6 +438,7 @@ int climb(
         Job *job = &all.jobs[i];
         has[i] = job->gpus;
         end[i] = job->plan.end;
+        done[i] = job->plan.done;
         changes[i] = job->plan.use.count > 1 ? job->plan.use.steps[1].at : INFINITY;
         free(job->plan.use.steps);
         free(job->raised.use.steps);

@@ -52,7 +52,7 @@ def _in_c(
     real = array("d", [*speeds, *[ask.work for ask in asks], *due])
     counts, moments = (
         array("q", bytes(8 * (3 * count + steps + 1))),
-        array("d", bytes(8 * (5 * count + steps))),
+        array("d", bytes(8 * (6 * count + steps))),
     )
     failed = _climb_of(library)(
         count,
@@ -63,20 +63,20 @@ def _in_c(
         slot_s,
         gives,
         *_parts(counts, (0, count, 2 * count, 3 * count, 3 * count + steps)),
-        *_parts(moments, (0, count, 2 * count, 3 * count, 4 * count, 5 * count)),
+        *_parts(moments, [count * part for part in range(7)]),
     )
     if failed == _NO_MEMORY:
         raise MemoryError(f"the plans of {count} jobs found no memory")
     assert not failed, "the level was found to be enough"
     has, first_has, order = (counts[count * part : count * (part + 1)].tolist() for part in (0, 1, 2))
-    told = [moments[count * part : count * (part + 1)].tolist() for part in range(5)]
+    told = [moments[count * part : count * (part + 1)].tolist() for part in range(6)]
     taken = counts[-1]
-    raised = counts[3 * count : 3 * count + taken], moments[5 * count : 5 * count + taken]
+    raised = counts[3 * count : 3 * count + taken], moments[6 * count : 6 * count + taken]
     in_time = all(done_s <= due_s for done_s, due_s in zip(told[3], due, strict=True))
-    ends, changes, first_ends, first_dones, begins = told
+    ends, changes, first_ends, first_dones, begins, dones = told
     by_step = list(zip(*raised, strict=True))
     return Climbed(
-        in_time, has, ends, changes, first_has, first_ends, first_dones, begins, order, by_step
+        in_time, has, ends, dones, changes, first_has, first_ends, first_dones, begins, order, by_step
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def _climb_of(library: ctypes.CDLL) -> Any:
     """Its function, which is told once what it takes: saying so at each call costs as much as the plans."""
     climb, at = library.climb, ctypes.c_void_p
     number, real = ctypes.c_int64, ctypes.c_double
-    climb.argtypes = [number, *[at] * 6, number, real, real, ctypes.c_int, *[at] * 11]
+    climb.argtypes = [number, *[at] * 6, number, real, real, ctypes.c_int, *[at] * 12]
     return climb
 
 

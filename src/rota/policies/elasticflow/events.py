@@ -3,43 +3,46 @@
 Each decision notes for every job that has begun the next moment at which its plan changes, and never takes
 one back.  A moment goes when it has come, or with the end of a job that was planned for it: whenever the end
 of a job moves away from a moment, and nobody else ends then, whatever was noted for that moment goes too.
-Ends move when a job is planned anew, when it is raised, and once more when the standstill of the decision is
-added to the end of whoever holds GPUs.  That standstill is not told; it is seen by how much less work was
-done since.
+Ends move when a job is planned again, when it is raised, and once more when the standstill of the decision is
+added to the end of each job that holds GPUs: the seconds of the round less those that the job could work.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.hand_out import Climbed
 from rota.scheduler.decision import Memory
-
-_NEARLY = 1e-9
 
 
 class EventList:
     """Ends and noted changes while one decision is made.
 
     Memory    `noted`    moments of planned changes, ascending
-              `planned`  per row, when it was planned to end, how fast it was to be, and what it had left
+              `planned`  per row, when it was planned to end, and whether it was given GPUs
               `began`    rows that have been given GPUs, in the order in which they first were
               `asked_s`  the moment of the last decision
     """
 
-    def __init__(self, memory: Memory, now: float, asks: Sequence[ShareAsk], got: Climbed) -> None:
-        """`got` is what becomes of `asks`, by deadline."""
+    def __init__(
+        self,
+        memory: Memory,
+        now: float,
+        asks: Sequence[ShareAsk],
+        got: Climbed,
+        worked_s: Callable[[int], float],
+    ) -> None:
+        """`got` is what becomes of `asks`, by deadline; `worked_s` as `Snapshot.worked_s`."""
         self._asks, self._got = asks, got
-        live = {ask.row: ask for ask in asks}
+        live = {ask.row for ask in asks}
         self._noted = {at_s for at_s in memory.get("noted", ()) if at_s > now}
         self.began: list[int] = [row for row in memory.get("began", ()) if row in live]
         elapsed_s = now - memory.get("asked_s", now)
         self._ends = {
-            row: end_s + (_stood_s(work, live[row].work, speed, elapsed_s) if speed else 0.0)
-            for row, (end_s, speed, work) in memory.get("planned", {}).items()
+            row: end_s + (elapsed_s - worked_s(row) if held else 0.0)
+            for row, (end_s, held) in memory.get("planned", {}).items()
             if row in live
         }
         for ask, end_s in zip(asks, got.first_ends, strict=True):
@@ -67,8 +70,7 @@ class EventList:
         changes = zip(asks, got.changes, strict=True)
         self._noted.update(at_s for ask, at_s in changes if ask.row in began and at_s < math.inf)
         memory["planned"] = {
-            ask.row: [end_s, _speed(ask, gpus), ask.work]
-            for ask, end_s, gpus in zip(asks, got.ends, got.gpus, strict=True)
+            ask.row: [end_s, gpus > 0] for ask, end_s, gpus in zip(asks, got.ends, got.gpus, strict=True)
         }
         holds = {ask.row for place, ask in enumerate(asks) if got.gpus[place]}
         for row in self.began:
@@ -87,14 +89,3 @@ class EventList:
         end_s = self._ends.pop(row, None)
         if end_s is not None and end_s not in self._ends.values():
             self._noted.discard(end_s)
-
-
-def _speed(ask: ShareAsk, gpus: int) -> float:
-    """Work a second on so many GPUs, which are one of its levels."""
-    return ask.levels.rates.item(bisect_left(ask.levels.gpus, gpus))
-
-
-def _stood_s(before: float, left: float, speed: float, elapsed_s: float) -> float:
-    """For how long a job has stood still since the last decision, when it had so much work before it."""
-    needed_s = math.ceil(before / speed - _NEARLY)
-    return round(min(elapsed_s, needed_s) - (before - left) / speed)

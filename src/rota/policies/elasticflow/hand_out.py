@@ -19,6 +19,8 @@ class Climbed(NamedTuple):
     """GPUs from now on."""
     ends: list[float]
     """When these are free again: whole slots."""
+    dones: list[float]
+    """When its work is done, in whole seconds."""
     changes: list[float]
     """The next moment at which something is planned; infinite if nothing is."""
     first_gpus: list[int]
@@ -53,6 +55,7 @@ def climbed_in_steps(
         in_time,
         [job.gpus for job in jobs],
         [float(job.plan.end_s) for job in jobs],
+        [float(job.plan.done_s) for job in jobs],
         [float(job.plan.change_s) for job in jobs],
         first_gpus,
         first_ends,

@@ -40,6 +40,9 @@ class SynergyParameters:
     """Part of its best speed that a job does without before it wants more cores or memory."""
     migrate: bool = True
     """Move a running job to where what it wants fits; `no` leaves it where it is, with its share."""
+    scatter: bool = False
+    """With `mode=artifact`: jobs take the first free GPUs that come with what they want, on whichever nodes;
+    the authors' `placement=False`."""
     max_nodes: int = 200
     """Nodes of the search tree after which `opt` takes the best division it has found."""
     mode: SynergyMode = SynergyMode.PAPER
@@ -56,6 +59,8 @@ class SynergyParameters:
             )
         if self.max_nodes < 1:
             raise InputError(f"policy 'synergy': max_nodes={self.max_nodes} is no limit; expected 1 or more")
+        if self.scatter and self.mode is not SynergyMode.ARTIFACT:
+            raise InputError("policy 'synergy': scatter=yes is the authors'; expected mode=artifact with it")
         if Lever.SHARE in levers_of(self.inner.make()):
             raise InputError(
                 f"policy 'synergy': {self.policy} lets jobs share GPUs, and nobody has measured which cores "

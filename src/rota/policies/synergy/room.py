@@ -90,6 +90,8 @@ class Room:
         self.count: Ints = np.array(free.count)
         """Free GPUs of each node."""
         self.seats: dict[int, Seat] = {}
+        self.scatters = False
+        """True if jobs take the first GPUs that come with what they want, whichever nodes these are on."""
         self.claims: dict[int, int] = {}
         """Devices of those who run and are yet to be seated, and when these have their turn."""
         self._on_node: dict[int, list[int]] = {}
@@ -119,6 +121,8 @@ class Room:
     def place(self, ask: Ask, each: Floats) -> Parts | None:
         """Nodes for the job with `each` [node, amount] for each GPU: one, the fullest that does, or several,
         the fullest first; None if there are none."""
+        if self.scatters:
+            return self._several(ask, each)
         fits = ask.allowed & (self.count >= ask.gpus)
         fits &= (ask.gpus * each <= self.left + EPSILON).all(axis=1)
         nodes = np.flatnonzero(fits)
@@ -132,10 +136,12 @@ class Room:
         return self._fill(ask.gpus, np.where(ask.allowed, most, 0.0))
 
     def _fill(self, gpus: int, most: Floats) -> Parts | None:
-        """`gpus` of nodes that give at most so many, those with the fewest free GPUs first."""
+        """`gpus` of nodes that give at most so many: the fullest first, or as they come if it `scatters`."""
         nodes = np.flatnonzero(most >= 1.0)
+        if not self.scatters:
+            nodes = nodes[np.argsort(self.count[nodes], kind="stable")]
         parts: list[tuple[int, int]] = []
-        for node in nodes[np.argsort(self.count[nodes], kind="stable")].tolist():
+        for node in nodes.tolist():
             parts.append((node, min(gpus, int(most[node]))))
             gpus -= parts[-1][1]
             if not gpus:

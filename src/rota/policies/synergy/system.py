@@ -307,6 +307,7 @@ class Synergy:
 
     def _divide(self, room: Room, asks: list[Ask], demands: Demands) -> list[Ask] | None:
         p = self.parameters
+        room.scatters = p.scatter
         if p.mechanism is SynergyMechanism.OPT:
             asks, _ = divide(room, asks, demands)
         greedy = p.mechanism is SynergyMechanism.GREEDY

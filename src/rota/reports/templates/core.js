@@ -2,8 +2,9 @@
 // Everything is in the page without scripts; they only make it answer.
 const rota = (() => {
   const UNITS = 1000;
-  const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200]
-    .concat([1, 2, 5, 7, 14, 28, 56, 112, 224, 448].map((days) => days * 86400));
+  const STEPS_S = [[1, [1, 2, 3, 4, 5, 10, 15, 20, 30]], [60, [1, 2, 3, 4, 5, 10, 15, 20, 30]],
+    [3600, [1, 2, 3, 4, 6, 8, 12]], [86400, [1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 56, 112, 224, 448]]]
+    .flatMap(([unit, counts]) => counts.map((count) => count * unit)); // as ticks.py has them
   const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
   const MONDAY_S = 4 * 86400; // the first Monday after 1 January 1970
   const facts = document.querySelector("main").dataset;
@@ -52,8 +53,11 @@ const rota = (() => {
   }
   function marks(most) { // seconds at which the part of time shown gets a mark
     const from = view[0] * length, to = view[1] * length;
-    const step = STEPS_S.find((s) => (to - from) / s <= most) || STEPS_S[STEPS_S.length - 1];
     const anchor = epoch === null ? 0 : MONDAY_S - epoch;
+    const left = (s) => Math.round(to - anchor) % s; // between the last mark and the end, none where it is one
+    const fit = STEPS_S.filter((s) => (to - from) / s <= most && (to - from) / s >= most / 2);
+    const step = from === 0 && fit.length ? fit.reduce((best, s) => (left(s) <= left(best) ? s : best))
+      : STEPS_S.find((s) => (to - from) / s <= most) || STEPS_S[STEPS_S.length - 1];
     const places = [];
     for (let at = anchor + Math.ceil((from - anchor) / step) * step; at <= to + 1e-6 * step; at += step) places.push(at);
     return places;

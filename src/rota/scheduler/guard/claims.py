@@ -14,7 +14,7 @@ from rota.model.columns import Row
 from rota.model.grants import Grant, Reservation, Role, is_unlimited
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.host_claims import HostClaims
-from rota.scheduler.guard.rules import Breach, breach
+from rota.scheduler.guard.rules import Breach, breach, name_of
 from rota.table.occupancy import EPSILON
 from rota.table.state import State
 
@@ -149,9 +149,8 @@ def check_reservations(state: State, decision: Decision) -> list[Breach]:
                 message = f"has device {device} kept for it, which does not exist"
                 broken.append(breach(state, "reservation", row, message))
             elif owners.setdefault(device, row) != row:
-                message = (
-                    f"has device {device} kept for it, which is kept for {state.jobs.ids[owners[device]]}"
-                )
+                other = name_of(state, owners[device])
+                message = f"has device {device} kept for it, which is kept for {other}"
                 broken.append(breach(state, "reservation", row, message))
     return broken
 
@@ -181,7 +180,7 @@ def _check_reserved(state: State, grants: Iterable[Grant], kept: Iterable[Reserv
         held = present.devices if present else ()
         taken = [d for d in grant.devices if owner.get(d, grant.job) != grant.job and d not in held]
         if taken:
-            name = state.jobs.ids[owner[taken[0]]]
+            name = name_of(state, owner[taken[0]])
             message = f"is granted device {taken[0]}, reserved for {name}"
             broken.append(breach(state, "reserved", grant.job, message))
     return broken

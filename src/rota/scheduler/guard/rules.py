@@ -44,5 +44,10 @@ class Breach(NamedTuple):
 
 def breach(state: State, rule: str, row: int, what: str) -> Breach:
     """`what` the decision does with job `row`, in words that follow its name."""
-    name = state.jobs.ids[row] if 0 <= row < len(state.jobs) else str(row)
-    return Breach(rule, row, f"job {name} {what}; rule: {RULES[rule]}")
+    return Breach(rule, row, f"job {name_of(state, row)} {what}; rule: {RULES[rule]}")
+
+
+def name_of(state: State, row: int) -> str:
+    """The id of job `row`, or the number itself where there is no such job."""
+    ids = state.jobs.ids  # one for each job; live, the columns have room for more
+    return ids[row] if 0 <= row < len(ids) else str(row)

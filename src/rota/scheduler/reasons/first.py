@@ -39,6 +39,14 @@ def first_reason(snapshot: Snapshot, decision: Decision, row: Row) -> Constraint
     return _constraint(_PRIORITY, _NAN, snapshot.waiting_count - 1)
 
 
+def next_round(begins_s: float, left_s: float) -> Constraint:
+    """What a job waits for that no decision has seen: the round that begins at `begins_s`, `left_s` on.
+
+    Both are infinite where the policy did not say when it was to be asked again.
+    """
+    return Constraint(Code.ROUND, begins_s, left_s)
+
+
 def _constraint(code: Code, requested: Any, provided: int, detail: str = "") -> Constraint:
     constraint: Constraint = _make(_CONSTRAINT, (code, requested, provided, detail))
     return constraint

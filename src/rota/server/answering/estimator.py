@@ -24,8 +24,9 @@ IDLE_S = 300.0
 class Estimator:
     """Asks one process one question at a time; may be used by any thread."""
 
-    def __init__(self, log: Path | None = None, idle_s: float = IDLE_S) -> None:
-        self._log = log
+    def __init__(self, log: Path | None = None, idle_s: float = IDLE_S, memory_gib: float = 0.0) -> None:
+        """Its process may take `memory_gib`; half of the machine's memory if that is 0."""
+        self._log, self._memory_gib = log, memory_gib
         self._idle_s = idle_s
         self._rest: threading.Timer | None = None
         self._lock = threading.Lock()
@@ -55,7 +56,7 @@ class Estimator:
     def _living(self) -> PolicyProcess:
         if self._process is None or not self._process.is_alive():
             self._bury()
-            self._process = PolicyProcess(self._log, WORKER)
+            self._process = PolicyProcess(self._log, WORKER, self._memory_gib)
             self._process.ask("hello", START_S)
         return self._process
 

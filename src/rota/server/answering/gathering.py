@@ -14,7 +14,7 @@ from rota.server.costs import cost_views
 from rota.server.refusals import Busy
 from rota.server.store.rows import CostRow, PastJob
 from rota.worlds.live.attempts import Attempt, LiveJob
-from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, OFFERED, SUSPENDED, USER, dominant
+from rota.worlds.live.holds import ACCOUNT, ARRAY, DEPENDENCY, INFEASIBLE, OFFERED, SUSPENDED, USER, dominant
 from rota.worlds.live.leaving import to_redo
 from rota.worlds.live.names import Names
 from rota.worlds.simulated.costs import Costs
@@ -90,7 +90,7 @@ def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
         until_s=max(until) if until else None,
         beside=tuple(sorted(arrays.get(job.array_first or 0, ()))) if in_array else (),
         most=job.array_most if in_array else 0,
-        is_held=not holds.keys().isdisjoint((USER, SUSPENDED, OFFERED)),
+        is_held=not holds.keys().isdisjoint((USER, SUSPENDED, OFFERED, ACCOUNT)),
         is_infeasible=INFEASIBLE in holds,
     )
 

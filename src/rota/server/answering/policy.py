@@ -27,7 +27,7 @@ def policy_view(scheduler: Scheduler, store: Store) -> PolicyView:
         decisions=scheduler.view.decisions,
         last_ms=None if scheduler.view.last_s is None else 1000.0 * scheduler.view.last_s,
         late=scheduler.view.late,
-        trouble=scheduler.host.trouble if scheduler.host is not None else "",
+        trouble=scheduler.policy_trouble or scheduler.failing.replaced,
         shadow=shadow.spec if shadow else "",
         shadow_would=shadow_would(scheduler) if shadow else [],
     )

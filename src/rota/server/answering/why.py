@@ -119,15 +119,17 @@ class Asking:
         if attempt.parts["is_trial"]:
             return [*views, words.view(self._trial(attempt, asked))]
         views += [words.view(self._measured(one, attempt)) for one in self._shaped()]
-        return views or [words.view(Constraint(Code.RUNNING, asked, has))]
+        if not views:
+            views = [words.view(Constraint(Code.RUNNING, asked, has))]
+            views[0].detail = _told(attempt, PartStatus.RUNNING, PartStatus.SUSPENDED)
+        return views
 
     def _starting(self, words: Words, attempt: AttemptRow) -> ReasonView:
         """Why it has no processes yet: who is on its devices, or else what its agents say they wait for."""
         leavers = names_of(self._leavers(attempt))
         view = words.view(Constraint(Code.STARTING, provided=len(attempt.grant[1]), detail=leavers))
         if not leavers:
-            places = [place for place in attempt.parts["places"] if place["status"] == PartStatus.WAITING]
-            view.detail = "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
+            view.detail = _told(attempt, PartStatus.WAITING)
         return view
 
     def _shaped(self) -> Sequence[Constraint]:
@@ -226,3 +228,9 @@ def _step_s(attempt: AttemptRow) -> float:
     """Seconds of a step, as the program reports them; NaN if it does not."""
     said = None if attempt.progress is None else ProgressReport(**attempt.progress).step_s
     return math.nan if said is None else said
+
+
+def _told(attempt: AttemptRow, *status: PartStatus) -> str:
+    """What the agents of its parts in one of these states say of them."""
+    places = [place for place in attempt.parts["places"] if place["status"] in status]
+    return "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))

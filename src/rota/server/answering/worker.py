@@ -42,6 +42,7 @@ from rota.server.answering.questions import (
     Looking,
     PresentMoment,
 )
+from rota.server.policy.memory import SPENT, has_run_out
 from rota.server.policy.messages import pack_constraint
 from rota.server.policy.process import Reply, main
 from rota.table.state import Phase, State
@@ -64,7 +65,9 @@ class Forecaster:
         """The answer to `request`, or `error` with a sentence and whether it is the caller's fault."""
         try:
             return self._serve[type(request)](request)
-        except Exception as error:  # a policy may raise anything, and the controller is told
+        except Exception as error:  # a policy may raise anything, and the controller hears of it
+            if has_run_out(error):
+                return {SPENT: words_of(error)}
             is_known = isinstance(error, RotaError)
             if not is_known:
                 sys.excepthook(type(error), error, error.__traceback__)

@@ -38,6 +38,7 @@ from rota.server.limits import (
     CallRates,
     LongQuestions,
     RateLimit,
+    UnreadAnswers,
 )
 from rota.server.metrics import Metrics
 
@@ -105,6 +106,7 @@ def create_app(
             ),
             Middleware(RateLimit, rates=rates),
             Middleware(LongQuestions),
+            Middleware(UnreadAnswers),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
             Middleware(StraightCalls),
         ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Coroutine, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
@@ -20,12 +19,12 @@ from rota.errors import InputError
 from rota.server.api import services
 from rota.server.callers import Caller
 from rota.server.refusals import Busy, Forbidden, NotFound
+from rota.wire.job import JOB_ID
 
 T = TypeVar("T")
 LONGEST_WAIT_S = 60.0
 AT_ONCE = 200
 """Entries of a list that are written at once, which takes less than a millisecond."""
-JOB_ID = re.compile(r"[0-9]{1,15}(_[0-9]{1,9})?")
 
 
 def _service(name: str) -> Any:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from rota.server.api.calling import (
-    JOB_ID,
     Admin,
     AskedCluster,
     AskedHistory,
@@ -22,6 +21,7 @@ from rota.server.api.forms import MOST_ENDED, Reason, TableFormat
 from rota.server.api.problems import refusals
 from rota.usage.prices import parse_prices
 from rota.usage.table import as_csv
+from rota.wire.job import JOB_ID
 from rota.wire.numbers import Unix
 from rota.wire.usage import BY, UsageView
 from rota.wire.views import ClusterStatus, CostView, EventView, JobView, NodeView
@@ -103,7 +103,7 @@ def usage(
     by: Annotated[
         str,
         Query(
-            max_length=80,
+            max_length=100,
             description=f"what to count by, of {', '.join(BY)}",
             json_schema_extra={"pattern": _BY},
         ),

@@ -221,6 +221,8 @@ class UserToken(BaseModel):
 
     user: UserView
     token: str
+    warnings: list[str] = []
+    """Why the user cannot submit jobs, or where those cannot start, as sentences."""
 
 
 class JoinRequest(RequestForm):
@@ -243,9 +245,11 @@ class Ok(BaseModel):
 
 
 class Health(BaseModel):
-    """All that somebody without a token may know."""
+    """All that a caller without a token may know."""
 
     ok: bool
+    error: str = ""
+    """What keeps the controller from working, as a sentence; empty if it is well."""
     version: str
     protocol: int
     """Of what agents say to this controller, and it to them."""
@@ -258,6 +262,10 @@ class Problem(BaseModel):
 
     error: str
     """One sentence."""
+
+
+MOST_LISTED = 1000
+"""Jobs in one answer; there are more behind its first one (`before`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +282,8 @@ class JobFilter:
     """At most so many, the newest."""
     since_s: float | None = None
     """Submitted, or ended, at this Unix time or later."""
+    before: str = ""
+    """Only jobs submitted before the one with this id."""
 
 
 MOST_ENDED = 10_000

@@ -22,6 +22,7 @@ from rota.server.api.calling import (
     wait_for,
 )
 from rota.server.api.forms import (
+    MOST_LISTED,
     Act,
     JobChange,
     JobFilter,
@@ -34,6 +35,7 @@ from rota.server.api.forms import (
 from rota.server.api.problems import refusals
 from rota.server.curves import curves_csv
 from rota.wire.curves import CurvesView
+from rota.wire.job import JOB_ID
 from rota.wire.numbers import Unix
 from rota.wire.sync import Piece
 from rota.wire.terminal import TerminalReply, TerminalTalk
@@ -93,7 +95,7 @@ def submit(
     return answer(submissions.submit(who, request), 201)
 
 
-@router.get("", response_model=list[JobView])
+@router.get("", response_model=list[JobView], responses=ONE_JOB)
 def jobs(
     jobs: AskedJobs,
     who: Person,
@@ -103,14 +105,21 @@ def jobs(
     tenant: Annotated[str, Query(max_length=128)] = "",
     user: Annotated[str, Query(max_length=128)] = "",
     name: Annotated[str, Query(max_length=128)] = "",
-    limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="the newest so many")] = 1000,
     since: Annotated[Unix | None, Query(description="submitted or ended at this Unix time or later")] = None,
+    before: Annotated[
+        str | None,
+        Query(pattern=f"^{JOB_ID.pattern}$", description="only those submitted before this job, by its id"),
+    ] = None,
 ) -> Response:
-    """List jobs, newest last."""
+    """List jobs, newest last.
+
+    More than 1,000 are had page by page: `limit=1000`, then `before` with the first id of the page before.
+    """
     states = tuple(word.strip().upper() for text in state or () for word in text.split(",") if word.strip())
     if unknown := [word for word in states if word not in STATES]:
         raise InputError(f"parameter state: {unknown[0]!r} is no state; expected {', '.join(STATES)}")
-    return answer(jobs.jobs(JobFilter(states, tenant, user, name, limit, since)))
+    return answer(jobs.jobs(JobFilter(states, tenant, user, name, limit, since, before or "")))
 
 
 @router.get("/{id}", response_model=JobDetail, responses=ONE_JOB)

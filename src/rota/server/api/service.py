@@ -30,27 +30,28 @@ class Pulse:
     Whatever takes longer than `HEALTH_S` is not well; later callers wait for the same answer.
     """
 
-    def __init__(self, question: Callable[[], bool]) -> None:
+    def __init__(self, question: Callable[[], str]) -> None:
+        """`question` answers with what is wrong, or nothing."""
         self._question = question
-        self._asking: asyncio.Task[bool] | None = None
+        self._asking: asyncio.Task[str] | None = None
         self._thread = CapacityLimiter(1)
 
-    async def is_well(self) -> bool:
-        """True if the answer has come in time, and was yes."""
+    async def what_is_wrong(self) -> str:
+        """The answer; that it has not come, if it takes too long."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(run_sync(self._question, limiter=self._thread))
         asked = self._asking
         await asyncio.wait([asked], timeout=HEALTH_S)
-        return asked.done() and asked.result()
+        return asked.result() if asked.done() else f"the store has not answered within {HEALTH_S:g} s"
 
 
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
 async def health(request: Request, cluster: AskedCluster) -> Response:
     """Say whether the controller works, to anybody."""
     pulse: Pulse = request.app.state.pulse
-    well = await pulse.is_well()
-    said = Health(ok=well, version=full_version(), protocol=PROTOCOL, now_s=cluster.now_s())
-    return answer(said, 200 if well else 503)
+    why = await pulse.what_is_wrong()
+    said = Health(ok=not why, error=why, version=full_version(), protocol=PROTOCOL, now_s=cluster.now_s())
+    return answer(said, 503 if why else 200)
 
 
 @router.get(

@@ -206,8 +206,11 @@ class ClusterService(Protocol):
         """In one view."""
         ...
 
-    def health(self) -> bool:
-        """Whether the store answers and the scheduler is alive; asked without authentication, so quick."""
+    def health(self) -> str:
+        """What keeps store, scheduler or policy from working, as a sentence; empty if nothing does.
+
+        It is asked without authentication, so it is quick.
+        """
         ...
 
     def now_s(self) -> float:

@@ -24,11 +24,12 @@ from rota.server.api.forms import Submission
 from rota.server.api.problems import refused_at
 from rota.server.api.services import Services
 from rota.server.callers import Caller
+from rota.wire.job import JOB_ID
 from rota.wire.sync import SyncRequest
 
 _SYNC = re.compile(r"/v1/agents/([^/]{1,253})/sync")
 _SUBMIT = "/v1/jobs"
-_WAIT = re.compile(r"/v1/jobs/([0-9]{1,15}(?:_[0-9]{1,9})?)/wait")
+_WAIT = re.compile(rf"/v1/jobs/(?P<id>{JOB_ID.pattern})/wait")
 _FOR = re.compile(r"(?:wait_s=([0-9]{1,3}(?:\.[0-9]{1,9})?))?")
 """What a wait asks for: so many seconds, or as many as one may wait."""
 
@@ -61,7 +62,9 @@ def straight(services: Services, who: Caller, method: str, path: str, query: str
     if method != "GET" or not job or not asked or not who.user:
         return None
     wait_s = LONGEST_WAIT_S if asked[1] is None else float(asked[1])
-    return StraightCall("/v1/jobs/{id}/wait", partial(_waited, services, who, job[1], wait_s), is_held=True)
+    return StraightCall(
+        "/v1/jobs/{id}/wait", partial(_waited, services, who, job["id"], wait_s), is_held=True
+    )
 
 
 class StraightCalls:

@@ -18,6 +18,7 @@ from rota.server.dashboard.acts import offered
 from rota.server.dashboard.rendering import HEADERS, fragment, now_of, page
 from rota.server.dashboard.strip import Strip, strip
 from rota.server.views import is_over
+from rota.wire.job import JOB_ID
 from rota.wire.timeline import StretchView
 from rota.wire.views import JobDetail, JobView, Why
 
@@ -105,7 +106,7 @@ def job_page(jobs: JobsService, who: Caller, id: str, now_s: float) -> JobPage:
 def listed(request: Request, jobs: AskedJobs, who: Person, id: str = "") -> Response:
     """The caller's newest jobs; with an id, the page of that one."""
     if wanted := id.strip().removeprefix("#"):
-        return RedirectResponse(f"/jobs/{wanted}" if wanted.replace("_", "").isdigit() else "/jobs", 303)
+        return RedirectResponse(f"/jobs/{wanted}" if JOB_ID.fullmatch(wanted) else "/jobs", 303)
     own = [job for job in jobs.jobs(JobFilter(limit=10 * MOST_LISTED)) if who.owns(job.user, job.tenant)]
     return page(request, "jobs.html", jobs=own[: -MOST_LISTED - 1 : -1])
 

@@ -88,7 +88,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
 
 def data(value: Any) -> Response:
     """Values for a script of a page."""
-    return Response(to_json(value), headers=HEADERS, media_type="application/json")
+    return Response(to_json(value, inf_nan_mode="null"), headers=HEADERS, media_type="application/json")
 
 
 fragment = page

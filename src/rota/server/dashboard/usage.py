@@ -14,7 +14,8 @@ from rota.errors import InputError
 from rota.server.api.calling import AskedHistory, Person
 from rota.server.api.services import HistoryService
 from rota.server.dashboard.days import day_start
-from rota.server.dashboard.rendering import HEADERS, page
+from rota.server.dashboard.rendering import HEADERS, data, page
+from rota.usage.months import months_of
 from rota.usage.prices import parse_prices
 from rota.usage.table import as_csv
 from rota.wire.usage import BY, UsageLine, UsageView
@@ -63,17 +64,18 @@ class UsagePage:
     """Why the cost is missing; empty if it is not."""
 
 
-def counted(history: HistoryService, asked: UsageAsked) -> tuple[UsageView, str]:
-    """The figures, and why they are without a cost although one was asked for."""
+def counted(history: HistoryService, asked: UsageAsked, words: Sequence[str] = ()) -> tuple[UsageView, str]:
+    """The figures, and why they have no cost although one was asked for; by `words` if there are any."""
+    words = words or asked.words
     since_s, until_s = day_start(asked.since, "since"), day_start(asked.until, "until")
     end_s = None if until_s is None else until_s + DAY_S
     try:
         prices = parse_prices(asked.price) if asked.price else None
-        return history.usage(asked.words, since_s, end_s, prices), ""
+        return history.usage(words, since_s, end_s, prices), ""
     except InputError as error:
         if not asked.price:
             raise
-        return history.usage(asked.words, since_s, end_s, None), str(error).removeprefix("--price: ")
+        return history.usage(words, since_s, end_s, None), str(error).removeprefix("--price: ")
 
 
 def usage_page(history: HistoryService, asked: UsageAsked) -> UsagePage:
@@ -108,6 +110,21 @@ def show(request: Request, history: AskedHistory, who: Person, asked: AskedFor) 
         columns=columns(usage),
         notes=notes(usage),
         summary=summary(usage),
+    )
+
+
+@router.get("/usage/months")
+def months(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
+    """What `series.js` draws: GPU-hours by month, of whatever is counted by."""
+    by_month = counted(history, asked, [*(word for word in asked.words if word != "month"), "month"])[0]
+    drawn = months_of(by_month)
+    curves = [] if drawn is None else drawn.curves
+    return data(
+        {
+            "times": [] if drawn is None else drawn.times,
+            "series": [{"name": name, "values": list(values)} for name, values in curves],
+            "unit": "GPU-hours",
+        }
     )
 
 

@@ -1,4 +1,5 @@
-"""Who is told of ends, failures, preemptions, idle jobs and promises at risk: a command or a webhook.
+"""Who is told of ends, failures, preemptions, idle jobs, promises at risk and replaced policies: a command or
+a webhook.
 
 The scheduler only puts a line into a queue of bounded length.  A thread for each target takes what has come
 in, asks the store what has become of the jobs, and tells it in one message: at most one in `every_s` seconds,
@@ -20,8 +21,10 @@ from rota.model.units import format_duration, parse_duration
 from rota.server.hooks.delivering import NotTaken, are_texts, command_or_url, post, run_command, shown_target
 
 log = logging.getLogger(__name__)
-END, FAILURE, PREEMPTION, IDLE, RISK = "end", "failure", "preemption", "idle", "risk"
-KINDS = (END, FAILURE, PREEMPTION, IDLE, RISK)
+END, FAILURE, PREEMPTION, IDLE, RISK, POLICY = "end", "failure", "preemption", "idle", "risk", "policy"
+KINDS = (END, FAILURE, PREEMPTION, IDLE, RISK, POLICY)
+NO_JOB = -1
+"""Row of what has happened to the cluster as a whole."""
 FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 PATIENCE_S = 30.0
 """So long a command may run, or a webhook take to answer."""
@@ -55,7 +58,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Told:
-    """Something that has happened to a job."""
+    """Something that has happened to a job, or to the cluster (`NO_JOB`)."""
 
     kind: str
     row: int
@@ -99,6 +102,10 @@ class Notices:
     def at_risk(self, row: int, text: str, at_s: float) -> None:
         """The promised deadline of a job is not expected to be kept, or is again."""
         self._put(Told(RISK, row, at_s, text))
+
+    def replaced(self, text: str, at_s: float) -> None:
+        """Another policy has taken over from one that failed."""
+        self._put(Told(POLICY, NO_JOB, at_s, text))
 
     def ended(self, row: int, state: str, at_s: float) -> None:
         """A job has ended; said again, it is told once."""
@@ -170,15 +177,20 @@ class Teller:
             self._closing.wait(self._target.every_s)
 
     def _message(self, batch: Sequence[Told], left_out: int) -> dict[str, Any]:
-        """What is told of them, with the jobs as they are by now."""
-        jobs = self._jobs([one.row for one in batch])
-        of = self._target.tenant
+        """What is told of them, with the jobs as they are by now; a tenant's target hears of its jobs."""
+        jobs: dict[int, Mapping[str, Any] | None] = {NO_JOB: None} if not self._target.tenant else {}
+        jobs |= self._jobs([one.row for one in batch if one.row != NO_JOB])
         events = [
             {"event": one.kind, "at_s": self._epoch_unix_s + one.at_s, "text": one.text, "job": jobs[one.row]}
             for one in batch
-            if one.row in jobs and (not of or f"{jobs[one.row]['tenant']}/".startswith(f"{of}/"))
+            if one.row in jobs and self._is_for(jobs[one.row])
         ]
         return {"cluster": self._cluster, "events": events, "left_out": left_out}
+
+    def _is_for(self, job: Mapping[str, Any] | None) -> bool:
+        """Whether the target hears of `job`."""
+        of = self._target.tenant
+        return job is None or not of or f"{job['tenant']}/".startswith(f"{of}/")
 
     def _jobs(self, rows: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         pause_s = FIRST_PAUSE_S

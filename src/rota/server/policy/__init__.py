@@ -5,4 +5,5 @@ to a child (`process`) in the forms of `messages`, and perhaps a second one that
 
 The child holds a replica of the loop's table.  Towards it go frames (`moments.replica`), pickled by us;
 back come plain values only: whatever a policy does to its process, nothing of it is executed here.
+`memory` limits what a process may take, `failing` says when another policy takes over.
 """

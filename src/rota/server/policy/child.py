@@ -16,11 +16,15 @@ from typing import Any, BinaryIO
 
 from rota.model.hangup import tell_of_hangups
 from rota.model.one_thread import one_thread
-from rota.server.policy.messages import PipeError, receive, send
+from rota.server.policy.memory import SPENT, confine, most_gib
+from rota.server.policy.messages import OutOfMemoryError, PipeError, receive, send
 
 _log = logging.getLogger(__name__)
 _SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="policy-spawner")
 """Starts all children: the kernel kills them when the *thread* that started them ends."""
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV)
+END_S = 0.2
+"""Time for a process to end whose pipe is closed."""
 READ_S = 10.0
 """Time for the rest of an answer once its first byte is there."""
 
@@ -28,7 +32,11 @@ READ_S = 10.0
 class PolicyProcess:
     """One child, which runs `module` as a program.  Ask it from one thread at a time."""
 
-    def __init__(self, log: Path | None = None, module: str = "rota.server.policy.process") -> None:
+    def __init__(
+        self, log: Path | None = None, module: str = "rota.server.policy.process", memory_gib: float = 0.0
+    ) -> None:
+        """It may take `memory_gib` of memory, half of the machine's if that is 0."""
+        self._most_gib = most_gib(memory_gib)
         self._pipe, theirs = socketpair(AF_UNIX, SOCK_STREAM)
         with theirs:
             try:
@@ -37,6 +45,7 @@ class PolicyProcess:
                 self._pipe.close()
                 raise PipeError(f"its process cannot be started ({error.strerror})") from None
         self.pid = self._process.pid
+        confine(self.pid, self._most_gib)
         self._asked = 0
         self.is_broken = False
         """True if what was said may be half said; only killing helps."""
@@ -48,7 +57,7 @@ class PolicyProcess:
         """The answer to `request`; late answers to earlier ones are dropped.
 
         Raises TimeoutError, after which it may be asked again unless it `is_broken`; PipeError if it died or
-        wrote something else than an answer.
+        wrote something else than an answer; OutOfMemoryError if it has taken all that it may take.
         """
         deadline = time.monotonic() + within_s
         self._asked += 1
@@ -60,19 +69,39 @@ class PolicyProcess:
         while True:
             reply = self._next(deadline)
             tell_of_hangups(self._process)  # only now: one that has not begun yet would end of them
+            if SPENT in reply:
+                self.is_broken = True
+                raise OutOfMemoryError(
+                    f"it wanted more than {self._most_gib:g} GiB of memory, which is what the setting "
+                    f"policy_memory_gib leaves it ({reply[SPENT]})"
+                )
             if reply["number"] == self._asked:
                 return reply
 
     def _next(self, deadline: float) -> dict[str, Any]:
         try:
             reply = receive(self._pipe, deadline, rest_s=READ_S)
-        except PipeError:
+        except PipeError as error:
             self.is_broken = True
-            raise
+            raise type(error)(f"{error}{self._end()}") from None
         if not isinstance(reply, dict) or not isinstance(reply.get("number"), int):
             self.is_broken = True
             raise PipeError("what came is no answer")
         return reply
+
+    def _end(self) -> str:
+        """By which signal it has ended, in words that follow what was noticed of that; empty if by none."""
+        try:
+            code = self._process.wait(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            return ""
+        if code >= 0:
+            return ""
+        by = signal.Signals(-code)
+        limit = (
+            f", as what wants more than its {self._most_gib:g} GiB of memory may" if by in _CRASHES else ""
+        )
+        return f"; its process ended by {by.name}{limit}"
 
     def kill(self) -> None:
         """End it and whatever it started, at once."""

@@ -102,6 +102,20 @@ class PolicyHost:
         """One sentence if the last decision failed; everything keeps what it has."""
         return self.real.trouble
 
+    @property
+    def failures(self) -> int:
+        """Decisions of the real policy that came to nothing, since it has had this process."""
+        return self.real.tally.failures
+
+    @property
+    def rests_s(self) -> float:
+        """Seconds until the real policy may be asked again after a failure."""
+        return self.real.rests_s
+
+    def rest(self, why: str, failed_in_a_row: int) -> None:
+        """The real policy is not asked for a while; see `RemotePolicy.rest`."""
+        self.real.rest(why, failed_in_a_row)
+
     def warm(self) -> None:
         """Start the process of the real policy now."""
         self.real.warm()

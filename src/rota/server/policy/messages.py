@@ -42,6 +42,10 @@ class NotTakenError(PipeError):
     """The other side was gone before it read what was said: nothing has come of it."""
 
 
+class OutOfMemoryError(PipeError):
+    """The other side has taken all the memory that it may take; only a new process helps."""
+
+
 # -- requests --------------------------------------------------------------------------------------
 
 

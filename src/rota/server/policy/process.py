@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from socket import socket
 from typing import Any, Protocol
@@ -21,8 +21,9 @@ from typing import Any, Protocol
 from rota.errors import PolicyError, RotaError, words_of
 from rota.model.grants import Code, Constraint
 from rota.model.hangup import open_logs_anew_on_hangup
-from rota.scheduler.asking import SpoiltError, asked
+from rota.scheduler.asking import SpoiltError, asked, extent_of
 from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.forms import rows_of
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
 from rota.scheduler.moments.replica import Frame, Replica
 from rota.scheduler.own_modules import import_policies
@@ -34,6 +35,7 @@ from rota.scheduler.snapshot import RunSeed, Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.knowing import KnowledgeHeard
+from rota.server.policy.memory import SPENT, has_run_out
 from rota.server.policy.messages import (
     Begin,
     Decide,
@@ -81,6 +83,8 @@ class PolicyChild:
         try:
             return self._serve[type(request)](request)
         except (Exception, SystemExit) as error:  # a policy may raise anything, and the controller is told
+            if has_run_out(error):
+                return {SPENT: words_of(error, self.module)}
             sys.excepthook(type(error), error, error.__traceback__)
             sentence = (
                 str(error)
@@ -181,12 +185,12 @@ class PolicyChild:
                 keeps.kept_keys = {}
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
+        ahead = self._ahead(snapshot, row) if snapshot.waits(row) else []
         constraints = list(
             explain(snapshot, decision, row) or explain_running(snapshot, row, decision.ranking)
         )
         if constraints and row in self.displaced and snapshot.waits(row):
             constraints.insert(1 if row in decision.reasons else 0, self.displaced[row])
-        ahead = self._ahead(snapshot, row) if snapshot.waits(row) else []
         return {
             "constraints": [pack_constraint(one) for one in constraints],
             "position": len(ahead) + 1,
@@ -198,7 +202,12 @@ class PolicyChild:
         """Waiting rows before `row`, as the policy says; by submission if it does not say."""
         if self.last.ranking is None:
             return [other for other in snapshot.waiting.tolist() if other < row]
-        return [int(other) for other in self.last.ranking.ahead(snapshot, row) if other != row]
+        ahead = self._of_jobs("ahead", snapshot, self.last.ranking.ahead(snapshot, row))
+        return [other for other in ahead if other != row]
+
+    def _of_jobs(self, what: str, snapshot: Snapshot, rows: Iterable[Any]) -> list[int]:
+        """The rows that the policy's ranking gives, of jobs that exist; PolicyError otherwise."""
+        return rows_of(f"{self.spec}: ranking.{what}", rows, extent_of(snapshot))
 
     def order(self, request: ServedOrder) -> Reply:
         self._follow(request.frames)
@@ -210,6 +219,7 @@ class PolicyChild:
             if 0 <= row < rows and live[row] <= Phase.RUNNING
         }
         order = waiting_order(snapshot, self.last.ranking)
+        order = None if order is None else self._of_jobs("in_turn", snapshot, order)
         return {"order": order, "targets": targets, "target": self.target}
 
     def standing(self, request: GuaranteedRunners) -> Reply:

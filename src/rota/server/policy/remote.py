@@ -21,6 +21,7 @@ from typing import Any
 from rota.errors import PolicyError
 from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
+from rota.scheduler.asking import extent_of
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.forms import formed
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
@@ -51,6 +52,9 @@ LONGEST_PAUSE_S = 300.0
 MOST_FRAMES = 4096
 """With more frames than this on the way, beginning anew from the whole table is cheaper."""
 
+KEEPS = "; everything keeps what it has"
+"""How the sentence about a failure ends."""
+
 Costs = Callable[[], Mapping[int, float]]
 """What the preemption of each running job would cost now, in seconds."""
 
@@ -76,7 +80,7 @@ class TableFeed:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long one waits for whom."""
+    """How long a policy's process is waited for, and how much memory it may take."""
 
     deadline_s: float = 10.0
     """For a decision."""
@@ -84,6 +88,8 @@ class Timeouts:
     """For a process to start and to take in the whole table."""
     retry_s: float = 1.0
     """From a failed decision to the next, at first; after a missed deadline at least the deadline."""
+    memory_gib: float = 0.0
+    """The most that it may take; half of the machine's memory if 0."""
 
 
 @dataclass
@@ -142,6 +148,8 @@ class RemotePolicy:
         self._told = KnowledgeTold()
         self._left = memory or None  # what the last decision left
         self._rest_until = 0.0
+        self._cannot_begin = False
+        """True if its process could not begin as a step was noted: that is over once one has begun."""
         feed.followers.append(self._push)
 
     # -- the scheduler's thread ----------------------------------------------------------------------
@@ -162,6 +170,20 @@ class RemotePolicy:
                 self._begin(self._living(), self._left)
             except PolicyError as error:
                 self._rest(f"cannot begin: {error}")
+                self._cannot_begin = True
+                return
+        if self._cannot_begin:
+            self._cannot_begin, self.trouble = False, ""
+
+    def rest(self, why: str, failed_in_a_row: int) -> None:
+        """Its last decision, the latest of `failed_in_a_row` failures, came to nothing: it is asked later."""
+        self.tally.failed_in_a_row = failed_in_a_row - 1
+        self._rest(why, kill=False)
+
+    @property
+    def rests_s(self) -> float:
+        """Seconds until it may be asked again."""
+        return max(0.0, self._rest_until - time.monotonic())
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """What the policy decides, or a decision that changes nothing and `trouble`."""
@@ -183,7 +205,7 @@ class RemotePolicy:
             except PolicyError as error:
                 return self._failed(snapshot, memory, f"failed: {error}", kill=False)
         self.tally.round_trip_ms = (time.perf_counter() - began) * 1000.0
-        self.tally.failed_in_a_row, self.trouble = 0, ""
+        self.tally.failed_in_a_row, self.trouble, self._cannot_begin = 0, "", False
         return decision
 
     def _decided_at_last(self, snapshot: Snapshot, sealed: bytes | None) -> Decision:
@@ -211,7 +233,7 @@ class RemotePolicy:
             self._left = bytes(reply["memory"])
             self.tally.decided_ms = float(reply["ms"])
             decision = unpack_decision(reply["decision"], sealed_memory(self._left))
-            return formed(decision, self.name, len(snapshot.jobs))
+            return formed(decision, self.name, extent_of(snapshot))
         except (PolicyError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise PipeError(f"its answer is no decision ({error!r})") from None
 
@@ -219,7 +241,7 @@ class RemotePolicy:
         """The child, a new one if there is none or it has died since the last call."""
         if self._child is None or not self._child.is_alive():
             self._bury()
-            self._child = PolicyProcess(self._log)
+            self._child = PolicyProcess(self._log, memory_gib=self.limits.memory_gib)
             self.tally.starts += 1
         return self._child
 
@@ -245,7 +267,7 @@ class RemotePolicy:
             self._bury()
         self.tally.failures += 1
         self.tally.failed_in_a_row += 1
-        self.trouble = f"policy {self.name} {why}; everything keeps what it has"
+        self.trouble = f"policy {self.name} {why}{KEEPS}"
         pause_s = max(self.limits.retry_s, at_least_s) * 2.0 ** min(self.tally.failed_in_a_row - 1, 16)
         pause_s = min(pause_s, LONGEST_PAUSE_S)
         self._rest_until = time.monotonic() + pause_s
@@ -253,7 +275,7 @@ class RemotePolicy:
             try:
                 self._living()  # it starts while the policy rests
             except PipeError as error:
-                self.trouble = f"policy {self.name}: {error}; everything keeps what it has"
+                self.trouble = f"policy {self.name}: {error}{KEEPS}"
         return pause_s
 
     def _nothing(self, snapshot: Snapshot, memory: Memory, pause_s: float) -> Decision:

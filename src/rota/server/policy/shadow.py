@@ -189,7 +189,7 @@ class Shadow:
 
     def _begin(self, begin: Begin) -> None:
         if self._child is None or not self._child.is_alive():
-            self._child = PolicyProcess(self._log)
+            self._child = PolicyProcess(self._log, memory_gib=self.limits.memory_gib)
         self._asked(begin, self.limits.begin_s)
 
     def _decide(self, moment: _Moment, frames: list[Frame], news: list[NewRows]) -> None:

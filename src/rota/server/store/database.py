@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +20,10 @@ from rota.server.store.addresses import without_parameters
 from rota.server.store.failures import AGAIN, AT_START, FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
+from rota.server.store.migrations import is_empty
 from rota.server.store.silence import StoreSilence, bounded_connect, long_patience
 from rota.server.store.straight import Straight
-from rota.server.store.whole_file import FileLost, KeptFile, make_sure_of
+from rota.server.store.whole_file import FileLost, KeptFile, check_not_lost, is_read_only, make_sure_of
 
 Faults = Callable[[str], None]
 """Called with the name of each point of a write before it is reached; what it raises fails the write."""
@@ -87,6 +87,8 @@ class Database:
         self._writer: Connection | None = None
         self.is_open = False
         """Whether anything was written: the opening itself is, and from then on calls are tried anew."""
+        self.damage = ""
+        """One sentence once a call has met damage, which lasts; other calls may read pages that are whole."""
         self.lineage = 0
         """Number of PostgreSQL's connections that have had the lock; between two, others may have written."""
         self._one_writer = threading.Lock()
@@ -96,14 +98,16 @@ class Database:
         """How long the lock of a predecessor is waited for, at first."""
         self._closed = False
         self._file_lock: FileLock | None = None
+        self._home = home
         self._folder: Path | None = None
         self._file: KeptFile | None = None
+        self._is_made = False  # by this opening
         if self.dialect == "sqlite":
             if not parsed.database or parsed.database == ":memory:":
                 raise _bad_url(url, "a database in memory is lost with the controller")
             self.where = f"the database {parsed.database}"
             self._folder = Path(parsed.database).parent
-            self._file_lock = _lock_file(Path(parsed.database), self.where, lock_s)
+            self._file_lock, self._is_made = _lock_file(Path(parsed.database), self.where, lock_s)
             self._file = KeptFile(Path(parsed.database), self.where)
             self._engines = self._sqlite(parsed)
         else:
@@ -115,6 +119,11 @@ class Database:
         """Say that this controller is about to end."""
         if self._file_lock is not None:
             self._file_lock.leave()
+
+    def check_not_lost(self, connection: Connection) -> None:
+        """Raise StoreError if a file that was there is empty, and should not be; PostgreSQL begins empty."""
+        if self._file is not None and not self._is_made and is_empty(connection):
+            check_not_lost(self._file.path, self._home, self.where)
 
     # -- engines -------------------------------------------------------------------------------
 
@@ -200,7 +209,10 @@ class Database:
 
     def _failure(self, error: BaseException) -> StoreError:
         then = AGAIN if self.is_open else AT_START
-        return failure(error, self.where, self.busy_s, is_read_only=_is_read_only(self._folder), then=then)
+        told = failure(error, self.where, self.busy_s, is_read_only=is_read_only(self._folder), then=then)
+        if told.damaged:
+            self.damage = self.damage or str(told)
+        return told
 
     def _point(self, name: str) -> None:
         crash_point(f"store-{name}")
@@ -351,33 +363,25 @@ def _setting(pragmas: Sequence[str]) -> Callable[[Any, Any], None]:
     return connected
 
 
-def _lock_file(path: Path, where: str, wait_s: float) -> FileLock:
-    """The lock of the database at `path`, which is made first if need be, for its owner alone."""
+def _lock_file(path: Path, where: str, wait_s: float) -> tuple[FileLock, bool]:
+    """The lock of the database at `path`, and whether the file had to be made, for its owner alone."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = FileLock(path.with_name(f"{path.name}.lock"), where, wait_s)
     except OSError as error:
         raise StoreError(f"{where} cannot be locked: {error.strerror} ({error.filename})") from None
     try:
-        make_sure_of(path, where)
+        is_made = make_sure_of(path, where)
     except OSError as error:
         lock.release()
         raise StoreError(f"{where} cannot be opened: {error.strerror}") from None
     except sqlite3.Error as error:
         lock.release()
-        raise failure(error, where, wait_s, is_read_only=_is_read_only(path.parent)) from None
+        raise failure(error, where, wait_s, is_read_only=is_read_only(path.parent)) from None
     except StoreError:
         lock.release()
         raise
-    return lock
-
-
-def _is_read_only(folder: Path | None) -> bool:
-    """Whether the file system of an SQLite database takes nothing now."""
-    try:
-        return folder is not None and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
+    return lock, is_made
 
 
 def _is_cut_at_the_wrong_place(url: str, parsed: URL) -> bool:

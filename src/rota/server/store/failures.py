@@ -13,8 +13,12 @@ from rota.errors import WorldError
 class StoreError(WorldError):
     """The store could not be read or written; what was to be written is not there."""
 
-    def __init__(self, message: str, *, unsure: bool = False, silent: bool = False) -> None:
+    def __init__(
+        self, message: str, *, unsure: bool = False, silent: bool = False, damaged: bool = False
+    ) -> None:
         super().__init__(message)
+        self.damaged = damaged
+        """True if what the database holds is not what was written: no later call mends that."""
         self.silent = silent
         """True if the database was waited for in vain: it said nothing, or another program has it locked."""
         self.unsure = unsure
@@ -24,6 +28,7 @@ class StoreError(WorldError):
 FAILURES = (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError)
 """What a database or its driver may raise; anything else is a mistake of ours and stays what it is."""
 
+DAMAGED = "{where} is damaged ({said}); put a copy of it in its place while no controller runs (`rota down`)"
 _SQLITE: dict[object, str] = {
     sqlite3.SQLITE_FULL: "{where} cannot grow: its disk is full; free some space there",
     sqlite3.SQLITE_BUSY: "{where} is locked by another program for more than {busy_s:g} s; end that one",
@@ -32,7 +37,7 @@ _SQLITE: dict[object, str] = {
     sqlite3.SQLITE_PERM: "{where} may not be opened by this user; give it the right to read and write",
     sqlite3.SQLITE_CANTOPEN: "{where} cannot be opened; see that its folder is there and may be written",
     sqlite3.SQLITE_IOERR: "{where} cannot be read or written: the disk reports an error ({said})",
-    sqlite3.SQLITE_CORRUPT: "{where} is damaged ({said}); put a copy of it in its place",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: "{where} is no SQLite database; name another file",
 }
 _UNWRITTEN = frozenset(
@@ -47,6 +52,8 @@ _POSTGRES: dict[object, str] = {
     "28P01": "{where} refuses the password; give the right one in database_url, PGPASSWORD or ~/.pgpass",
     "28000": "{where} refuses this user ({said})",
     "3D000": "{where} does not exist; make it with createdb",
+    "XX001": DAMAGED,
+    "XX002": DAMAGED,
     "55P03": "{where} is locked by another program for more than {busy_s:g} s; end that one",
 }
 
@@ -63,6 +70,7 @@ Where they are in another language the database is out of reach, with these word
 """
 _SILENCE = "ConnectionTimeout"
 """psycopg's name for a server that does not answer; `silence` raises it as well."""
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")
 AGAIN = "it is tried anew at the next call"
 AT_START = "start the controller again when it answers"
@@ -86,7 +94,8 @@ def failure(
     if is_read_only and _code(cause) in _UNWRITTEN:
         sentence = READ_ONLY
     is_silent = type(cause).__name__ == _SILENCE or _code(cause) in _LOCKED
-    return StoreError(sentence.format(where=where, busy_s=busy_s, said=said, then=then), silent=is_silent)
+    told = sentence.format(where=where, busy_s=busy_s, said=said, then=then)
+    return StoreError(told, silent=is_silent, damaged=_code(cause) in _DAMAGE)
 
 
 def _code(cause: BaseException) -> int | str | None:

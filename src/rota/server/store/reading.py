@@ -112,6 +112,8 @@ def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
         wanted.append(c.array_first == bounded(which.array_first))
     if which.rows is not None:
         wanted.append(c.row.in_([bounded(row) for row in which.rows]))
+    if which.before_row is not None:
+        wanted.append(c.row < bounded(which.before_row))
     if which.from_row:
         wanted.append(c.row >= bounded(which.from_row))
     return wanted

@@ -116,6 +116,8 @@ class JobRow:
     """Jobs of the array that may run at once; 0 if there is no limit, or no array."""
     asked: JobAsked
     now: JobState
+    account: str = ""
+    """The machines' account that it was submitted as; empty if an older version put it on record without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +380,8 @@ class JobQuery:
     """Rows from this one on."""
     rows: Sequence[int] | None = None
     """These rows, a few hundred at most."""
+    before_row: int | None = None
+    """Rows before this one."""
     limit: int | None = None
     """The newest ones, if there are more."""
 

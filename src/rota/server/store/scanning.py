@@ -31,6 +31,7 @@ class PastJobColumns:
     tenant: Sequence[str]
     group: Sequence[str]
     workload: Sequence[str]
+    node_set: Sequence[str]
     state: Sequence[str]
     phase: Array
     gpus: Array
@@ -81,7 +82,7 @@ class HistoryWindow:
 
 _JOB_NAMES = tuple(PastJobColumns.__dataclass_fields__)
 _INTERVAL_NAMES = tuple(PastIntervalColumns.__dataclass_fields__)
-_TEXTS = frozenset({"user", "tenant", "group", "workload", "state", "devices", "how"})
+_TEXTS = frozenset({"user", "tenant", "group", "workload", "node_set", "state", "devices", "how"})
 _NUMBERS = frozenset({"row", "attempt", "phase", "gpus"})
 
 

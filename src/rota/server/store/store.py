@@ -92,6 +92,7 @@ class Store:
         self._loaded: int | None = None
         """Under which connection that writes everything was loaded last; None before the first time."""
         with database.writing(is_long=True) as writing:  # an older store is rewritten
+            database.check_not_lost(writing.connection)
             bring(writing.connection, database.where)
             facts = {row.key: row.value for row in writing.run("facts", select(t.facts))}
             if "epoch_s" not in facts:
@@ -138,6 +139,11 @@ class Store:
         return self._db.where
 
     @property
+    def damage(self) -> str:
+        """What is wrong with the database, in a sentence, once any call has found it damaged; else empty."""
+        return self._db.damage
+
+    @property
     def may_be_silent(self) -> bool:
         """Whether a call may have to wait for another machine: an event loop does not make it itself."""
         return self._db.dialect != "sqlite"
@@ -170,11 +176,12 @@ class Store:
         key: str | None = None,
         announce: Callable[[list[JobRow]], None] | None = None,
         withdraw: Callable[[], None] = lambda: None,
+        account: str = "",
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
-        `tenant` is for jobs that name none.  Asked again with the same `key` by the same user it adds nothing
-        and returns the rows of the first time; InputError if that was about other jobs.
+        `tenant` is for jobs that name none; all run as `account`.  Asked again with the same `key` by one
+        user, it adds nothing and returns the rows of the first time; InputError if it was about other jobs.
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
@@ -189,7 +196,7 @@ class Store:
                 withdraw()
 
         with self._db.writing(undone) as writing:
-            rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key)
+            rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key, account)
             if announce is not None:
                 announced = True
                 announce(rows)
@@ -435,9 +442,8 @@ class Store:
     def node(self, name: str) -> NodeRow | None:
         """One of them."""
         with self._db.reading() as connection:
-            return next(
-                iter(reading.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")), None
-            )
+            nodes = reading.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")
+            return nodes[0] if nodes else None
 
     def policies(self) -> dict[str, PolicyRow]:
         """The real one and, if there is one, the shadow."""
@@ -511,9 +517,8 @@ class Store:
     def token(self, token_hash: str) -> TokenRow | None:
         """What this token is good for; None if for nothing."""
         with self._db.reading() as connection:
-            tokens = reading.listed(
-                connection, t.tokens, TOKEN, t.tokens.c.hash == clean(token_hash), order="hash"
-            )
+            own = t.tokens.c.hash == clean(token_hash)
+            tokens = reading.listed(connection, t.tokens, TOKEN, own, order="hash")
             return tokens[0] if tokens else None
 
     def add_token(self, token: TokenRow) -> None:

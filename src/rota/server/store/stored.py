@@ -48,17 +48,17 @@ _ASKED_AT, _NOW_AT = len(WHO.names), len(WHO.names) + len(ASKED.names)
 
 def job_row(values: Sequence[Any]) -> JobRow:
     """The job whose columns have `values`, in the order of JOB_NAMES."""
-    row, job_id, user, submit_s, first, index, most = values[:_ASKED_AT]
+    row, job_id, user, submit_s, first, index, most, account = values[:_ASKED_AT]
     asked, now = ASKED.row(values[_ASKED_AT:_NOW_AT]), NOW.row(values[_NOW_AT:])
-    return JobRow(row, job_id, user, submit_s, first, index, most, asked, now)
+    return JobRow(row, job_id, user, submit_s, first, index, most, asked, now, account)
 
 
 def mended_job(values: Sequence[Any]) -> tuple[JobRow, list[str]]:
     """As `job_row`, as far as it can be read, with a clause for each field that cannot be."""
-    row, job_id, user, submit_s, first, index, most = values[:_ASKED_AT]
+    row, job_id, user, submit_s, first, index, most, account = values[:_ASKED_AT]
     asked, in_asked = ASKED.mended(values[_ASKED_AT:_NOW_AT])
     now, in_now = NOW.mended(values[_NOW_AT:])
-    return JobRow(row, job_id, user, submit_s, first, index, most, asked, now), in_asked + in_now
+    return JobRow(row, job_id, user, submit_s, first, index, most, asked, now, account), in_asked + in_now
 
 
 def job_params(job: JobRow, spec: int) -> Params:

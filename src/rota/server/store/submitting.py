@@ -39,6 +39,7 @@ def add_jobs(
     jobs: Sequence[NewJob],
     submit_s: float,
     key: str | None,
+    account: str,
 ) -> list[JobRow]:
     """See `Store.add_jobs`."""
     if not jobs:
@@ -50,7 +51,7 @@ def add_jobs(
     last = writing.first("last", _LAST, {})
     assert last is not None  # aggregates always give a row
     first, spec = last[0] + 1, last[1] + 1
-    rows = _rows(jobs, first, epoch_s, user, tenant, submit_s)
+    rows = _rows(jobs, first, epoch_s, user, tenant, submit_s, account)
     specs = [{"number": spec + i, "text": text} for i, text in enumerate(texts.distinct)]
     writing.change("specs", INSERT["specs"], specs)
     params = [job_params(row, spec + own) for row, own in zip(rows, texts.own, strict=True)]
@@ -84,7 +85,7 @@ class _Texts:
 
 
 def _rows(
-    jobs: Sequence[NewJob], first: int, epoch_s: float, user: str, tenant: str, submit_s: float
+    jobs: Sequence[NewJob], first: int, epoch_s: float, user: str, tenant: str, submit_s: float, account: str
 ) -> list[JobRow]:
     rows: list[JobRow] = []
     now = JobState()
@@ -94,10 +95,11 @@ def _rows(
             of, wants = job.spec, asked(job.spec, user, tenant, epoch_s)
             array_first, most = row, array_indexes(job.spec.array)[1] if job.spec.array else 0
         if job.array_index is None:
-            rows.append(JobRow(row, str(row + 1), user, submit_s, None, None, 0, wants, now))
+            rows.append(JobRow(row, str(row + 1), user, submit_s, None, None, 0, wants, now, account))
         else:
             name = f"{array_first + 1}_{job.array_index}"
-            rows.append(JobRow(row, name, user, submit_s, array_first, job.array_index, most, wants, now))
+            of_array = array_first, job.array_index, most
+            rows.append(JobRow(row, name, user, submit_s, *of_array, wants, now, account))
     return rows
 
 

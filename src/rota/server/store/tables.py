@@ -104,7 +104,7 @@ jobs = Table(
     Column("row", whole, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False, unique=True),
     _text("user"), _float("submit_s"), _maybe_int("array_first"), _maybe_int("array_index"),
-    _int("array_most"),
+    _int("array_most"), _text("account"),
     # asked
     _text("name"), *map(_asked, SUBMITTED),
     # now

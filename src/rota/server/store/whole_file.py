@@ -29,10 +29,16 @@ _ALONE = (
     "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, "
     "back in its place; or remove {log} as well to begin anew, without jobs and users"
 )
+_SIGNS = ("tokens/admin", "agent/token")
+"""Files in ROTA_HOME that a cluster writes once its first rows are on the disk."""
+_NOTHING_IN_IT = (
+    "{where} has nothing in it, and {sign} shows that a cluster was here: what was written last is gone with "
+    "its log ({log}); put a copy of it in its place, or remove it to begin anew, without jobs and users"
+)
 
 
-def make_sure_of(path: Path, where: str) -> None:
-    """The file at `path` may be opened; a new database, for its owner alone, if there is none.
+def make_sure_of(path: Path, where: str) -> bool:
+    """The file at `path` may be opened; a new database, for its owner alone, if there is none: then True.
 
     StoreError if what was there has been lost: SQLite would begin anew, and throw its log away.
     OSError and sqlite3.Error if it cannot be opened or made.
@@ -45,11 +51,25 @@ def make_sure_of(path: Path, where: str) -> None:
         if _size(log):
             raise StoreError(_ALONE.format(where=where, log=log)) from None
         _make(path)
-        return
+        return True
     with closing(os.fdopen(file, "rb")):
         size = os.fstat(file).st_size
         if size < HEADER_BYTES:
             raise StoreError(_EMPTY.format(where=where, bytes=plural(size, "byte")))
+    return False
+
+
+def check_not_lost(path: Path, home: Path, where: str) -> None:
+    """Raise StoreError if a cluster has begun in `home`; the database at `path`, which was there, is empty.
+
+    SQLite keeps the first rows in the log beside the file for a while: without the log, which a fault of the
+    disk or a careless copy may have lost, the file looks like one in which nothing has begun yet.
+    """
+    sign = next((home / name for name in _SIGNS if (home / name).exists()), None)
+    if sign is not None:
+        real = path.resolve()
+        log = real.with_name(f"{real.name}-wal")
+        raise StoreError(_NOTHING_IN_IT.format(where=where, sign=sign, log=log))
 
 
 class FileLost(StoreError):  # noqa: N818
@@ -61,7 +81,7 @@ class KeptFile:
 
     def __init__(self, path: Path, where: str) -> None:
         """The file is there."""
-        self._path, self._where = path, where
+        self.path, self._where = path, where
         real = path.resolve()  # SQLite writes beside what a link leads to
         self._log = real.with_name(f"{real.name}-wal")
         self._opened = os.stat(path)
@@ -86,7 +106,7 @@ class KeptFile:
 
     def _became(self) -> str:
         """What has become of it; empty if it is as it was."""
-        now = _stat(self._path)
+        now = _stat(self.path)
         if now is None:
             return "removed"
         if not os.path.samestat(self._opened, now):
@@ -98,7 +118,7 @@ class KeptFile:
         return ""
 
     def _save(self, save: Callable[[Path], None]) -> str:
-        copy = self._path.with_name(f"{self._path.name}.saved")
+        copy = self.path.with_name(f"{self.path.name}.saved")
         try:
             copy.unlink(missing_ok=True)
             save(copy)
@@ -106,6 +126,14 @@ class KeptFile:
         except FAILURES as error:
             return f"; what was in it cannot be saved as {copy} ({error})"
         return f"; what was in it is now in {copy}"
+
+
+def is_read_only(folder: Path | None) -> bool:
+    """Whether the file system of an SQLite database takes nothing now."""
+    try:
+        return folder is not None and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _make(path: Path) -> None:

@@ -9,6 +9,7 @@ from rota.knowledge.seen import JobObservations
 from rota.model.grants import Can, Grant
 from rota.model.promises import Promise
 from rota.scheduler.world import How
+from rota.wire.accounts import NO_ACCOUNT
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.curves import Curves
@@ -32,6 +33,8 @@ class NodePart:
     """As its agent last said; None before it said anything."""
     end: Exit | None = None
     why: str = ""
+    has_told: bool = False
+    """Its agent has said of a trouble with it, which is an event by now."""
     has_started: bool = False
     """Its agent has said when its processes began."""
     over_s: float | None = None
@@ -146,7 +149,10 @@ class LiveJob:
     id: str
     user: str
     spec: JobSpec
-    account: str = ""
+    account: str = NO_ACCOUNT
+    """The machines' account that it runs as, as `Part.user` says it."""
+    barred: str = ""
+    """Why it may begin no attempt, and go on with none that is suspended, as a clause; empty if it may."""
     array_index: int | None = None
     array_first: int | None = None
     array_most: int = 0

@@ -57,13 +57,24 @@ class Curves:
         """Neighbours have to become one before there is another point; until then the next one grows."""
         return self.points >= FULL
 
-    def see(self, row: int, attempt: int, now: float, values: Mapping[str, float | None]) -> Point | None:
-        """At `now`, no earlier than before, these numbers were said; the point that is complete by that."""
+    def see(
+        self,
+        row: int,
+        attempt: int,
+        now: float,
+        values: Mapping[str, float | None],
+        since_s: float = -math.inf,
+    ) -> Point | None:
+        """At `now`, no earlier than before, these numbers were said; the point that is complete by that.
+
+        `since_s` is when it was last decided what the job holds: no point reaches across that moment, or one
+        would lie where the job stood still.
+        """
         said = {name: value for name, value in values.items() if value is not None and _is_number(value)}
         if not said:
             return None
         done = None
-        if self._open is not None and self._is_complete(self._open, attempt, now):
+        if self._open is not None and self._is_complete(self._open, attempt, now, since_s):
             done = self.close()
         begin = now if self._open is None else self._open.at_s
         self._open = Point(row, attempt, begin, now, self.spacing_s, {})
@@ -71,8 +82,9 @@ class Curves:
             _add(self._said, name, value)
         return self.close() if not self.points else done
 
-    def _is_complete(self, point: Point, attempt: int, now: float) -> bool:
-        return not self.is_full and (attempt != point.attempt or now - point.at_s >= self.spacing_s)
+    def _is_complete(self, point: Point, attempt: int, now: float, since_s: float) -> bool:
+        is_another = attempt != point.attempt or point.at_s < since_s
+        return not self.is_full and (is_another or now - point.at_s >= self.spacing_s)
 
     def close(self) -> Point | None:
         """The point that is being collected, as it is; None if there is none, or no room for it."""

@@ -11,7 +11,7 @@ from rota.worlds.live import groups, idling, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases, tenant_of
-from rota.worlds.live.holds import ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, OFFERED, Hold
+from rota.worlds.live.holds import ACCOUNT, ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, OFFERED, Hold
 from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.timers import AFTERWARDS_S
@@ -30,6 +30,9 @@ def look_at_row(live: LiveJobs, row: int, batch: BatchBuilder) -> None:
         _look_at_holds(live, job, batch)
     elif live.is_running(job):
         _look_at_limits(live, job, batch)
+    elif job.barred:
+        live.unsaved.event("hold", job.id, job.barred)
+        lifecycle.hold(live, job, Hold(ACCOUNT, job.barred), batch)
 
 
 def _look_at_holds(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:

@@ -24,6 +24,7 @@ def end_others(live: LiveJobs, first: LiveJob, batch: BatchBuilder) -> None:
         why = f"job {first.id} of its group has completed"
         if job.row in batch.touched:
             job.needless = why
+            live.unsaved.job(job)
             live.timers.set(job.row, batch.now + AFTERWARDS_S)
         else:
             cancel(live, job, why, batch)

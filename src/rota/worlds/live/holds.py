@@ -18,9 +18,12 @@ INFEASIBLE = "infeasible"
 ARRAY = "array"
 RECORD = "record"
 """What is on record of the job cannot be read: it stays where it is until somebody cancels it."""
+ACCOUNT = "account"
+"""Its user has not the account that it was submitted as: it waits until that is so again, or is cancelled."""
 
 _CODES = {
     RECORD: Code.HELD,
+    ACCOUNT: Code.ACCOUNT,
     USER: Code.HELD,
     SUSPENDED: Code.SUSPENDED,
     OFFERED: Code.OFFERED,

@@ -13,7 +13,7 @@ from rota.worlds.live import leaving
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, wake_array
-from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
+from rota.worlds.live.holds import ACCOUNT, ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import part_of, places_of
@@ -66,6 +66,8 @@ def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None
     live.unsaved.job(job)
     if job.row not in live.state.held:
         return
+    if job.barred:
+        job.holds[ACCOUNT] = Hold(ACCOUNT, job.barred)
     if kind != ARRAY and not job.holds and array_is_full(live, job):
         job.holds[ARRAY] = Hold(ARRAY, provided=job.array_most)
     if job.holds:

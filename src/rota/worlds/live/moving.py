@@ -13,6 +13,7 @@ from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.leaving import way_out
 from rota.worlds.live.node_parts import can_resume
+from rota.worlds.live.timers import AFTERWARDS_S
 
 
 def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How]) -> list[Refusal]:
@@ -31,12 +32,18 @@ def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How])
         elif change.new is None:
             _vacate(live, job, change, how.get(job.row, How.PREEMPTED), heirs.get(change.row, ""))
         elif change.old is None:
-            _start(live, job, change.new)
+            refusals += _start(live, job, change.new)
         elif is_same_claim(change.old, change.new):
             refusals += _adjust(live, job, change.old, change.new)
         else:
-            _move(live, job, change.old, change.new)
+            refusals += _move(live, job, change.old, change.new)
     return refusals
+
+
+def _refuse(live: LiveJobs, job: LiveJob) -> list[Refusal]:
+    """`job` may begin nothing; it is held once the table shows that it waits."""
+    live.timers.set(job.row, live.now + AFTERWARDS_S)
+    return [Refusal(job.row, f"has no account that it may run as: {job.barred}")]
 
 
 def _counts_on_turns(job: LiveJob, grant: Grant) -> bool:
@@ -83,18 +90,21 @@ def _put_out(live: LiveJobs, job: LiveJob) -> None:
             live.unsaved.event("put-out", job.id, f"attempt {attempt.number}: {text}")
 
 
-def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
+def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> list[Refusal]:
     """Begin, or go on with what is suspended if it can use the devices."""
+    if job.barred:
+        return _refuse(live, job)
     attempt = job.attempt
     job.preempted_for = ""
     if attempt is not None and attempt.is_suspended and not _is_to_leave(attempt):
         if can_resume(live.machines, job, attempt, grant):
             lifecycle.resume(live, job, attempt, grant)
-            return
+            return []
         how = How.RESIZED if len(attempt.grant.devices) != len(grant.devices) else How.MIGRATED
         text = "continues on other devices"
         lifecycle.send_away(live, job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
     lifecycle.begin(live, job, grant)
+    return []
 
 
 def _is_to_leave(attempt: Attempt) -> bool:
@@ -119,10 +129,12 @@ def _adjust(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusa
     return []
 
 
-def _move(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> None:
+def _move(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusal]:
     """Other devices, or another claim on the same."""
     attempt = job.attempt
     if attempt is None or attempt.is_over:
+        if job.barred:
+            return _refuse(live, job)
         lifecycle.begin(live, job, new)
     elif old.devices == new.devices or (
         can_resume(live.machines, job, attempt, new)
@@ -137,4 +149,7 @@ def _move(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> None:
         how = How.RESIZED if len(old.devices) != len(new.devices) else How.MIGRATED
         text = f"continues on {plural(len(new.devices), 'device')}"
         lifecycle.send_away(live, job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
+        if job.barred:
+            return _refuse(live, job)
         lifecycle.begin(live, job, new)
+    return []

@@ -89,8 +89,10 @@ def draw_end(live: LiveJobs, job: LiveJob) -> None:
 
 
 def _draw(live: LiveJobs, job: LiveJob, attempt: Attempt, values: Mapping[str, float | None]) -> None:
+    if attempt.is_suspended:  # its memory is looked at, but it holds no devices and does nothing
+        return
     values = {**values, "gpus": float(len(attempt.grant.devices))}
-    _take_point(live, job, job.curves.see(job.row, attempt.number, live.now, values))
+    _take_point(live, job, job.curves.see(job.row, attempt.number, live.now, values, attempt.wanted_s))
 
 
 def _take_point(live: LiveJobs, job: LiveJob, point: Point | None) -> None:

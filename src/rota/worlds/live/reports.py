@@ -15,6 +15,8 @@ from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import can_resume
 from rota.worlds.live.observing import draw_progress, note_speed, note_usage
 
+HANDLED = frozenset({PartStatus.RUNNING, PartStatus.SUSPENDED})
+"""An agent that says why in one of these has met something that it did not expect."""
 SAME_LOOK_S = 0.5
 """Moments of one look, told twice, differ by less: clocks that do not agree are compared anew each time."""
 
@@ -145,10 +147,18 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
         return
     batch.cause |= _note(live, node, job, attempt, report)
     batch.notable = True
-    if report.status is PartStatus.WAITING:
-        place.why = report.why  # what it waits for changes
+    if place.status is report.status:
+        place.why = report.why  # what it waits for changes, and what its agent cannot do for it
+    _tell_trouble(live, job, attempt, place, report)
     if place.status is not report.status or report.end is not None:
         _change(live, job, attempt, place, report, batch)
+
+
+def _tell_trouble(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart, report: Report) -> None:
+    """What an agent cannot do for a part, or make nothing of, is an event of its job, once an attempt."""
+    if report.why and report.status in HANDLED and not place.has_told:
+        place.has_told = True
+        live.unsaved.event("trouble", job.id, f"attempt {attempt.number} on {place.name}: {report.why}")
 
 
 def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Report) -> Event:

@@ -37,7 +37,7 @@ from rota.worlds.live.node_states import look_at_nodes
 from rota.worlds.live.observing import seen_before, settle
 from rota.worlds.live.reports import take_in
 from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.timers import NODES, SCALING
+from rota.worlds.live.timers import AFTERWARDS_S, NODES, SCALING
 from rota.worlds.live.wanted_nodes import Scaling
 
 
@@ -92,7 +92,7 @@ class LiveWorld:
             for attempt in job.living:
                 lifecycle.order(live, job, attempt)
             live.set_timers(job)
-            if job.holds:
+            if job.holds or job.needless:
                 live.timers.set(job.row, self.clock())
         live.timers.set(NODES, self.clock() + live.settings.lost_after_s / 4)
         scaling.look_at(live, self.clock())
@@ -149,6 +149,8 @@ class LiveWorld:
         self.progress.stop(row, end)
         live.note_progress(row)
         self._how[row] = how
+        if job.barred:
+            live.timers.set(row, live.now + AFTERWARDS_S)  # once the table shows that it waits
         if attempt is None or how is How.RUNNING:
             return Lost()
         settle(live, job, attempt)

@@ -13,6 +13,7 @@ _WORLDS: dict[RoundEnds, type[SimulatedWorld]] = {
     RoundEnds.FIXED: RoundWorld,
     RoundEnds.LATEST_STOP: RoundWorld,
     RoundEnds.TICKS: TickWorld,
+    RoundEnds.MERGED_ALL: PlannedWorld,
     RoundEnds.PLANNED: PlannedWorld,
 }
 

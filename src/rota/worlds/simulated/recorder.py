@@ -66,6 +66,9 @@ class RunRecorder:
     def waits(self, snapshot: Snapshot, decision: Decision, row: Row) -> None:
         self.reasons[row] = first_reason(snapshot, decision, row)
 
+    def awaits_round(self, row: Row, reason: Constraint) -> None:
+        self.reasons[row] = reason
+
     def offered(self, row: int, offer: Offer) -> None:
         self.offers.setdefault(row, []).append(offer)
 

@@ -34,7 +34,7 @@ class RoundEnds(StrEnum):
     LATEST_STOP = "at the latest stop"  # when the last job of the round has done its steps
     ARRIVAL = "at an arrival"  # after `round_s`, or earlier if a job arrives
     MERGED = "merged events"  # with the next event, but not before `round_s`: closer ones are seen together
-    MERGED_ALL = "merged events, the last arrival among them"  # which otherwise is seen at once
+    MERGED_ALL = "merged events, whatever they are"  # but the only one that is left is seen at once
     PLANNED = "merged events, of which ends are as planned"  # at whole slots after a decision
     SLOTS = "slots from the first arrival"  # every `round_s` from then on
     MERGED_ARRIVALS = "merged arrivals"  # the same for arrivals alone; after the last one, every `round_s`

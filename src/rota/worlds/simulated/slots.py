@@ -64,7 +64,7 @@ class SlotWorld(RoundWorld):
         if rule is RoundEnds.ARRIVAL:
             arrival = self._submit[self._next] if coming else math.inf
             return min(arrival, self._on_grid(begin, moment))
-        if rule in (RoundEnds.MERGED, RoundEnds.MERGED_ALL):
+        if rule is RoundEnds.MERGED:
             return min(self._merged_arrival(begin), max(begin + self.round_s, moment))
         return self._merged_arrival(begin) if coming else self._on_grid(begin, moment)
 
@@ -83,8 +83,7 @@ class SlotWorld(RoundWorld):
         if row == len(submit):
             return math.inf
         is_close = submit[row] - begin <= self.round_s
-        waits = self.semantics.round_ends is RoundEnds.MERGED_ALL or submit[-1] > submit[row]
-        return begin + self.round_s if is_close and waits else submit[row]
+        return begin + self.round_s if is_close and submit[-1] > submit[row] else submit[row]
 
     def _earliest_finish(self, begin: float) -> float:
         rows, progress = self.state.running.sorted(), self.progress

@@ -29,8 +29,8 @@
     return String(Number(value.toPrecision(size >= 100 ? 4 : 3)));
   }
 
-  // Columns for uPlot: a point without values stands in each long silence, so that no line crosses it.  Long is
-  // against how often this one is said: programs speak every second, agents twice a minute.
+  // Columns for uPlot: a point without values stands in each long silence and wherever the job held nothing, so
+  // that no line crosses it.  Long is against how often this one is said: programs speak every second, agents twice a minute.
   function columns(answer, name, factor) {
     const { mean, low, high } = answer.curves[name];
     const data = [[], [], [], []], size = answer.at_s.length;
@@ -39,9 +39,18 @@
     const usual = [...silent].sort((a, b) => a - b)[silent.length >> 1] || 0;
     const long = Math.max(SILENCE * Math.max(answer.spacing_s, usual), LEAST_SILENCE_S);
     if (size) push(data, answer.at_s[0] - 0.5, null, null, null);  // all curves share their time
+    const stood = (from_s, until_s) => (answer.gaps || []).find((gap) => gap[0] < until_s && from_s < gap[1]);
     said.forEach((i, at) => {
-      if (at && silent[at - 1] > long) push(data, answer.at_s[i] - silent[at - 1] / 2, null, null, null);
-      push(data, (answer.at_s[i] + answer.until_s[i]) / 2, ...[mean, low, high].map((list) => list[i] * factor));
+      const from_s = answer.at_s[i], until_s = answer.until_s[i];
+      const values = [mean, low, high].map((list) => list[i] * factor);
+      if (at && (silent[at - 1] > long || stood(from_s - silent[at - 1], from_s))) {
+        push(data, from_s - silent[at - 1] / 2, null, null, null);
+      }
+      const inside = stood(from_s, until_s);  // of points that became one across a standstill
+      if (!inside) return push(data, (from_s + until_s) / 2, ...values);
+      push(data, from_s, ...values);
+      push(data, (Math.max(inside[0], from_s) + Math.min(inside[1], until_s)) / 2, null, null, null);
+      push(data, until_s, ...values);
     });
     if (size) push(data, answer.until_s[size - 1] + 0.5, null, null, null);
     return data;
@@ -173,7 +182,7 @@
   }
 
   function joined(before, after) {
-    const both = { ...before, curves: {} };
+    const both = { ...before, gaps: after.gaps, curves: {} };
     for (const list of ["at_s", "until_s", "attempt"]) both[list] = before[list].concat(after[list]);
     for (const name of new Set([...Object.keys(before.curves), ...Object.keys(after.curves)])) {
       const [one, two] = [before.curves[name], after.curves[name]];

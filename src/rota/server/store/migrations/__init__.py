@@ -8,9 +8,11 @@ from sqlalchemy import Connection, inspect, text
 
 from rota.server.store.failures import StoreError
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest version; a test holds it against the files.  Here, so that nothing loads Alembic in vain."""
 HERE = Path(__file__).parent
+_BEGUN_WITH = {"users", "nodes", "jobs"}
+"""Tables that have a row as soon as a cluster has begun."""
 
 
 def bring(
@@ -40,6 +42,15 @@ def version(connection: Connection) -> str | None:
         return None
     number: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return number
+
+
+def is_empty(connection: Connection) -> bool:
+    """True for a database in which no cluster has begun: without tables, or without users, nodes and jobs."""
+    there = set(inspect(connection).get_table_names())
+    if not there >= _BEGUN_WITH:
+        return not there
+    rows = (connection.execute(text(f"SELECT 1 FROM {name} LIMIT 1")).first() for name in _BEGUN_WITH)
+    return all(row is None for row in rows)
 
 
 def _upgrade(connection: Connection, head: str, versions: str) -> None:

@@ -45,9 +45,9 @@ from rota.model.once import json_once
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
-from rota.traces.plain_after import after_of
-from rota.traces.plain_header import check_header, check_kinds
-from rota.traces.plain_recorded import filled, recorded
+from rota.traces.plain.after import after_of
+from rota.traces.plain.header import check_header, check_kinds
+from rota.traces.plain.recorded import filled, recorded
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST, TextTable, encode, read_table

@@ -33,7 +33,7 @@ from rota.model.jobs import REQUEUED, Interruption, Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.bad_rows import BadEntryError
 from rota.traces.build import Oddities, finish
-from rota.traces.pbs_records import (
+from rota.traces.pbs.records import (
     ELIGIBLE,
     NAN,
     STARTED,
@@ -46,7 +46,7 @@ from rota.traces.pbs_records import (
     noted,
     read_records,
 )
-from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
+from rota.traces.pbs.resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 from rota.traces.registry import trace_format
 from rota.traces.runaways import drop_runaways
 from rota.traces.source import TraceSource
@@ -98,8 +98,7 @@ def read(source: TraceSource) -> Trace:
         {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
         {},
         {row: task[1] for row, job in enumerate(ends) if (task := _TASK.match(job.id)) and task[2]},
-        {},
-        interruptions,
+        interruptions=interruptions,
     )
     drop_runaways(odd, np.array(asked["gpus"]), run_s, np.array(asked["limit_s"]), observed)
     running &= ~odd.dropped

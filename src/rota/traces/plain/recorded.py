@@ -25,7 +25,7 @@ def recorded(table: TextTable, truth: Truth) -> RecordedRun | None:
     ended_s = moments("end_s") if table.has("end_s") else _ends_told(table, began_s, truth)
     nodes = {row: tuple(cell.split("|")) for row, cell in filled(table, "ran_on")}
     types, arrays, exits = (dict(filled(table, name)) for name in ("ran_type", "array", "exit"))
-    return RecordedRun(began_s, ended_s, nodes, types, arrays, exits, _interruptions(table))
+    return RecordedRun(began_s, ended_s, nodes, types, arrays, exits, interruptions=_interruptions(table))
 
 
 def _interruptions(table: TextTable) -> dict[int, tuple[Interruption, ...]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from rota.errors import InputError, brief
 from rota.traces.bad_rows import BadEntryError, check_text, collected
 from rota.traces.json_text import parsed
-from rota.traces.pbs_resources import gpus_of, unread_in
+from rota.traces.pbs.resources import gpus_of, unread_in
 from rota.traces.source import TraceSource
 from rota.traces.table import MOST
 

@@ -1,0 +1,46 @@
+"""What a recorder is: where the loop tells what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rota.model.grants import Grant
+from rota.model.promises import Offer, Promise
+from rota.model.reasons import Constraint
+from rota.scheduler.decision import Decision
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.world import How, Lost
+from rota.table.state import Phase
+
+
+class Recorder(Protocol):
+    """Listens to what the loop does; observing changes no decision."""
+
+    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
+        """A stretch of holding the same is over."""
+        ...
+
+    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
+        """`grants`, held since `starts_s`, are left now, all by `how` and at no cost: as many intervals."""
+        ...
+
+    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
+        """`row` was left waiting by the first decision that saw it wait."""
+        ...
+
+    def awaits_round(self, row: int, reason: Constraint) -> None:
+        """`row` has waited for nothing but a round: no decision has seen it wait, and left it waiting."""
+        ...
+
+    def offered(self, row: int, offer: Offer) -> None:
+        """`row` is held until its user has answered `offer`."""
+        ...
+
+    def promised(self, row: int, promise: Promise) -> None:
+        """A deadline has been promised to `row`, or what is expected of it is another than before."""
+        ...
+
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
+        """`row` has ended; `why` if the policy ended it."""
+        ...
