@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rota.advice.goals import GOALS, Parts, WeightedGoals
-from rota.advice.spread import DRAWS, drawn_costs
+from rota.advice.spread import drawn_costs
+from rota.reports.blocks import DRAWS
 
 JCT = WeightedGoals((GOALS["jct"],), (1.0,))
 SUBMIT_S = np.arange(600.0)

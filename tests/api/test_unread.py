@@ -65,7 +65,18 @@ def remarks(tmp_path: Path, policies: str, **options: Any) -> list[str]:
         ),
         ("fifo", {"retries": 5}, "--retries 5 has no effect: the trace records no failing attempts."),
         ("fifo", {"failures": False}, "--no-failures has no effect: the trace records no failing attempts."),
-        ("fifo,srtf", {"seeds": 2}, "--seeds has no effect: nothing is drawn here, and all 2 runs are"),
+        (
+            "fifo,srtf",
+            {"seeds": 2},
+            "--seeds 2 has no effect: nothing is drawn here, so that each policy ran once; ",
+        ),
+        (
+            "fifo,pollux",
+            {"seeds": 2},
+            "--seeds 2 has no effect on fifo: nothing is drawn in its run, so that it",
+        ),
+        ("fifo", {"confidence": True}, "--confidence has no effect: fewer than 50 jobs are no basis."),
+        ("fifo", {"ideal": True}, "--ideal has no effect: true durations and free stops are what is taken"),
         ("fifo", {"costs": "restore=30s"}, "--costs restore has no effect: fifo stops nobody who runs."),
         (
             "fifo,sjf",

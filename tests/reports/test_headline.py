@@ -16,15 +16,21 @@ HOUR = 3600.0
 
 
 def run(
-    policy: str, to_start_h: float, later_h: float = 0.0, observed: bool = False, told: str = ""
+    policy: str,
+    to_start_h: float,
+    later_h: float = 0.0,
+    observed: bool = False,
+    told: str = "",
+    stops: dict[str, str] | None = None,
 ) -> Record:
     """One job of an hour that waits before its start, and again after a preemption."""
     start_s = to_start_h * HOUR
     end_s = start_s + (1 + later_h) * HOUR
     row = {"submit_s": 0.0, "start_s": start_s, "finish_s": end_s, "gpus": 1, "run_s": HOUR}
     row |= {"waiting_s": (to_start_h + later_h) * HOUR, "duration_s": HOUR}
-    facts = {"provenance": {"knowledge": {"duration": told}}} if told else {}
-    return record([row], policy=policy, observed=observed, **facts)
+    row |= {"preemptions": 3, "starts": 4} if stops else {}
+    provenance = {"knowledge": {"duration": told} if told else {}} | ({"stops": stops} if stops else {})
+    return record([row], policy=policy, observed=observed, provenance=provenance)
 
 
 LATE, SOON = run("fifo", 14), run("srtf", 1)
@@ -48,9 +54,32 @@ CASES = [
     ([LATE, SOON], None, "The 1% who wait longest wait at least 1h, against 14h (14x shorter).", "0s"),
     ([LATE, replace(LATE, policy="copy")], None, "Nobody waits less than under fifo", "copy"),
     ([run("fifo", 0), run("srtf", 0)], None, "No job waits, whichever policy decides; mean JCT 1h.", "less"),
-    ([LATE, run("srtf", 1, told="oracle")], None, "srtf is told every job's true duration", "fifo is told"),
-    ([LATE, run("sjf", 1, told="user")], None, "Under sjf", "is told"),
-    ([run("sjf", 3, told="oracle"), run("srtf", 1, told="oracle")], None, "Under srtf", "is told"),
+    (
+        [LATE, run("srtf", 1, told="oracle")],
+        None,
+        "srtf was told every job's true duration, which",
+        "fifo was",
+    ),
+    ([LATE, run("sjf", 1, told="user")], None, "sjf was told the durations that users stated.", "no site"),
+    (
+        [run("fifo:backfill=easy", 3, told="oracle"), run("srtf", 1, told="oracle")],
+        "fifo:backfill=easy",
+        "srtf and fifo:backfill=easy were told every job's true duration, which no site knows.",
+        "free",
+    ),
+    (
+        [run("fifo", 3, stops={}), run("las", 1, stops={"preemptions": ""})],
+        None,
+        "las: 3 preemptions were free",
+        "fifo: 3",
+    ),
+    (
+        [run("fifo", 3), run("srtf", 1, told="predicted", stops={"preemptions": "1m 10s"})],
+        "fifo",
+        "srtf was told durations predicted from earlier jobs of the same group or tenant; 3 preemptions cost "
+        "1m 10s each.",
+        "no site",
+    ),
     ([LATE, SOON], None, "fifo keeps all waiting behind the first in line: fifo:skip=yes is harder", "But"),
     ([LATE, SOON], "fifo", "the site's own policy", "harder to beat"),
     ([run("fifo:placement=packed,skip=yes", 14), SOON], None, "Under srtf", "harder to beat"),

@@ -26,6 +26,7 @@ from rota.api.asked import check_seeds, trace_as_asked
 from rota.api.comparing import simulate
 from rota.api.fitting import fit_present, usual_policy
 from rota.api.setting import parse_knowledge
+from rota.api.site_terms import RESTARTS
 from rota.api.unread import unread_remarks
 from rota.arguments import TEXT, WHOLE, Argument, all_of, takes
 from rota.bounds import has_observed
@@ -40,8 +41,6 @@ from rota.traces.capacity import cluster_from
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 
-RESTARTS = "checkpoint=10s,restore=60s"
-"""What an interruption costs if nobody says; a running cluster measures it: `--costs measured`."""
 SEEDS = 3
 TIME = "5m"
 _TABLES: Mapping[str, frozenset[Knowledge]] = {

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.advice.goals import WeightedGoals
-from rota.advice.spread import FEWEST_JOBS, PolicyCosts, drawn_costs
+from rota.advice.spread import PolicyCosts, drawn_costs
 from rota.advice.support import unsupported
 from rota.advice.trials import Measured, TrialRuns
+from rota.reports.blocks import FEWEST_JOBS
 
 
 @dataclass(frozen=True)

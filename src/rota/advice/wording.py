@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from rota.advice.facts import AdviceFacts
 from rota.advice.goals import Goal, WeightedGoals
-from rota.advice.spread import FEWEST_JOBS, LIKELY
 from rota.advice.support import unexplained
 from rota.advice.verdict import VerdictLine
 from rota.model.units import format_duration, plural
+from rota.reports.blocks import FEWEST_JOBS, LIKELY
 from rota.reports.calibration_words import part_words
 from rota.reports.wording import NOTHING, change_words, significant, words
 

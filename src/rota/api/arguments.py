@@ -47,6 +47,7 @@ ARGUMENTS = {
     ).or_none(),
     "semantics": Argument("set of timing rules", a(str, Semantics), "a name such as 'exact', or Semantics"),
     "costs": Argument("set of costs", a(str, Costs), "such as 'start=20s,restore=30s', or Costs").or_none(),
+    "ideal": FLAG,
     "faults": Argument(
         "set of faults", either(a(str), all_of(Fault)), "'mtbf=30d,repair=4h', or a list of Faults"
     ),
@@ -80,6 +81,7 @@ ARGUMENTS = {
     "site_policy": TEXT.or_none(),
     "seed": WHOLE,
     "seeds": WHOLE,
+    "confidence": FLAG,
     "observed": FLAG,
     "workers": WHOLE.or_none(),
     "progress": CALL.or_none(),

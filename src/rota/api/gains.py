@@ -18,6 +18,7 @@ from rota.analysis.pools import Pools
 from rota.analysis.studies import Analysis
 from rota.api.comparing import simulate
 from rota.api.fitting import longest_waits, usual_policy
+from rota.api.site_terms import site_terms
 from rota.bounds import has_observed
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
@@ -90,9 +91,15 @@ def with_gains(
         remarks.append(
             f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
             f"{cluster.describe()}, empty at first; policies are told {knowledge}, and know nothing of "
-            "earlier jobs."
+            f"earlier jobs; {_stops_cost(part)}."
         )
     return analysis.with_findings(findings, remarks)
+
+
+def _stops_cost(part: Trace) -> str:
+    """What a stop costs in a replay of `part`, as a clause."""
+    cost = site_terms(part, {}, None, ideal=False).costs.stops["preemptions"]
+    return f"a preemption costs {cost}" if cost else "preemptions are free"
 
 
 def replayed(

@@ -26,6 +26,7 @@ from rota.reports.notebook import brief
 from rota.reports.shown import Figure, figure
 from rota.reports.summary import Summary, summarise_all
 from rota.reports.table import comparison_text
+from rota.reports.terms import terms
 from rota.reports.window import Window
 
 FOLDER = Argument("folder", is_file, "the name of a folder")
@@ -49,16 +50,23 @@ class Results:
     """Sentences to know before believing the numbers."""
     unread: tuple[str, ...] = ()
     """Those of `remarks` about options that none of its policies reads (others may)."""
+    confidence: bool = False
+    """Whether numbers have intervals beside them."""
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
         """All metrics of each record."""
-        return summarise_all(self.records, self.window)
+        return summarise_all(self.records, self.window, confidence=self.confidence)
 
     @cached_property
     def comparison(self) -> Comparison:
         """One line per policy, with changes against the baseline."""
         return compare(self.summaries, self.named_baseline, self.site_policy)
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        """On what terms each policy ran: what it was told, what its stops cost, what it went without."""
+        return tuple(terms(self.comparison))
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -132,6 +140,7 @@ class Results:
             ],
             "calibration": self.calibration.to_dict(),
             "odd": [vars(odd) for odd in self.trace.odd],
+            "terms": list(self.terms),
             "remarks": list(self.remarks),
         }
 

@@ -39,13 +39,26 @@ from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
 from rota.worlds.simulated.speed_tuned import BatchBounds, TunedSpeed
 
 ASKED = (
-    *("cluster", "knowledge", "costs", "faults", "elastic", "deadlines", "accept", "failures", "retries"),
+    *(
+        "cluster",
+        "knowledge",
+        "costs",
+        "ideal",
+        "faults",
+        "elastic",
+        "deadlines",
+        "accept",
+        "failures",
+        "retries",
+    ),
     *("limits", "throughput", "scaling", "goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs"),
     *("service_history", "autoscale", "can", "observation_noise"),
 )
 """Options that change a run, which without their words nobody could repeat from its record."""
-_DEFAULTS: tuple[object, ...] = (None, "", 0.0, (), [], {}, True, "auto", "ignore")
+_DEFAULTS: tuple[object, ...] = (None, "", 0.0, (), [], {}, "auto", "ignore")
 """As an option is given that changes nothing."""
+_DEFAULTS_OF: Mapping[str, tuple[object, ...]] = {"failures": (True,), "ideal": (False,), "costs": (None,)}
+"""The same of options of which something else changes nothing; empty costs are free stops, stated."""
 _CLUSTER_FILES = (".yaml", ".yml", ".csv")
 
 
@@ -54,7 +67,7 @@ def as_asked(given: Mapping[str, object]) -> dict[str, object]:
 
     A cluster in words is described in the record as it is; objects are shown.
     """
-    said = {name: given[name] for name in ASKED if name in given and not _is_default(given[name])}
+    said = {name: given[name] for name in ASKED if name in given and not _is_default(name, given[name])}
     if not str(said.get("cluster", "")).endswith(_CLUSTER_FILES):
         said.pop("cluster", None)
     plain = (str, bool, int, float)
@@ -64,8 +77,8 @@ def as_asked(given: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _is_default(value: object) -> bool:
-    return any(type(value) is type(one) and value == one for one in _DEFAULTS)
+def _is_default(name: str, value: object) -> bool:
+    return any(type(value) is type(one) and value == one for one in _DEFAULTS_OF.get(name, _DEFAULTS))
 
 
 def make_setting(
@@ -78,7 +91,6 @@ def make_setting(
     observation_noise: float = 0.0,
     can: str | Mapping[str, Can] | None = None,
     seed: int = 0,
-    service_history: str | PathLike[str] | None = None,
     accept: str | UserAnswers | None = None,
     limits: str | TimeLimits = TimeLimits.IGNORE,
     autoscale: Autoscale | None = None,
@@ -95,7 +107,7 @@ def make_setting(
         semantics=semantics if isinstance(semantics, Semantics) else semantics_named(semantics),
         costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
         speed=speed,
-        knowledge=with_history(parse_knowledge(knowledge), service_history),
+        knowledge=parse_knowledge(knowledge),
         retries=retries if isinstance(retries, Retries) else parse_retries(retries),
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
 import numpy as np
 
+from rota.api.site_terms import is_own_history
 from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.reports.blocks import FEWEST_JOBS
 from rota.scheduler.policy import Lever, Policy, PolicySpec
 from rota.scheduler.reads import Reads
 from rota.worlds.simulated.costs import Costs
@@ -96,21 +99,37 @@ def unread_failures(trace: Trace, failures: bool, retries: object, faults: objec
         yield f"--retries {retries} has no effect: the trace records no failing attempts."
 
 
+def unread_ideal(trace: Trace, ideal: bool) -> Iterator[str]:
+    """Of ideal terms where they are the default."""
+    if ideal and not is_own_history(trace):
+        yield "--ideal has no effect: true durations and free stops are what is taken for this trace anyway."
+
+
 def unread_limits(trace: Trace, limits: TimeLimits) -> Iterator[str]:
     """Of limits that are to be enforced where nobody stated any."""
     if limits is TimeLimits.ENFORCE and np.isnan(trace.jobs.limit_s).all():
         yield "--limits enforce has no effect: no job states how long it may run (limit_s)."
 
 
-def unread_seeds(records: Sequence[Record]) -> Iterator[str]:
-    """Of several seeds if nothing is drawn, so that all runs of a policy are one."""
-    runs: dict[str, list[Record]] = {}
-    for record in records:
-        if record.ranked:
-            runs.setdefault(record.policy, []).append(record)
-    several = [one for one in runs.values() if len(one) > 1]
-    if several and all(one.jobs.equals(first.jobs) for first, *others in several for one in others):
-        yield f"--seeds has no effect: nothing is drawn here, and all {len(several[0])} runs are the same."
+def unread_seeds(records: Sequence[Record], seeds: int) -> Iterator[str]:
+    """Of several seeds for policies in whose runs nothing is drawn, which ran once."""
+    runs = Counter(record.policy for record in records if record.ranked)
+    once = [policy for policy, count in runs.items() if count == 1]
+    if seeds < 2 or not once:
+        return
+    whose = "" if len(once) == len(runs) else f" on {', '.join(once)}"
+    where = "here" if not whose else "in these runs" if len(once) > 1 else "in its run"
+    each = "it" if len(runs) == 1 or (whose and len(once) == 1) else "each policy"
+    yield (
+        f"--seeds {seeds} has no effect{whose}: nothing is drawn {where}, so that {each} ran once; "
+        "--confidence says how firm the numbers are."
+    )
+
+
+def unread_confidence(trace: Trace, confidence: bool) -> Iterator[str]:
+    """Of intervals where there are too few jobs to cut into blocks."""
+    if confidence and len(trace) < FEWEST_JOBS:
+        yield f"--confidence has no effect: fewer than {FEWEST_JOBS} jobs are no basis."
 
 
 def unread_site_policy(named: str | None) -> list[str]:

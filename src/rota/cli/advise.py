@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rota.cli.progress import progress_bars
 from rota.cli.shell import JsonFlag, check_file, complete_format, complete_policy, console, print_json
 from rota.errors import shown
 from rota.model.one_thread import use_one_thread
@@ -143,7 +141,7 @@ def advise(
     from rota.advice import advise as ask
     from rota.cli.measured_costs import costs_of
 
-    with _progress(wanted=not as_json) as progress:
+    with progress_bars(wanted=True) as told:
         advice = ask(
             trace,
             cluster=cluster,
@@ -161,7 +159,7 @@ def advise(
             elastic=elastic,
             format=format,
             workers=workers,
-            progress=progress,
+            progress=None if told is None else lambda done, total, name: told("replays", done, total),
             can=can,
             scaling=scaling,
             throughput=throughput,
@@ -177,18 +175,3 @@ def advise(
     show(advice, console(), slurm=advice.is_slurm if slurm is None else slurm)
     if out is not None:
         console().print(f"Page: {shown(out)}", markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _progress(wanted: bool) -> Iterator[Callable[[int, int, str], None] | None]:
-    """One line on standard error, if a person is looking: how many replays are done, and which one runs."""
-    if not wanted or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("replays", total=None)
-        yield lambda done, total, name: bars.update(task, completed=done, total=total, description=name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rota.cli.progress import progress_bars
 from rota.cli.shell import (
     KNOWLEDGE_HELP,
     JsonFlag,
@@ -17,7 +18,6 @@ from rota.cli.shell import (
     complete_format,
     console,
     print_json,
-    progress_bars,
 )
 from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
@@ -97,7 +97,7 @@ def analyze(
     use_one_thread()
     from rota.api.analyzing import analyze as run
 
-    with progress_bars(wanted=not as_json) as progress:
+    with progress_bars(wanted=True) as progress:
         analysis = run(
             trace,
             cluster=cluster,

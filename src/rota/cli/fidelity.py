@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rota.cli.shell import JsonFlag, console, progress_bars
+from rota.cli.progress import progress_bars
+from rota.cli.shell import JsonFlag, console
 from rota.errors import InputError
 from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
@@ -53,7 +54,7 @@ def fidelity(
 
     values = [""] if vary is None else _values(vary)
     by_case = []
-    with progress_bars(wanted=not as_json) as told:
+    with progress_bars(wanted=True) as told:
         for number, case in enumerate(cases, start=1):
             by_case.append([run_case(case, data, also=value) for value in values])
             if told:

@@ -1,4 +1,4 @@
-"""What all commands share: consoles, JSON, progress, completion."""
+"""What all commands share: consoles, JSON, completion."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,28 +97,6 @@ def check_file(path: Path, field: str = "--out") -> None:
 
 _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """What JSON leaves as it is and terminals obey."""
-Told = Callable[[str, int, int], None]
-
-
-@contextmanager
-def progress_bars(wanted: bool) -> Iterator[Told | None]:
-    """A bar per name on standard error, if a person is looking; None if not."""
-    if not wanted or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, Any] = {}
-
-        def told(name: str, done: int, total: int) -> None:
-            if name not in known:
-                known[name] = bars.add_task(name, total=total)
-            bars.update(known[name], completed=done)
-
-        yield told
 
 
 def complete_policy(incomplete: str) -> list[str]:

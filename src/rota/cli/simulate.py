@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rota.cli.progress import progress_bars
 from rota.cli.shell import (
     KNOWLEDGE_HELP,
     JsonFlag,
@@ -16,7 +17,6 @@ from rota.cli.shell import (
     complete_semantics,
     console,
     print_json,
-    progress_bars,
 )
 from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
@@ -57,6 +57,14 @@ def simulate(
             "scatter=0.8/1/1.7; or measured[:HOME|:URL] by a running cluster.",
         ),
     ] = None,
+    ideal: Annotated[
+        bool,
+        typer.Option(
+            "--ideal",
+            help="A site's own history (recorded starts) with true durations and free stops, in place of "
+            "predicted durations and checkpoint=10s,restore=60s.",
+        ),
+    ] = False,
     throughput: Annotated[
         Path | None,
         typer.Option(
@@ -187,7 +195,13 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Run each policy with N seeds.")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Run with N seeds whatever draws.")] = 1,
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence", help="Intervals beside the numbers, from mixtures of blocks of the same weeks."
+        ),
+    ] = False,
     site_policy: Annotated[
         Text,
         typer.Option(
@@ -237,7 +251,7 @@ def simulate(
     from rota.api import simulate as run
     from rota.cli.measured_costs import costs_of
 
-    with progress_bars(wanted=not (quiet or as_json)) as progress:
+    with progress_bars(wanted=not quiet) as progress:
         results = run(
             trace,
             cluster=cluster,
@@ -246,6 +260,7 @@ def simulate(
             knowledge=knowledge,
             semantics=semantics,
             costs=costs_of(costs),
+            ideal=ideal,
             throughput=throughput,
             scaling=scaling,
             goodput=goodput,
@@ -269,6 +284,7 @@ def simulate(
             baseline=baseline,
             seed=seed,
             seeds=seeds,
+            confidence=confidence,
             observed=observed,
             site_policy=site_policy,
             workers=workers,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rota.errors import InputError
+from rota.model.columns import Floats
+from rota.reports.blocks import likely
 from rota.reports.metrics import METRICS, Metric
 from rota.reports.summary import Spread, Summary, spread
 from rota.reports.wording import words
@@ -19,6 +23,10 @@ class MetricCell:
     spread: Spread | None
     ratio: float | None
     best: bool
+    likely: tuple[float, float] | None = None
+    """Within which it is, in other mixtures of the same weeks; None if that was not asked for."""
+    likely_ratio: tuple[float, float] | None = None
+    """The same of the ratio, of which both sides are of the same jobs."""
 
     @property
     def value(self) -> float | None:
@@ -30,7 +38,10 @@ class MetricCell:
 
     @property
     def margin(self) -> str:
-        """`± 4m` over seeds; empty for one run."""
+        """`4h to 6h` where confidence was asked for, else `± 4m` over seeds; empty for one run."""
+        if self.likely is not None:
+            low, high = (words(edge, self.metric.unit) for edge in self.likely)
+            return f"[{low}, {high}]"
         if not self.spread or self.spread.runs < 2:
             return ""
         return f"± {words(self.spread.std, self.metric.unit)}"
@@ -123,6 +134,7 @@ def compare(
                     spreads[name][key],
                     _ratio(metric, to_observed[name][name][key], to_observed[name][chosen][key]),
                     name in best[key],
+                    *_likely(key, group, groups[chosen], observed in (name, chosen)),
                 )
                 for key, metric in METRICS.items()
             },
@@ -130,6 +142,42 @@ def compare(
         for name, group in groups.items()
     )
     return Comparison(lines, chosen, tuple(summaries), site, summaries[0].shared_jobs if observed else 0)
+
+
+def _likely(
+    key: str, of: Sequence[Summary], base: Sequence[Summary], is_shared: bool
+) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    """The intervals of the metric and of its ratio to `base`, over all seeds."""
+    own = [one.draws[key] for one in of if key in one.draws]
+    if not own or not np.isfinite(np.concatenate(own)).any():
+        return None, None
+    pairs = [
+        (mine[key], theirs[key])
+        for mine, theirs in zip(*(_as_many(of, base, is_shared)), strict=True)
+        if key in mine and key in theirs
+    ]
+    ratios = [_divided(mine, theirs) for mine, theirs in pairs]
+    known = bool(ratios) and bool(np.isfinite(np.concatenate(ratios)).any())
+    return likely(np.concatenate(own)), likely(np.concatenate(ratios)) if known else None
+
+
+def _as_many(
+    of: Sequence[Summary], base: Sequence[Summary], is_shared: bool
+) -> tuple[list[Mapping[str, Floats]], list[Mapping[str, Floats]]]:
+    """The draws of both by seed; a run that no seed changes stands beside each of the other's."""
+    most = max(len(of), len(base))
+
+    def each(some: Sequence[Summary]) -> list[Mapping[str, Floats]]:
+        draws = [one.shared_draws or one.draws if is_shared else one.draws for one in some]
+        return [draws[place % len(draws)] for place in range(most)]
+
+    return each(of), each(base)
+
+
+def _divided(values: Floats, base: Floats) -> Floats:
+    """Draw by draw; NaN where the base is residue."""
+    ratios: Floats = np.divide(values, base, out=np.full(len(values), np.nan), where=base >= LEAST)
+    return ratios
 
 
 LEAST = 1e-3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rota.reports.compare import LEAST, Comparison, ComparisonRow
+from rota.reports.terms import terms
 from rota.reports.wording import SAME, factor_words
 
-_TRUTH = "oracle"
-"""The provenance of what the simulator itself tells."""
 _LONGER = 1.05
 """A tail that grows by more than this part is said."""
 WAITING = "mean_waiting_s"
@@ -47,20 +46,12 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def _reservations(best: ComparisonRow, base: ComparisonRow, comparison: Comparison) -> Iterator[str]:
-    """What the comparison owes to a tail that grew, to foresight, and to a baseline that is easily beaten."""
+    """What the comparison owes to a tail that grew, to its terms, and to a baseline that is easily beaten."""
     if (best.cells["p99_jct_s"].ratio or 0.0) > _LONGER:
         yield f"But the 1% that take longest take at least {_against(best, base, 'p99_jct_s')}."
-    if _foresees(best, comparison) and not _foresees(base, comparison):
-        yield f"{best.policy} is told every job's true duration, which no running cluster knows."
+    yield from terms(comparison, (best, base))
     if _is_strict_fifo(base.policy) and base.policy != comparison.site_policy:
         yield f"{base.policy} keeps all waiting behind the first in line: fifo:skip=yes is harder to beat."
-
-
-def _foresees(line: ComparisonRow, comparison: Comparison) -> bool:
-    """Whether its durations were the simulator's truth."""
-    own = next(summary for summary in comparison.summaries if summary.policy == line.policy)
-    knowledge = own.provenance.get("knowledge")
-    return isinstance(knowledge, Mapping) and knowledge.get("duration") == _TRUTH
 
 
 def _is_strict_fifo(policy: str) -> bool:

@@ -45,6 +45,8 @@ from rota.reports.names import breakable, loose
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import Summary, summarise_all
+from rota.reports.table import changes, spreads
+from rota.reports.terms import terms
 from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
 from rota.reports.window import Span, Window
 from rota.reports.wording import NOTHING, change_words, words
@@ -121,6 +123,7 @@ def render(
         notes=notes,
         comparison=comparison,
         headline=headline(comparison),
+        terms=[*terms(comparison), *spreads(comparison)],
         facts=_facts(records, comparison, window),
         tables=[
             ("Times", [key for key in TIMES if comparison.tells_apart(key)]),
@@ -175,6 +178,7 @@ def environment() -> Environment:
         "words": words,
         "duration": format_duration,
         "plural": lambda count, one, many: f"{count:,} {one if count == 1 else many}",
+        "changes": changes,
         "change_words": change_words,
         "style": style_named("report"),
         "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rota.model.columns import Bools
+from rota.model.columns import Bools, Floats
 from rota.model.record import Record
+from rota.reports.blocks import likely
+from rota.reports.confidence import drawn
 from rota.reports.metrics import METRICS, Value
 from rota.reports.sample import Sample, by_account, by_size, by_tenant
 from rota.reports.window import Span, Window
@@ -39,6 +41,10 @@ class Summary:
     """Values over those jobs alone whose start and end the trace recorded, to set beside what was observed;
     empty where nothing was observed, or all of them."""
     shared_jobs: int = 0
+    draws: Mapping[str, Floats] = field(default_factory=dict)
+    """Metrics in other mixtures of the same weeks (`confidence.drawn`), where that was asked for."""
+    shared_draws: Mapping[str, Floats] = field(default_factory=dict)
+    """The same over the jobs of `shared`."""
 
     def __getitem__(self, key: str) -> Value:
         return self.values[key]
@@ -50,6 +56,7 @@ class Summary:
             "observed": self.observed,
             "window": {"asked": self.window, "start_s": self.span.start_s, "end_s": self.span.end_s},
             **self.values,
+            **({"likely": {key: likely(draws) for key, draws in self.draws.items()}} if self.draws else {}),
             "tenants": {name: dict(values) for name, values in self.tenants.items()},
             "accounts": {name: dict(values) for name, values in self.accounts.items()},
             "sizes": {name: dict(values) for name, values in self.sizes.items()},
@@ -57,17 +64,24 @@ class Summary:
         }
 
 
-def summarise_all(records: Sequence[Record], window: Window | None = None) -> tuple[Summary, ...]:
-    """The summary of each of `records`, with `shared` where one of them is observed."""
+def summarise_all(
+    records: Sequence[Record], window: Window | None = None, *, confidence: bool = False
+) -> tuple[Summary, ...]:
+    """The summary of each of `records`, with `shared` where one of them is observed.
+
+    `confidence` adds what the numbers come to in other mixtures of the same weeks, which takes a while.
+    """
     observed = next((record for record in records if record.observed), None)
     known = None
     if observed is not None and all(len(record.jobs) == len(observed.jobs) for record in records):
         ended = Sample.of(observed).at(np.arange(len(observed.jobs))).finished
         known = None if ended.all() or not ended.any() else ended
-    return tuple(summarise(record, window, known) for record in records)
+    return tuple(summarise(record, window, known, confidence=confidence) for record in records)
 
 
-def summarise(record: Record, window: Window | None = None, known: Bools | None = None) -> Summary:
+def summarise(
+    record: Record, window: Window | None = None, known: Bools | None = None, *, confidence: bool = False
+) -> Summary:
     """Every metric of `record`, over the jobs submitted inside `window`; `known` marks those of `shared`."""
     sample = Sample.of(record, window)
     part = None if known is None else sample.at(sample.rows[known[sample.rows]])
@@ -84,6 +98,8 @@ def summarise(record: Record, window: Window | None = None, known: Bools | None 
         provenance=record.provenance,
         shared={} if part is None else {key: metric.of(part) for key, metric in METRICS.items()},
         shared_jobs=0 if part is None else len(part),
+        draws=drawn(sample) if confidence else {},
+        shared_draws=drawn(part) if confidence and part is not None else {},
     )
 
 

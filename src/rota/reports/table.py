@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.model.units import plural
+from rota.reports.blocks import DRAWS, LIKELY
 from rota.reports.compare import Comparison, ComparisonRow, MetricCell
 from rota.reports.likeness import Calibration
+from rota.reports.terms import terms
 from rota.reports.wording import change_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -87,7 +89,7 @@ def fitting(comparison: Comparison, width: int) -> list[str]:
         texts = [_cell(line, key, comparison).plain for line in comparison.lines]
         if key not in _ALWAYS and not comparison.tells_apart(key):
             continue
-        left -= max(len(head), *map(len, texts)) + _GAP
+        left -= max(len(head), *(len(part) for text in texts for part in text.split("\n"))) + _GAP
         if left < 0 and chosen:
             break
         chosen.add(key)
@@ -108,18 +110,33 @@ def _name(line: ComparisonRow) -> str:
 def _cell(line: ComparisonRow, key: str, comparison: Comparison) -> Text:
     """As `cell_text`, with a star if it is the best."""
     cell, text = line.cells[key], cell_text(line, key, comparison)
-    return Text(text + ("*" if cell.best else " "), style="bold green" if cell.best else "")
+    first, *below = text.split("\n")
+    first += "*" if cell.best else " "
+    whole = Text(first, style="bold green" if cell.best else "")
+    return whole.append("".join(f"\n{part} " for part in below), style="not bold dim") if below else whole
 
 
 def cell_text(line: ComparisonRow, key: str, comparison: Comparison) -> str:
-    """`5h 12m −38%`: value, and its change against the baseline."""
+    """`5h 12m −38%`: value, and its change against the baseline; below them their intervals, if any."""
     cell = line.cells[key]
     text = cell.text if key != "finished" else _finished(line, cell)
-    if cell.margin and key in _RATIO_OF:
+    if cell.margin and not cell.likely and key in _RATIO_OF:
         text += f" {cell.margin}"
-    if key in _RATIO_OF and cell.ratio is not None and line.policy != comparison.baseline:
-        text += f" {change_words(cell.ratio)}"
-    return text
+    is_compared = key in _RATIO_OF and line.policy != comparison.baseline
+    change, *below = (changes(cell) if is_compared else []) or [""]
+    first = f"{text} {change}".rstrip()
+    return "\n".join([first, *([cell.margin] if cell.likely else []), *below])
+
+
+def changes(cell: MetricCell) -> list[str]:
+    """`−38%`, and `[−45%, −30%]` where confidence was asked for; nothing where there is no ratio."""
+    if cell.ratio is None:
+        return []
+    said = [change_words(cell.ratio, cell.metric.unit)]
+    if cell.likely_ratio is not None:
+        low, high = (change_words(edge, cell.metric.unit) for edge in cell.likely_ratio)
+        said.append(f"[{low}, {high}]")
+    return said
 
 
 def _finished(line: ComparisonRow, cell: MetricCell) -> str:
@@ -148,12 +165,24 @@ def footnotes(comparison: Comparison) -> list[str]:
             f"{comparison.observed.policy}: its means, and changes between it and the policies, are over the "
             f"{known} of known start and end; the means of the policies are over all that finished."
         )
+    notes += terms(comparison)
     partial = [line.policy for line in comparison.lines if line.partial]
     if partial:
         notes.append(f"! {', '.join(partial)}: fewer jobs finished than under another policy; not ranked.")
-    if any(line.runs > 1 for line in comparison.lines):
-        notes.append("± is the standard deviation over seeds.")
+    notes += spreads(comparison)
     return notes
+
+
+def spreads(comparison: Comparison) -> list[str]:
+    """What stands beside the numbers: intervals, or deviations over seeds."""
+    if any(cell.likely for line in comparison.lines for cell in line.cells.values()):
+        return [
+            f"[a, b]: between these lie {100 * LIKELY:.0f}% of {DRAWS} mixtures of blocks of the same weeks, "
+            "the same for all policies; below a change, that of the change."
+        ]
+    if any(line.runs > 1 for line in comparison.lines):
+        return ["± is the standard deviation over seeds."]
+    return []
 
 
 def _window(comparison: Comparison) -> str:

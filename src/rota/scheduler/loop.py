@@ -22,7 +22,7 @@ from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.reasons.first import next_round
 from rota.scheduler.recorder import Recorder
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import RunSeed, Snapshot
 from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.attempt_ends import note_failure, phase_of_refused
@@ -67,7 +67,7 @@ class Loop:
         self.policy = policy
         self.recorder = recorder
         self.memory: Memory = memory if memory is not None else {}
-        self.seed = seed
+        self.seed = RunSeed(seed)
         self.strict = strict
         """True if a breach of a rule is an error, as in a simulation; False if the rest is carried out."""
         self.retry_s = retry_s

@@ -100,6 +100,7 @@ class System:
     levers_when: Mapping[Lever, When]
     heeds_priority_when: When
     heeds_deadlines_when: When
+    heeds_groups_when: When
     heeds_kind_when: When
     heeds_weight_when: When
     promises_when: When
@@ -175,6 +176,7 @@ def register(
     work_conserving: bool = True,
     heeds_priority: When = False,
     heeds_deadlines: When = False,
+    heeds_groups: When = False,
     heeds_kind: When = False,
     heeds_weight: When = False,
     promises: When = False,
@@ -184,7 +186,7 @@ def register(
 
     What it needs and which levers it pulls stands here and nowhere else.  Where parameters decide, a fact
     comes with its condition: `needs={Knowledge.DURATION: lambda p: p.backfill}`.  Instances, which keep
-    their parameters as `self.parameters`, get the attributes `needs` and `levers` from it.
+    their parameters as `self.parameters`, get `needs`, `levers`, `between` and what they heed from it.
     """
 
     def enter(cls: _T) -> _T:
@@ -203,6 +205,7 @@ def register(
             levers_when=_facts(levers, Lever, f"policy {name!r} is registered with levers"),
             heeds_priority_when=heeds_priority,
             heeds_deadlines_when=heeds_deadlines,
+            heeds_groups_when=heeds_groups,
             heeds_kind_when=heeds_kind,
             heeds_weight_when=heeds_weight,
             promises_when=promises,
@@ -222,13 +225,16 @@ def register(
 def _tell(cls: Any, entry: System) -> None:
     """Instances of `cls` know what `entry` says of their parameters, worked out when first asked."""
 
-    def tell(name: str, fact: Callable[[Parameters], frozenset[Any]]) -> None:
+    def tell(name: str, fact: Callable[[Parameters], Any]) -> None:
         told = cached_property(lambda policy: fact(getattr(policy, "parameters", NoParameters())))
         told.__set_name__(cls, name)
         setattr(cls, name, told)
 
     tell("needs", entry.needs_of)
     tell("levers", entry.levers_of)
+    tell("between", entry.between_of)
+    tell("heeds_deadlines", lambda parameters: _holds(entry.heeds_deadlines_when, parameters))
+    tell("heeds_groups", lambda parameters: _holds(entry.heeds_groups_when, parameters))
 
 
 def systems() -> dict[str, System]:

@@ -40,6 +40,14 @@ class Cursor:
         return self._log is snapshot._log
 
 
+class RunSeed:
+    """The seed of a run, and whether its policy has asked for it: one that never asks draws nothing."""
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+        self.is_asked = False
+
+
 class Snapshot:
     """One moment, valid during the call of `decide` (`moments.frozen` stores one for later)."""
 
@@ -47,6 +55,7 @@ class Snapshot:
         "_known",
         "_log",
         "_needs",
+        "_seed",
         "_state",
         "by_row",
         "cause",
@@ -56,7 +65,6 @@ class Snapshot:
         "jobs",
         "now",
         "occupancy",
-        "seed",
         "waiting_count",
         "waiting_gpus",
     )
@@ -67,7 +75,7 @@ class Snapshot:
         cause: int = 0,
         known: Mapping[Knowledge, Known] | None = None,
         needs: frozenset[Knowledge] = frozenset(),
-        seed: int = 0,
+        seed: RunSeed | None = None,
         jobs: SnapshotJobs | None = None,
     ) -> None:
         self._state = state
@@ -75,7 +83,7 @@ class Snapshot:
         self.now = state.now
         self.cause = cause
         """`Event` flags of what happened since the last moment."""
-        self.seed = seed
+        self._seed = seed or RunSeed()
         self.cluster: Cluster = state.cluster
         self.jobs = SnapshotJobs(state) if jobs is None else jobs
         self.by_row: LiveColumns = self.jobs.live
@@ -92,6 +100,12 @@ class Snapshot:
         self._known = known or {}
         self._needs = needs
 
+    @property
+    def seed(self) -> int:
+        """What everything random in a decision begins with."""
+        self._seed.is_asked = True
+        return self._seed.value
+
     def view(self, cluster: Cluster, nodes: Sequence[int], *, idle: bool = False) -> View:
         """Some nodes as if they were the whole, for a wrapper to keep, to bring up to date and to show.
 
@@ -102,7 +116,7 @@ class Snapshot:
     def seen_as(self, view: View) -> Snapshot:
         """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
         jobs = SnapshotJobs(view) if view.idle else SnapshotJobs(view, self.by_row)
-        return Snapshot(view, self.cause, self._known, self._needs, self.seed, jobs)
+        return Snapshot(view, self.cause, self._known, self._needs, self._seed, jobs)
 
     # -- who waits, who runs -----------------------------------------------------------------------
 

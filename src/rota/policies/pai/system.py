@@ -71,6 +71,9 @@ class PaiParameters:
     """Which machines come first (section 5.2)."""
 
 
+_BY_GROUP = (EstimateSource.GROUP_GPU, EstimateSource.GROUP)
+
+
 @register(
     "pai",
     "Shortest job first by group history, GPU fractions, strong GPUs reserved",
@@ -78,13 +81,14 @@ class PaiParameters:
     needs={Knowledge.DURATION: lambda p: p.estimate is EstimateSource.KNOWN},
     levers={Lever.SHARE},
     parameters=PaiParameters,
+    heeds_groups=lambda p: p.estimate in _BY_GROUP,
 )
 class Pai:
     """Alibaba's scheduler with predicted durations."""
 
     def __init__(self, parameters: PaiParameters | None = None) -> None:
         self.parameters = self.p = parameters or PaiParameters()
-        self.learns = self.p.estimate in (EstimateSource.GROUP_GPU, EstimateSource.GROUP, EstimateSource.USER)
+        self.learns = self.p.estimate in (*_BY_GROUP, EstimateSource.USER)
         self.told = JobOrder(self._key, by_kind=True)
         self.rates = Rates()
         self._cursor = Cursor()

@@ -20,7 +20,7 @@ from rota.model.grants import UNLIMITED, Grant, Purpose, Reservation, Role, with
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
 from rota.model.tenants import CellQuota, Tenant, Tenants
-from rota.scheduler.snapshot import Snapshot, table_of
+from rota.scheduler.snapshot import RunSeed, Snapshot, table_of
 from rota.table.device_memory import memory_of
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.progress import COLUMNS as PROGRESS
@@ -65,7 +65,7 @@ def unpack(packed: Packed, needs: frozenset[Knowledge]) -> Snapshot:
         Knowledge(kind): Known(unpack_known(entry["values"]), Provenance(entry["provenance"]))
         for kind, entry in packed["knowledge"].items()
     }
-    return Snapshot(state, packed["cause"], known, needs, packed["seed"])
+    return Snapshot(state, packed["cause"], known, needs, RunSeed(packed["seed"]))
 
 
 def _pack_known(values: Array | Table) -> Array | Packed:

@@ -31,7 +31,7 @@ from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.scheduler.reasons.order import waiting_order
 from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import RunSeed, Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.knowing import KnowledgeHeard
@@ -125,7 +125,9 @@ class PolicyChild:
         self.is_in_step = True
 
     def _snapshot(self, cause: int = 0) -> Snapshot:
-        return Snapshot(self.replica.state, cause, self.told.known, frozenset(self.policy.needs), self.seed)
+        return Snapshot(
+            self.replica.state, cause, self.told.known, frozenset(self.policy.needs), RunSeed(self.seed)
+        )
 
     # -- what is asked -------------------------------------------------------------------------------
 

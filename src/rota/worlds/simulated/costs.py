@@ -10,7 +10,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.model.options import parse_options
-from rota.model.units import parse_duration
+from rota.model.units import format_duration, parse_duration
 
 _PER_GPU = "/gpu"
 
@@ -36,6 +36,35 @@ class CostModel:
         for least, seconds in sorted(self.from_gpus.items()):
             constant = seconds if gpus >= least else constant
         return self.by_workload.get(workload, constant) + self.per_gpu_s * gpus
+
+    @property
+    def words(self) -> str:
+        """`30s + 1s a GPU`; empty if it costs nothing."""
+        several = {self.constant_s, *self.by_workload.values(), *self.from_gpus.values()}
+        least, most = min(several), max(several)
+        constant = f"{format_duration(least)} to {format_duration(most)}" if least < most else ""
+        constant = constant or (format_duration(most) if most else "")
+        each = f"{format_duration(self.per_gpu_s)} a GPU" if self.per_gpu_s else ""
+        return " + ".join(filter(None, [constant, each]))
+
+    def __add__(self, other: CostModel) -> CostModel:
+        """Both, one after the other."""
+        named, sized = {*self.by_workload, *other.by_workload}, {*self.from_gpus, *other.from_gpus}
+        return CostModel(
+            self.constant_s + other.constant_s,
+            self.per_gpu_s + other.per_gpu_s,
+            {
+                name: self.by_workload.get(name, self.constant_s)
+                + other.by_workload.get(name, other.constant_s)
+                for name in named
+            },
+            {least: self._from(least) + other._from(least) for least in sized},
+        )
+
+    def _from(self, gpus: int) -> float:
+        """The constant of a job of `gpus` GPUs."""
+        reached = [least for least in self.from_gpus if gpus >= least]
+        return self.from_gpus[max(reached)] if reached else self.constant_s
 
 
 @dataclass(frozen=True)
@@ -87,6 +116,21 @@ class Costs:
     def keep_work(self) -> bool:
         """True if nothing but a failure undoes or adds work."""
         return not self.checkpoint_every_s and not self.undo_work
+
+    @property
+    def stops(self) -> dict[str, str]:
+        """What interruptions of a running job cost, in words; empty words where they are free.
+
+        A restart is one after a failure, which pays a start, or what returning costs.
+        """
+        again = self.checkpoint + self.restore
+        moved = again + self.migrate
+        return {
+            "preemptions": (again + self.preempt).words,
+            "migrations": moved.words,
+            "resizes": (moved if self.resize is None else self.resize).words,
+            "restarts": max((self.start.words, again.words), key=bool),
+        }
 
     def first_start(self, workload: str, gpus: int) -> float:
         return self.start.of(workload, gpus)

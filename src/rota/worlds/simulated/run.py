@@ -11,7 +11,7 @@ from functools import partial
 
 from rota import __version__
 from rota.errors import InputError, PolicyError
-from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.record import Record
@@ -32,8 +32,9 @@ from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.record_tables import make_record
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.retries import Retries
-from rota.worlds.simulated.semantics import Semantics
+from rota.worlds.simulated.semantics import Charge, Semantics
 from rota.worlds.simulated.speed import SpeedModel
+from rota.worlds.simulated.without import went_without
 from rota.worlds.simulated.world import SimulatedWorld
 
 
@@ -171,6 +172,9 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         "knowledge": {kind.value: p.provenance.value for kind, p in sorted(loop.providers.items())},
         "semantics": setting.semantics.name,
         "costs": "none" if setting.costs.free else repr(setting.costs),
+        **({"stops": setting.costs.stops} if setting.semantics.charge is Charge.COSTS else {}),
+        **({"without": without} if (without := _without(loop, trace)) else {}),
+        "draws": _draws(loop, setting),
         **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
         **({} if setting.autoscale is None else {"autoscale": str(setting.autoscale)}),
@@ -179,6 +183,17 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({"options": dict(setting.asked)} if setting.asked else {}),
         "seed": setting.seed,
     }
+
+
+def _draws(loop: Loop, setting: Setting) -> bool:
+    """Whether anything was drawn, so that another seed may end otherwise; faults are drawn elsewhere."""
+    is_noisy = any(provider.provenance is Provenance.NOISY for provider in loop.providers.values())
+    return loop.seed.is_asked or is_noisy or setting.observation_noise > 0.0 or bool(setting.costs.scatter)
+
+
+def _without(loop: Loop, trace: Trace) -> dict[str, str]:
+    speed = loop.world.speed if isinstance(loop.world, SimulatedWorld) else None
+    return {} if speed is None else went_without(loop.policy, loop.providers, trace.jobs, speed)
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""On what terms a site's own history is replayed: durations as a site knows them, and what stops cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rota.bounds import has_observed
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.model.trace import Trace
+from rota.worlds.simulated.costs import Costs, parse_costs
+
+OWN_HISTORY = frozenset({"pbs", "plain", "sacct", "swf"})
+"""Formats in which sites keep their own accounts; the others are of published traces."""
+DURATIONS: Mapping[str, str] = {Knowledge.DURATION.value: Provenance.PREDICTED.value}
+"""Who tells durations if nobody says."""
+RESTARTS = "checkpoint=10s,restore=60s"
+"""What an interruption costs if nobody says; a running cluster measures it: `--costs measured`."""
+
+
+def is_own_history(trace: Trace) -> bool:
+    """True if `trace` is in a format in which sites keep their accounts, and recorded when jobs started."""
+    return trace.format in OWN_HISTORY and has_observed(trace)
+
+
+@dataclass(frozen=True)
+class SiteTerms:
+    """What policies are told and what stops cost, where defaults have taken their places."""
+
+    knowledge: Mapping[str, str]
+    costs: Costs
+    is_own: bool
+    """True if the trace is a site's own history, and is replayed as one."""
+    defaults: tuple[str, ...] = ()
+    """What was taken for granted, as clauses."""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was taken for granted, and how to say otherwise."""
+        if not self.defaults:
+            return []
+        return [
+            f"Recorded starts make this a site's own history: {', and '.join(self.defaults)}. --knowledge "
+            "and --costs say otherwise; --ideal is true durations and free stops."
+        ]
+
+
+def site_terms(
+    trace: Trace, knowledge: Mapping[str, str], costs: str | Costs | None, *, ideal: bool
+) -> SiteTerms:
+    """The terms of `trace`: what was said stands; of the rest a site's own history has what a site has.
+
+    All other traces, and all that are `ideal`, have true durations and free stops.
+    """
+    stated = parse_costs(costs) if isinstance(costs, str) else costs
+    if ideal or not is_own_history(trace):
+        return SiteTerms(knowledge, stated or Costs(), is_own=False)
+    defaults = []
+    if Knowledge.DURATION not in knowledge:
+        defaults.append("durations are predicted from earlier jobs of the same group or tenant")
+    if stated is None:
+        stated = parse_costs(RESTARTS)
+        defaults.append(f"a preemption costs {stated.stops['preemptions']} ({RESTARTS})")
+    return SiteTerms({**DURATIONS, **knowledge}, stated, is_own=True, defaults=tuple(defaults))
