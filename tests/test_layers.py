@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "scheduler": {"errors", "model", "solvers", "table", "knowledge"},
     "policies": {"errors", "native", "model", "solvers", "table", "knowledge", "scheduler"},
     "traces": {"errors", "arguments", "model"},
-    "reports": {"errors", "model"},
+    "reports": {"errors", "arguments", "model"},
     "usage": {"errors", "model", "wire", "reports"},
     "analysis": {"errors", "model", "traces", "reports", "usage"},
     "bounds": {"errors", "model", "solvers", "table", "scheduler"},
@@ -46,7 +46,9 @@ EXTRAS = {
     "agent": {"psutil", "pynvml"},
 }
 """Layer -> what it may import besides the core, because nobody loads it unasked."""
-OPTIONAL = {"numba", "pytest", "hypothesis", "torch", "ray", "cvxpy", "sklearn", "pandas", "matplotlib"}
+OPTIONAL = {"numba", "pytest", "hypothesis", "torch", "ray", "cvxpy", "sklearn", "pandas", "matplotlib"} | {
+    "vl_convert"
+}
 CORE = {
     "numpy",
     "scipy",

@@ -82,6 +82,10 @@ LONG = {
     "table/occupancy.py": (413, "every claim on devices and hosts, and the copy of them to try things on"),
     "table/state.py": (587, "the verbs of the loop, and what grows with time, on one table"),
     "scheduler/loop.py": (593, "one pass of the loop, from what happened to what is recorded"),
+    "server/scheduler.py": (
+        414,
+        "the life of one thread: built from the store, turn after turn, and what others ask of it",
+    ),
     "server/store/store.py": (
         532,
         "every call of the store with what it promises; the work is done elsewhere",

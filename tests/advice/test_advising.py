@@ -73,7 +73,7 @@ def test_other_knowledge_is_tried(advice: Advice) -> None:
 
 def test_a_replay_that_agrees() -> None:
     seen = asked(as_happened(busy(), "fifo"), policies=["fifo:skip=yes", "tiresias"])
-    assert seen.verdict.agrees
+    assert seen.verdict.unsupported == ()
     assert seen.verdict.replay_error == pytest.approx(0.0, abs=0.01)
     assert seen.verdict.firm
     observed = seen.trials.observed
@@ -87,10 +87,10 @@ def test_a_replay_that_agrees() -> None:
 def test_a_replay_that_does_not_agree_is_no_ground() -> None:
     """What happened was first in, first out; the present policy is said to be another."""
     seen = asked(as_happened(busy(), "fifo"), present="tiresias", policies=["fifo", "srtf", "las"])
-    assert seen.verdict.agrees is False
+    assert seen.verdict.unsupported
     assert not seen.verdict.firm
     text = seen.text()
-    assert "No recommendation" in text
+    assert "No firm recommendation" in text
     assert "too much to go by" in text
     assert "--site-policy" not in text, "here it is called --present"
     assert "rota policy set" not in text

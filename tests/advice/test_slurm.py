@@ -23,6 +23,7 @@ FAMILIES = [
     ("fifo",                    "SchedulerType=sched/builtin", "sched/backfill"),
     ("fifo:skip=yes",           "bf_min_age_reserve=2592000", "sched/builtin"),
     ("fifo:backfill=easy",      "bf_job_part_count_reserve=1", "bf_min_age_reserve"),
+    ("multifactor",             "PriorityWeightFairshare=10000", "sched/builtin"),
     ("sjf:skip=yes",            "MaxWall=", "PreemptType"),
     ("srtf",                    "PreemptMode=REQUEUE", "SUSPEND"),
     ("tiresias:order=gittins",  "Preempt=middle,long", "SUSPEND"),

@@ -18,6 +18,7 @@ from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.policies.fifo.system import Fifo
 from rota.policies.srtf import srtf
+from rota.reports.calibration import COMPARED
 from rota.reports.metrics import METRICS
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
@@ -193,9 +194,8 @@ def seen(shift_s: float = 0.0) -> Trace:
 def test_calibration_is_exact_where_the_site_did_the_same() -> None:
     results = rota.simulate(seen(), cluster="1x8", policies="srtf")
     assert [record.policy for record in results.records] == ["srtf", "fifo:skip=yes", "observed"]
-    assert results.calibration.errors == pytest.approx(
-        {"mean_jct_s": 0, "mean_waiting_s": 0, "utilisation": 0}, abs=1e-9
-    )
+    assert results.calibration.errors == pytest.approx(dict.fromkeys(COMPARED, 0), abs=1e-9)
+    assert (results.calibration.error, results.calibration.agrees) == (0, True)
 
 
 def test_calibration_sees_a_difference() -> None:
@@ -207,10 +207,17 @@ def test_calibration_sees_a_difference() -> None:
     assert results.calibration.errors["mean_jct_s"] == pytest.approx(-50 / (mean_jct_s + 50))
 
 
-def test_batch_logs_are_calibrated_with_backfill() -> None:
+def test_the_sites_policy_is_the_one_that_fits_unless_it_is_named() -> None:
+    """Nobody states limits: no site could backfill, and the batch log is not of one that did."""
     trace = seen()
     log = Trace(trace.jobs, trace.truth, "log", "sacct", trace.observed)
-    assert rota.simulate(log, cluster="1x8", policies="fifo").site_policy == "fifo:backfill=easy"
+    found = rota.simulate(log, cluster="1x8", policies="fifo")
+    assert found.site_policy == "fifo:skip=yes"
+    assert found.fit is not None
+    assert list(found.fit.misplaced_s) == ["fifo:skip=yes", "fifo"]
+    assert "which fits best of the 2 policies tried" in found.calibration.text
+    named = rota.simulate(log, cluster="1x8", policies="srtf", site_policy="fifo:backfill=easy")
+    assert (named.site_policy, named.fit) == ("fifo:backfill=easy", None)
 
 
 def test_failing_attempts_can_be_left_out() -> None:

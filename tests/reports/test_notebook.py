@@ -8,7 +8,8 @@ from report_toys import four_policies
 
 import rota
 from play import trace_of
-from rota.reports.compare import Calibration, compare
+from rota.reports.compare import compare
+from rota.reports.likeness import Calibration
 from rota.reports.names import breakable
 from rota.reports.notebook import brief
 from rota.reports.summary import summarise

@@ -14,7 +14,8 @@ from report_toys import four_policies, record
 import rota
 from rota.errors import InputError
 from rota.model.record import Record
-from rota.reports.compare import calibration, compare
+from rota.reports.calibration import calibration
+from rota.reports.compare import compare
 from rota.reports.summary import summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import parse_window

@@ -23,16 +23,19 @@ from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watc
 from rota.advice.verdict import judge
 from rota.api.arguments import ARGUMENTS
 from rota.api.asked import check_seeds, trace_as_asked
-from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
+from rota.api.comparing import simulate
+from rota.api.fitting import fit_present, usual_policy
 from rota.api.setting import parse_knowledge
 from rota.api.site_terms import RESTARTS
 from rota.api.unread import unread_remarks
 from rota.arguments import TEXT, WHOLE, Argument, all_of, takes
+from rota.bounds import has_observed
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.model.units import parse_duration
+from rota.reports.likeness import PolicyFit
 from rota.scheduler.policy import parse_policy
 from rota.traces.capacity import cluster_from
 from rota.worlds.simulated.costs import Costs
@@ -123,7 +126,7 @@ def advise(
 
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
-    present    what the site runs now; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
+    present    what the site runs now; None takes what fits the recorded starts best (`rota.api.fitting`)
     knowledge  what candidates are told, and by whom; durations are `predicted` if nobody says otherwise
     costs      of interruptions; `RESTARTS` if nobody says
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`
@@ -142,12 +145,20 @@ def advise(
     part = part_of(whole, window, most_jobs)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     want = wanted(weights, part.trace, None if power is None else parse_power(power, where))
-    own = parse_policy(present or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
-    told = frozenset(kind for name, them in _TABLES.items() if world.get(name) is not None for kind in them)
-    chosen = candidates(Situation(part.trace, where, frozenset(weights), told), own, policies)
     said = parse_knowledge(knowledge)
     sources = {DURATION: "predicted", **said}
     limits = not np.isnan(part.trace.jobs.limit_s).all()
+    as_known = {**sources, DURATION: "user" if limits else sources[DURATION]}
+
+    def fit() -> PolicyFit:
+        told = None if progress is None else lambda name, done, jobs: progress(0, 0, name)
+        words = {"cluster": where, "knowledge": as_known, "costs": costs, "workers": workers}
+        return fit_present(part.trace, simulate, {**world, **words, "progress": told})
+
+    fitted = fit() if present is None and has_observed(part.trace) else None
+    own = parse_policy(present or (fitted.policy if fitted else usual_policy(whole)))
+    told = frozenset(kind for name, them in _TABLES.items() if world.get(name) is not None for kind in them)
+    chosen = candidates(Situation(part.trace, where, frozenset(weights), told), own, policies)
     plan = TrialPlan(
         part=part,
         cluster=where,
@@ -155,7 +166,8 @@ def advise(
         present=own,
         candidates=chosen.specs,
         knowledge=sources,
-        site_knowledge={**sources, DURATION: "user" if limits else sources[DURATION]},
+        site_knowledge=as_known,
+        fit=fitted,
         unread=tuple(unread_remarks([own, *chosen.specs], said, {**world, "elastic": elastic})),
         durations=[one for one in ("predicted", *["user"] * limits, "noisy") if one != sources[DURATION]],
         seeds=check_seeds(seeds),
@@ -165,6 +177,9 @@ def advise(
     )
     trials = TrialRunner(plan, progress).run()
     _refuse_nothing(trials, whole)
+    named_badly = (
+        present is not None and trials.calibration is not None and trials.calibration.agrees is False
+    )
     return Advice(
         trace=whole,
         part=part,
@@ -177,6 +192,7 @@ def advise(
         costs=_costs_words(costs),
         durations=tuple(plan.durations),
         seeds=seeds,
+        nearer=fit() if named_badly else None,
         trials=trials,
         verdict=judge(trials, want, sources[DURATION]),
     )

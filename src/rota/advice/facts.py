@@ -14,6 +14,7 @@ from rota.advice.trials import TrialRuns
 from rota.advice.verdict import Verdict
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
+from rota.reports.likeness import PolicyFit
 from rota.scheduler.policy import PolicySpec, parse_policy
 
 
@@ -36,6 +37,8 @@ class AdviceFacts:
     """Other sources of durations that were to be tried."""
     seeds: int
     """Replays of each policy that were to be made."""
+    nearer: PolicyFit | None
+    """The fit to what was recorded, if the present policy was named and does not fit."""
     trials: TrialRuns
     verdict: Verdict
 
@@ -47,6 +50,11 @@ class AdviceFacts:
     def adoption(self) -> Adoption:
         """How the best comes into force."""
         return adoption(self.best, self.knowledge)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether it is known how far the replay of the present policy is from what happened."""
+        return self.trials.calibration is not None and self.trials.calibration.calibrated
 
     @property
     def is_slurm(self) -> bool:

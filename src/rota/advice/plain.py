@@ -46,7 +46,10 @@ def plain(advice: AdviceFacts) -> dict[str, object]:
         "observed": None if trials.observed is None else named(trials.observed.values),
         "replay": {
             "error": verdict.replay_error,
-            "agrees": verdict.agrees,
+            "agrees": not verdict.unsupported if advice.is_calibrated else None,
+            "unsupported": list(verdict.unsupported),
+            "calibration": None if trials.calibration is None else trials.calibration.to_dict(),
+            "nearer": None if advice.nearer is None else advice.nearer.to_dict(),
             "text": replay_sentence(advice),
         },
         "firm": verdict.firm,

@@ -154,6 +154,23 @@ def _fair(spec: PolicySpec, trace: Trace) -> Near:
     )
 
 
+def _multifactor(spec: PolicySpec, trace: Trace) -> Near:
+    p = spec.make().parameters  # type: ignore[attr-defined]
+    weights = {"Age": p.age, "Fairshare": p.share, "QOS": p.priority}
+    conf = [f"PriorityWeight{name}={round(weight)}" for name, weight in weights.items()]
+    parameters = f"SchedulerParameters=bf_window={_window_min(trace)},bf_continue,bf_job_part_count_reserve=1"
+    half_life = f"PriorityDecayHalfLife={_clock(p.half_life_s)}"
+    untried = [f"PriorityMaxAge={_clock(p.max_age_s)}"]
+    untried += [f"PriorityWeightJobSize={round(abs(p.size))}"] * bool(p.size)
+    untried += ["PriorityFavorSmall=YES"] * (p.size < 0)
+    return Near(
+        "The multifactor priorities themselves.",
+        (*_DATABASE, _GPUS, *conf, half_life, _BACKFILL, parameters),
+        (),
+        (f"Lines that were not tried on a controller: {', '.join(untried)}.", _LIMITS),
+    )
+
+
 def _deadlines(spec: PolicySpec, trace: Trace) -> Near:
     return Near(
         "A class for urgent jobs, which users have to choose.",
@@ -193,6 +210,7 @@ def _nothing(spec: PolicySpec, trace: Trace) -> Near:
 
 _FAMILIES: Mapping[str, Callable[[PolicySpec, Trace], Near]] = {
     "fifo": _fifo,
+    "multifactor": _multifactor,
     **dict.fromkeys(("sjf", "srtf", "srsf", "pai"), _shortest),
     **dict.fromkeys(("las", "tiresias"), _attained),
     **dict.fromkeys(("drf", "themis"), _fair),

@@ -56,7 +56,7 @@ def show(advice: AdviceFacts, screen: Console, *, slurm: bool) -> None:
         screen.print()
         screen.print(_durations(advice), highlight=False)
     screen.print()
-    style = "yellow" if advice.verdict.agrees is not True else ""
+    style = "" if advice.is_calibrated and not advice.verdict.unsupported else "yellow"
     screen.print(replay_sentence(advice), style=style, markup=False, highlight=False)
     for remark in advice.trials.remarks:
         screen.print(remark, style="yellow", markup=False, highlight=False)

@@ -22,7 +22,7 @@ from rota.errors import RotaError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.record import Record
-from rota.reports.compare import Calibration
+from rota.reports.likeness import Calibration, PolicyFit
 from rota.reports.sample import Sample
 from rota.scheduler.policy import PolicySpec
 from rota.traces.shaking import shaken
@@ -79,6 +79,8 @@ class TrialPlan:
     """The same for the present policy: as the site knew it."""
     durations: Sequence[str]
     """Other sources of durations to try the candidates with."""
+    fit: PolicyFit | None
+    """How the present policy was found; None if it was named, or if nothing is recorded."""
     unread: tuple[str, ...]
     """What was said to it and nobody here reads, neither the present policy nor a candidate, as sentences."""
     seeds: int
@@ -149,7 +151,7 @@ class TrialRunner:
         runs = {record.observed: Measured.of(record, plan.part, plan.wanted) for record in results.records}
         trials.present.append(runs[False])
         trials.observed = runs.get(True)
-        trials.calibration = results.calibration
+        trials.calibration = replace(results, fit=plan.fit).calibration
         here = [remark for remark in results.remarks if remark not in results.unread]  # others read it
         trials.remarks = (*here, *plan.unread)
 

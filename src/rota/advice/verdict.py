@@ -10,6 +10,7 @@ import numpy as np
 
 from rota.advice.goals import WeightedGoals
 from rota.advice.spread import PolicyCosts, drawn_costs
+from rota.advice.support import unsupported
 from rota.advice.trials import Measured, TrialRuns
 from rota.reports.blocks import FEWEST_JOBS
 
@@ -58,8 +59,8 @@ class Verdict:
     """By source of durations; the first is the one that the lines rest on."""
     replay_error: float | None
     """How far the replay of the present policy is from what happened, as a ratio less 1; None if unknown."""
-    agrees: bool | None
-    """Whether that replay is near enough to go by; None if nothing was observed."""
+    unsupported: tuple[str, ...]
+    """Why that replay is not near enough to go by, as clauses; empty if it is, or if nothing was observed."""
     enough: bool
     """Whether there are jobs enough to tell anything apart."""
     seeds: int
@@ -85,7 +86,7 @@ class Verdict:
     @property
     def firm(self) -> bool:
         """Whether there is something to adopt with confidence."""
-        return self.enough and self.agrees is not False and not self.stays
+        return self.enough and not self.unsupported and not self.stays
 
     @property
     def doubts(self) -> tuple[ToldDurations, ...]:
@@ -104,7 +105,9 @@ def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
     enough = len(trials.present[0].submit_s) >= FEWEST_JOBS and present in ranked
     drawn = _drawn(ranked, wanted)
     costs = {name: float(np.mean([wanted.cost(one.values) for one in of])) for name, of in ranked.items()}
-    least = math.log1p(error or 0.0) if enough else math.inf
+    doubts = unsupported(trials.calibration, wanted, error)
+    # Without a fit the ranking is of the replay alone; it is not firm, whatever the differences.
+    least = (0.0 if doubts else math.log1p(error or 0.0)) if enough else math.inf
     best = _best(costs, drawn, least)
     lines = [
         _line(name, of, present, costs, drawn, name in best, unranked.get(name, ""))
@@ -114,8 +117,7 @@ def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
     lines.sort(key=lambda line: (bool(line.unranked), 0.0 if line.unranked else line.cost))
     told = [ToldDurations(source, {line.policy: runs[line.policy][0].values for line in lines}, best)]
     told += [_told(one, runs_told, ranked, wanted, least) for one, runs_told in trials.others.items()]
-    agrees = trials.calibration.agrees if trials.calibration is not None else None
-    return Verdict(tuple(lines), tuple(told), error, agrees, enough, seeds)
+    return Verdict(tuple(lines), tuple(told), error, doubts, enough, seeds)
 
 
 def _drawn(runs: Mapping[str, Sequence[Measured]], wanted: WeightedGoals) -> PolicyCosts:

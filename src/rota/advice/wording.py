@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from rota.advice.facts import AdviceFacts
 from rota.advice.goals import Goal, WeightedGoals
+from rota.advice.support import unexplained
 from rota.advice.verdict import VerdictLine
 from rota.model.units import format_duration, plural
 from rota.reports.blocks import FEWEST_JOBS, LIKELY
+from rota.reports.calibration_words import part_words
 from rota.reports.wording import NOTHING, change_words, significant, words
 
 MOST_NAMES = 3
@@ -62,14 +64,11 @@ def _headline(advice: AdviceFacts) -> Iterator[str]:
             f"fewer than {FEWEST_JOBS} are no basis."
         )
         return
-    if verdict.agrees is False:
-        yield (
-            f"No recommendation: the replay of the present policy, {present.policy}, is too far from what "
-            f"happened. In the replay {_moved(advice, best)}, which says little about the site."
-        )
-    elif len(verdict.lines) == 1:
+    if len(verdict.lines) == 1:
         yield f"Nothing was compared with {present.policy}: the time was over before."
         return
+    if verdict.unsupported:
+        yield from _without_a_fit(advice)
     elif verdict.stays:
         goal = advice.wanted.words
         yield f"Stay with {present.policy}: on this trace nothing is decidedly better for {goal}."
@@ -78,6 +77,34 @@ def _headline(advice: AdviceFacts) -> Iterator[str]:
     yield from _ties(advice)
     if not verdict.stays:
         yield from _told(advice)
+    apart = "" if verdict.unsupported else unexplained(advice.trials.calibration, advice.wanted)
+    if apart:
+        yield f"It says nothing of what the replay does not explain: {apart}."
+
+
+def _without_a_fit(advice: AdviceFacts) -> Iterator[str]:
+    """What does best in a replay that does not fit what happened, and what a firm word would take."""
+    best, present = advice.verdict.best, advice.verdict.present
+    if advice.verdict.stays:
+        outcome = "in the replay nothing is decidedly better than what is there"
+    else:
+        outcome = f"in the replay {best.policy} does best: {_moved(advice, best)}"
+    yield (
+        f"No firm recommendation: {outcome}; but the replay of the present policy, {present.policy}, does "
+        f"not fit what happened: {', and '.join(advice.verdict.unsupported)}."
+    )
+    if advice.nearer is not None and advice.nearer.policy != present.policy:
+        yield (
+            f"{advice.nearer.policy} fits better than {present.policy}: try it as --present, or leave "
+            "--present out."
+        )
+    else:
+        yield (
+            "A firm one takes a replay that fits: --cluster with the site's real nodes and partitions, or "
+            "--present with what the site runs."
+        )
+    if not advice.verdict.stays:
+        yield f"Until then let {best.policy} run in the shadow of the present policy."
 
 
 def _moved(advice: AdviceFacts, line: VerdictLine) -> str:
@@ -100,7 +127,7 @@ def _ties(advice: AdviceFacts) -> Iterator[str]:
     if not ties:
         return
     why = ""
-    if verdict.replay_error and advice.verdict.agrees is not None:
+    if verdict.replay_error and not verdict.unsupported:
         why = " by more than the spread and the error of the replay"
     yield f"{listed([verdict.best.policy, *ties], MOST_NAMES + 1)} can't be told apart on this trace{why}."
     calmest = min(verdict.undecided, key=lambda line: line.preemptions)
@@ -145,10 +172,10 @@ def replay_sentence(advice: AdviceFacts) -> str:
             "of the replay. Try the winner in the shadow of the present policy first."
         )
     text = calibration.text.replace("--site-policy", "--present")
-    apart = f"Replay error for {advice.wanted.words}: {100 * verdict.replay_error:.0f}%"
-    if verdict.agrees is False:
-        return f"{apart}, too much to go by. {text}"
-    return f"{apart}; smaller differences are called undecided. {text}"
+    apart = f"For {advice.wanted.words} the replay is {part_words(verdict.replay_error)} off"
+    if verdict.unsupported:
+        return f"{text} {apart}; that is too much to go by."
+    return f"{text} {apart}; smaller differences are called undecided."
 
 
 def spread_sentence(advice: AdviceFacts) -> str:

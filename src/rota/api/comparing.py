@@ -16,6 +16,7 @@ import numpy as np
 from rota.api.arguments import ARGUMENTS
 from rota.api.asked import trace_as_asked
 from rota.api.chosen import Policies, check_baseline, chosen_policies
+from rota.api.fitting import fit_present, site_knowledge, usual_policy
 from rota.api.measured_jobs import measured_jobs
 from rota.api.remarks import due_before_remarks, idle_remarks, refused_remarks, run_remarks
 from rota.api.results import Results
@@ -63,11 +64,6 @@ from rota.worlds.simulated.semantics import Semantics, Work
 from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import SpeedModel
-
-SITE_POLICY = "fifo:skip=yes"
-"""What a site is taken to have run when nobody says."""
-SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
-"""The same by format: batch schedulers backfill, on the limits that users state."""
 
 
 @takes(**ARGUMENTS)
@@ -150,7 +146,7 @@ def simulate(
     seeds        run each policy with so many seeds, from `seed` on; once, if nothing in its run is drawn
     confidence   intervals beside the numbers: what they come to in other mixtures of the same weeks
     observed     where the trace recorded starts, add what happened and a replay of `site_policy`
-    site_policy  what the site ran; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
+    site_policy  what the site ran; None takes what fits the recorded starts best (`rota.api.fitting`)
     workers      processes to run on; None takes the cores there are, or this process for small traces
 
     Raises InputError for anything that is not as expected, PolicyError if a policy breaks a rule.
@@ -160,7 +156,6 @@ def simulate(
     specs, bounds = chosen_policies(policies)
     named_baseline = check_baseline(baseline, specs, bounds)
     whole = trace_as_asked(trace, format, elastic=elastic, deadlines=deadlines, seed=seed)
-    own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
     whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
@@ -192,7 +187,13 @@ def simulate(
         asked=as_asked(given),
     )
     shows_observed = observed and has_observed(whole)
-    as_the_site = replace(setting, knowledge={**setting.knowledge, **_from_users(whole), **said})
+    fit = (
+        fit_present(whole, simulate, given | {"cluster": where})
+        if shows_observed and not site_policy
+        else None
+    )
+    own = parse_policy(site_policy or (fit.policy if fit else usual_policy(whole)))
+    as_the_site = replace(setting, knowledge={**setting.knowledge, **site_knowledge(whole, said)})
     runs = [(spec, as_the_site if terms.is_own and str(spec) == str(own) else setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, replace(as_the_site, autoscale=None)))
@@ -218,6 +219,7 @@ def simulate(
         window=window,
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
+        fit=fit,
         remarks=(
             *whole.remarks,
             *refused_remarks(history, where),
@@ -269,11 +271,6 @@ def _check_window(window: Window | None, trace: Trace) -> None:
 
 def _costs_remark(costs: Costs) -> list[str]:
     return costs.remarks if isinstance(costs, MeasuredCosts) else []
-
-
-def _from_users(trace: Trace) -> dict[str, str]:
-    """Durations as the site knew them: from users, if they stated any."""
-    return {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
 
 
 def _check_workers(workers: int | None) -> int | None:

@@ -16,7 +16,8 @@ from rota.analysis.finding import Finding, Gain, Remedy, Replay
 from rota.analysis.history import JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.studies import Analysis
-from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF, simulate
+from rota.api.comparing import simulate
+from rota.api.fitting import longest_waits, usual_policy
 from rota.api.site_terms import site_terms
 from rota.bounds import has_observed
 from rota.errors import InputError, PolicyError
@@ -42,11 +43,7 @@ def busiest(trace: Trace, jobs: int) -> Ints:
     if n <= jobs:
         return np.arange(n, dtype=np.int64)
     if trace.observed is not None and has_observed(trace):
-        waits_s = np.nan_to_num(trace.observed.start_s - trace.jobs.submit_s)
-        total = np.concatenate(([0.0], np.cumsum(np.maximum(waits_s, 0.0))))
-        first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
-        best = int(first[int(np.argmax(total[first + jobs] - total[first]))])
-        return np.arange(best, best + jobs, dtype=np.int64)
+        return longest_waits(trace, jobs)
     work = np.nan_to_num(trace.truth.run_s()) * trace.jobs.gpus * trace.jobs.gpu_share
     total = np.concatenate(([0.0], np.cumsum(work)))
     first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
@@ -61,7 +58,7 @@ def with_gains(
 ) -> Analysis:
     """`analysis` with the gain of each remedy that can be replayed; a remark says of which jobs."""
     part = trace.take(busiest(trace, jobs))
-    own = SITE_POLICY_OF.get(trace.format, SITE_POLICY)
+    own = usual_policy(trace)
     known: dict[Replay, dict[str, float]] = {}
     remarks: list[str] = []
     findings_so_far = [*analysis.findings]

@@ -16,9 +16,11 @@ from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.reports.compare import Calibration, Comparison, calibration, compare
+from rota.reports.calibration import calibration
+from rota.reports.compare import Comparison, compare
 from rota.reports.files import write_results
 from rota.reports.html import Notes
+from rota.reports.likeness import Calibration, PolicyFit
 from rota.reports.metrics import METRICS
 from rota.reports.notebook import brief
 from rota.reports.shown import Figure, figure
@@ -42,6 +44,8 @@ class Results:
     """The measured part; None is the whole run."""
     named_baseline: str | None = None
     site_policy: str | None = None
+    fit: PolicyFit | None = None
+    """How `site_policy` was found; None if the caller named it, or nothing is recorded."""
     remarks: tuple[str, ...] = ()
     """Sentences to know before believing the numbers."""
     unread: tuple[str, ...] = ()
@@ -67,7 +71,11 @@ class Results:
     @cached_property
     def calibration(self) -> Calibration:
         """How far the site's own policy, simulated, is from what the trace observed."""
-        return calibration(self.records, self.site_policy, self.window)
+        return calibration(self.records, self.site_policy, self.window, self.trace, self.fit)
+
+    def calibration_of(self, policy: str) -> Calibration:
+        """How far `policy`, one of those that ran, is from what the trace observed."""
+        return calibration(self.records, policy, self.window, self.trace)
 
     def __getitem__(self, policy: str) -> SingleRun:
         """The record of `policy` (of the first seed)."""
@@ -130,12 +138,7 @@ class Results:
                 {"seed": record.provenance.get("seed"), **summary.to_dict()}
                 for record, summary in zip(self.records, self.summaries, strict=True)
             ],
-            "calibration": {
-                "calibrated": self.calibration.calibrated,
-                "text": self.calibration.text,
-                "site_policy": self.calibration.site_policy,
-                "errors": self.calibration.errors,
-            },
+            "calibration": self.calibration.to_dict(),
             "odd": [vars(odd) for odd in self.trace.odd],
             "terms": list(self.terms),
             "remarks": list(self.remarks),

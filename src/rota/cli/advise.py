@@ -32,7 +32,7 @@ def advise(
         Text,
         typer.Option(
             metavar="POLICY",
-            help="What the site runs now; guessed from the format if not given.",
+            help="What the site runs now; what fits the recorded starts best if not given.",
             autocompletion=complete_policy,
         ),
     ] = None,

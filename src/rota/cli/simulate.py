@@ -206,7 +206,7 @@ def simulate(
         Text,
         typer.Option(
             metavar="POLICY",
-            help="What the site itself ran, to calibrate with; guessed from the format if not given.",
+            help="What the site itself ran, to calibrate with; what fits recorded starts best if not given.",
         ),
     ] = None,
     observed: Annotated[

@@ -1,4 +1,4 @@
-"""Several runs beside each other: ratios against a baseline, the best of each column, the calibration."""
+"""Several runs beside each other: ratios against a baseline, and the best of each column."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Floats
-from rota.model.record import Record
 from rota.reports.blocks import likely
-from rota.reports.metrics import METRICS, Metric, Value
-from rota.reports.sample import Sample
+from rota.reports.metrics import METRICS, Metric
 from rota.reports.summary import Spread, Summary, spread
-from rota.reports.window import Window
-from rota.reports.wording import factor_words, words
+from rota.reports.wording import words
 
 
 @dataclass(frozen=True)
@@ -213,115 +209,3 @@ def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:
         return frozenset()
     winner = (min if metric.better == "lower" else max)(values, key=values.__getitem__)
     return frozenset(name for name, text in texts.items() if text == texts[winner])
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How far the site's own policy, simulated, is from what the trace observed."""
-
-    text: str
-    site_policy: str | None = None
-    errors: dict[str, float | None] | None = None
-    """Relative difference (simulated / observed − 1) of each metric compared; None if uncalibrated."""
-
-    agrees: bool | None = None
-    """Whether the replay waits about as long as the jobs did; None if uncalibrated."""
-
-    @property
-    def calibrated(self) -> bool:
-        return self.errors is not None
-
-
-COMPARED = {"mean_jct_s": "mean JCT", "mean_waiting_s": "mean waiting", "utilisation": "utilisation"}
-"""What a calibration compares."""
-AGREES_WITHIN = 0.2
-"""A replay agrees with what happened if its mean waiting differs by this part of it at most ..."""
-AGREES_WITHIN_S = 60.0
-"""... or by so many seconds."""
-
-
-def calibration(
-    records: Sequence[Record], site_policy: str | None = None, window: Window | None = None
-) -> Calibration:
-    """Compare the run of `site_policy` with the observed row among `records`: a verdict, then the numbers."""
-    observed = next((record for record in records if record.observed), None)
-    site = [record for record in records if record.policy == site_policy and not record.observed]
-    if observed is None:
-        return Calibration(
-            "Uncalibrated: no recorded starts to compare with, so how close this is to reality is unknown.",
-            site_policy,
-        )
-    if not site_policy:
-        return Calibration("Uncalibrated: nobody named the policy that the site itself ran.")
-    if not site:
-        return Calibration(f"Uncalibrated: the site's own policy {site_policy!r} was not simulated.")
-    ended = observed.jobs.filter(pl.col("start_s").is_not_null() & pl.col("finish_s").is_not_null())["job"]
-    if ended.is_empty():
-        return Calibration(
-            "Uncalibrated: of no job is recorded both when it started and when it ended.", site_policy
-        )
-    truth = _compared(observed, window, ended)
-    runs = [_compared(record, window, ended) for record in site]
-    ours = {key: _mean_of([run[key] for run in runs]) for key in COMPARED}
-    errors = {key: _error(ours[key], truth[key]) for key in COMPARED}
-    waits = ours["mean_waiting_s"], truth["mean_waiting_s"]
-    verdict = _verdict(site_policy, *waits)
-    parts = [
-        f"{name} {words(ours[key], METRICS[key].unit)} against {words(truth[key], METRICS[key].unit)}"
-        for key, name in COMPARED.items()
-    ]
-    text = f"Calibration: {verdict} Replayed against observed: {', '.join(parts)}."
-    return Calibration(text, site_policy, errors, _agree(*waits))
-
-
-def _compared(record: Record, window: Window | None, jobs: pl.Series) -> dict[str, Value]:
-    """What is compared of a run: means over `jobs` alone, those that really ran to an end.
-
-    Whom users cancelled while they waited would wait in a replay, and there is nothing to compare that with.
-    """
-    whole = Sample.of(record, window)
-    known = record.jobs["job"].is_in(jobs.implode()).to_numpy()
-    part = whole.at(whole.rows[known[whole.rows]])
-    return {key: METRICS[key].of(part if METRICS[key].scope == "jobs" else whole) for key in COMPARED}
-
-
-def _mean_of(values: Sequence[Value]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:
-    """Whether the replay waits as the site's jobs did, and what to try if it does not."""
-    replay = f"a replay of the site's own policy, {policy!r},"
-    if ours_s is None or truth_s is None:
-        return f"{replay} finished no job, so nothing can be compared."
-    if _agree(ours_s, truth_s):
-        return f"{replay} waits about as long as your jobs did: the other rows can be set against observed."
-    if ours_s < truth_s:
-        less = factor_words(ours_s / truth_s).replace("shorter", "less")
-        return (
-            f"{replay} waits {less} than your jobs did, so what is gained over observed is overstated: the "
-            "site had fewer GPUs at hand, or held jobs back by rules that are not replayed. Try --cluster "
-            f"with the site's real nodes and partitions{_or_another(policy, 'fifo')}."
-        )
-    more = f"{factor_words(ours_s / truth_s)} than your jobs did" if truth_s else "where your jobs did not"
-    return (
-        f"{replay} waits {more}, so what is lost to observed is overstated: this cluster is smaller than the "
-        "site's, or its policy lets more jobs pass. Try a larger --cluster"
-        f"{_or_another(policy, 'fifo:skip=yes')}."
-    )
-
-
-def _or_another(policy: str, other: str) -> str:
-    """The advice to replay `other`, for whom that is not what was replayed."""
-    return f", or --site-policy {other}" if policy != other else ""
-
-
-def _agree(ours_s: float | None, truth_s: float | None) -> bool:
-    if ours_s is None or truth_s is None:
-        return False
-    return abs(ours_s - truth_s) <= max(AGREES_WITHIN * truth_s, AGREES_WITHIN_S)
-
-
-def _error(ours: float | None, truth: float | None) -> float | None:
-    return ours / truth - 1 if ours is not None and truth else None

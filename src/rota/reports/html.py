@@ -20,7 +20,7 @@ from rota.model.units import format_duration, plural
 from rota.reports.against import Pair, pairs
 from rota.reports.chart import UNITS
 from rota.reports.clock import clock_of
-from rota.reports.compare import Calibration, Comparison, compare
+from rota.reports.compare import Comparison, compare
 from rota.reports.deadlines_kept import slack_chart
 from rota.reports.definitions import definitions
 from rota.reports.drawn import drawn
@@ -39,6 +39,7 @@ from rota.reports.figures import (
 from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
 from rota.reports.headline import headline
+from rota.reports.likeness import Calibration
 from rota.reports.metrics import METRICS
 from rota.reports.names import breakable, loose
 from rota.reports.palette import BARS, DARK, LIGHT, dash

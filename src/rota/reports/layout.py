@@ -34,7 +34,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChartLayout:
     """A chart with its marks, and its places in pixels from the left and the top."""
 
     chart: Chart
@@ -75,7 +75,7 @@ def title_of(letter: float) -> float:
     return 1.25 * letter
 
 
-def layout(chart: Chart, style: Style, width_in: float | None, height_in: float | None) -> Layout:
+def layout(chart: Chart, style: Style, width_in: float | None, height_in: float | None) -> ChartLayout:
     """Room for everything in `width_in` times `height_in` inches; a height that fits if None.
 
     InputError if that is too small for the plot.
@@ -94,7 +94,7 @@ def layout(chart: Chart, style: Style, width_in: float | None, height_in: float 
 
 def _round(
     chart: Chart, style: Style, size: tuple[float, float | None], y_lines: int, right: float
-) -> Layout:
+) -> ChartLayout:
     width, height = size
     letter = letter_of(style)
     line = line_of(letter)
@@ -116,7 +116,7 @@ def _round(
     x = _spaced(chart.x, plot_width, letter, chart.shown, across=True)
     beside = plot_height + 2 * min(top, bottom) - letter  # it may be longer than the plot is high
     y = _spaced(chart.y, plot_height, letter, 1.0, across=False)
-    return Layout(
+    return ChartLayout(
         replace(chart, x=x, y=y),
         style,
         width,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.reports.compare import Calibration, Comparison
+from rota.reports.compare import Comparison
 from rota.reports.headline import headline
 from rota.reports.html import environment
+from rota.reports.likeness import Calibration
 from rota.reports.table import COLUMNS, cell_text, fitting, footnotes
 
 _WIDTH = 110

@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.reports.chart import Chart, Curve, path_of
-from rota.reports.layout import PER_INCH, SWATCH, SWATCH_GAP, Layout, layout, line_of, title_of
+from rota.reports.layout import PER_INCH, SWATCH, SWATCH_GAP, ChartLayout, layout, line_of, title_of
 from rota.reports.lettering import FAMILY
 from rota.reports.palette import STYLES, Style
 
@@ -46,7 +46,7 @@ def draw(
     return "\n".join(parts)
 
 
-def _sheet(placed: Layout, *, follows: bool) -> str:
+def _sheet(placed: ChartLayout, *, follows: bool) -> str:
     style, letter = placed.style, placed.letter
     sheet = (
         f"text{{font:{letter:.2f}px {FAMILY}}}.title{{font-size:{title_of(letter):.2f}px;font-weight:600}}"
@@ -65,7 +65,7 @@ def _colours(style: Style) -> str:
     )
 
 
-def _title(placed: Layout) -> list[str]:
+def _title(placed: ChartLayout) -> list[str]:
     size, x = title_of(placed.letter), placed.left
     places = [0.9 * placed.letter + (1 + 1.3 * number) * size for number in range(len(placed.title))]
     return [
@@ -74,7 +74,7 @@ def _title(placed: Layout) -> list[str]:
     ]
 
 
-def _names(placed: Layout) -> list[str]:
+def _names(placed: ChartLayout) -> list[str]:
     letter, row = placed.letter, 1.2 * line_of(placed.letter)
     first = 0.9 * letter + len(placed.title) * 1.3 * title_of(letter) + 0.5 * row
     parts = []
@@ -89,7 +89,7 @@ def _names(placed: Layout) -> list[str]:
     return parts
 
 
-def _grid(placed: Layout) -> list[str]:
+def _grid(placed: ChartLayout) -> list[str]:
     """Lines at the marks, what stands beside them, and the titles of both axes."""
     parts = []
     left, top, bottom, letter = placed.left, placed.top, placed.bottom, placed.letter
@@ -116,7 +116,7 @@ def _text(x: float, y: float, words: str, anchor: str = "middle", more: str = ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
 
-def _unmeasured(placed: Layout) -> list[str]:
+def _unmeasured(placed: ChartLayout) -> list[str]:
     """Shades over what lies outside the measured window."""
     if placed.chart.shaded is None:
         return []
@@ -129,13 +129,13 @@ def _unmeasured(placed: Layout) -> list[str]:
     ]
 
 
-def _curve(placed: Layout, curve: Curve) -> str:
+def _curve(placed: ChartLayout, curve: Curve) -> str:
     x, y = _cut_off(placed, curve.x, curve.y)
     dashes = _dashes(placed.style, curve)
     return f'<path class="curve {_colour(curve)}"{dashes} d="{_path(placed, x, y)}"/>'
 
 
-def _band(placed: Layout, curve: Curve) -> str:
+def _band(placed: ChartLayout, curve: Curve) -> str:
     """From the lowest to the highest value beside each point."""
     assert curve.band is not None
     x, low = _cut_off(placed, curve.x, curve.band[0])
@@ -144,7 +144,7 @@ def _band(placed: Layout, curve: Curve) -> str:
     return f'<path class="band b{_number(curve)}" d="{outline}Z"/>' if outline else ""
 
 
-def _cut_off(placed: Layout, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def _cut_off(placed: ChartLayout, x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """The points up to the end of the axis, with one at that end if there are more."""
     end = placed.chart.x.high
     if not len(x) or x[-1] <= end:
@@ -153,7 +153,7 @@ def _cut_off(placed: Layout, x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return np.append(x[kept], end), np.append(y[kept], np.interp(end, x, y))
 
 
-def _path(placed: Layout, x: Floats, y: Floats) -> str:
+def _path(placed: ChartLayout, x: Floats, y: Floats) -> str:
     across = placed.left + placed.chart.x.place(x) * placed.plot_width
     down = placed.bottom - placed.chart.y.place(y) * placed.plot_height
     return path_of(across, down)

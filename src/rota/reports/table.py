@@ -11,7 +11,8 @@ from rich.text import Text
 
 from rota.model.units import plural
 from rota.reports.blocks import DRAWS, LIKELY
-from rota.reports.compare import Calibration, Comparison, ComparisonRow, MetricCell
+from rota.reports.compare import Comparison, ComparisonRow, MetricCell
+from rota.reports.likeness import Calibration
 from rota.reports.terms import terms
 from rota.reports.wording import change_words
 

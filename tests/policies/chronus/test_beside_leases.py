@@ -47,6 +47,28 @@ def test_who_outruns_its_estimate(jobs, due, says, ended, why):
     assert ends(record) == ended, why
 
 
+@pytest.mark.parametrize("mode", ["paper", "artifact"])
+@pytest.mark.parametrize(
+    ("due", "ended", "why"),
+    [
+        (36, {"R": 35, "B": 95}, "R takes 30 minutes from minute 5 on: it can be in time; 35 are estimated"),
+        (34, {"R": 95, "B": 65}, "R can meet no deadline any more, and comes last"),
+    ],
+)
+def test_an_unpromised_job_is_last_only_once_it_must_be_late(mode, due, ended, why):
+    trace = minutes("R 4x30@1 B 4x60@1", [due, NO])
+    assert ends(play(f"chronus:mode={mode}", trace, "1x4")) == pytest.approx(ended), why
+
+
+@pytest.mark.parametrize(
+    ("mode", "ended"), [("paper", {"B": 115, "C": 34}), ("artifact", {"B": 115, "C": 19})]
+)
+def test_the_artifact_goes_by_the_run_time_of_what_ends_within_the_lease(mode, ended):
+    """C takes 14 minutes of the 15 that are left of the lease, and is estimated at 16."""
+    trace = minutes("B 4x100 C 4x14@5", [NO, 19])
+    assert ends(play(f"chronus:mode={mode}", trace, "1x4")) == pytest.approx(ended)
+
+
 def test_who_goes_on_when_a_lease_begins_keeps_its_gpus():
     """A needs three GPUs: Y stops, and X, the last in order, goes on where it is."""
     record = play(PLAIN, minutes("Y 2x30 X 1x80 A 3x15@1", [NO, NO, 40]), "1x4")

@@ -85,9 +85,8 @@ def test_gpus_are_rounded_up_to_what_nodes_can_be_divided_into():
 
 
 def ask(row, gpus, left, due, submit=0, runs=False):
-    return LeaseAsk(
-        row, gpus, gpus, left * MINUTE_S, ((due * MINUTE_S, 10.0),), submit * MINUTE_S, 0.0, runs, True
-    )
+    left_s, dues = left * MINUTE_S, ((due * MINUTE_S, 10.0),)
+    return LeaseAsk(row, gpus, gpus, left_s, left_s, dues, submit * MINUTE_S, 0.0, runs, True)
 
 
 def test_card_2_admission_one_by_one():

@@ -6,7 +6,8 @@ it, and works out by itself who is promised what, who runs in each slot, and whe
 
 From the page, where the card is silent: what is left of a lease under way counts before leases are given
 back; a job with several deadlines is promised the first that its leases keep, and keeps it until a lease
-begins; a plan never becomes longer; an estimate is a minute at least.
+begins; a plan never becomes longer; an estimate is a minute at least; whether a deadline can still be met
+is judged by the run time alone.
 """
 
 from __future__ import annotations
@@ -296,7 +297,7 @@ class NaiveChronus:
             return 1.0, slack * job.gpus, job.submit_s, one.row
         if one.is_overrun:
             return -1.0, 0.0, job.submit_s, one.row
-        if job.dues and self.now + self.left_s(one) > job.dues[-1][0] + NEAR:
+        if job.dues and self.now + job.says_s - self.done_s(one) > job.dues[-1][0] + NEAR:
             return 2.0, service, job.submit_s, one.row
         return 0.0, service, job.submit_s, one.row
 

@@ -73,7 +73,7 @@ def test_who_is_promised_what_and_which_later_deadline_is_the_first(seed: int) -
         last = draw.randint(0, 12)
         due_s = last * LEASE_S + draw.choice([0.0, 600.0])
         left_s = need * LEASE_S - draw.choice([0.0, 60.0])
-        ask = LeaseAsk(row, gpus, gpus, left_s, ((due_s, 10.0),), 0.0, 0.0, False, True)
+        ask = LeaseAsk(row, gpus, gpus, left_s, left_s, ((due_s, 10.0),), 0.0, 0.0, False, True)
         asks[row] = ask
         wish, plans = (gpus, need, last), [book.plans[one] for one in rows]
         offered = naive.first(wish, plans)

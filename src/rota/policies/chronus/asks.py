@@ -35,6 +35,8 @@ class LeaseAsk(NamedTuple):
     drained, where it goes on beside the plan."""
     left_s: float
     """What is left of its estimate; 0 or less if it has outrun it."""
+    least_s: float
+    """What is left of its run time alone, without the stops and the margin of the estimate."""
     dues: tuple[tuple[float, float], ...]
     """Its deadlines with what each is worth, the earliest first; none for best effort."""
     submit_s: float
@@ -124,6 +126,7 @@ class LiveAsks:
         )
         factor = requested.factor[self.rows]
         done = jobs.ran_s(self.rows) if parameters.is_artifact else jobs.work_s(self.rows)
+        self.least_s: Floats = durations - done
         if not parameters.is_artifact:  # a second of work takes a little more of the estimate
             done = done * factor
         unit = parameters.lease_s / _UNITS
@@ -152,9 +155,9 @@ class LiveAsks:
         gpus, jobs = self.claims.item(place), self._snapshot.jobs
         planned = 0 if row in self._apart else self.requested.planned.item(row)
         return LeaseAsk(
-            row, gpus, planned, self.left_s.item(place), self._dues(row) if gpus else (),
-            self.submit_s.item(place), jobs.work_done(row), row in self._snapshot.grants,
-            self.bears_stops.item(place),
+            row, gpus, planned, self.left_s.item(place), self.least_s.item(place),
+            self._dues(row) if gpus else (), self.submit_s.item(place), jobs.work_done(row),
+            row in self._snapshot.grants, self.bears_stops.item(place),
         )  # fmt: skip
 
     def _dues(self, row: int) -> tuple[tuple[float, float], ...]:

@@ -98,12 +98,17 @@ class Ranks:
         sure = {row for row in book.sure if row in asks and asks[row].runs}
         holders = [row for row in book.plans if book.holds_lease(row)]
         room = capacity - sum(asks[row].beside_drained for row in (*holders, *sure))
-        ends = [asks[row] for row in book.refused if 0.0 < asks[row].left_s <= end_s - self.now + 1e-6]
+        ends = [asks[row] for row in book.refused if self._ends_by(asks[row], end_s)]
         for ask in sorted(ends, key=lambda ask: (ask.service, ask.submit_s, ask.row)):
             if ask.row not in sure and ask.beside_drained <= room + 1e-9:
                 room -= ask.beside_drained
                 sure.add(ask.row)
         return frozenset(sure)
+
+    def _ends_by(self, ask: LeaseAsk, end_s: float) -> bool:
+        """True if `ask` ends by `end_s`: by its estimate, or in the authors' simulator by its run time."""
+        left_s = ask.least_s if self.p.is_artifact else ask.left_s
+        return ask.left_s > 0.0 and left_s <= end_s - self.now + 1e-6
 
     def _rank(self, ask: LeaseAsk) -> tuple[ServiceRank, float]:
         """Class of a job, and its place in it."""
@@ -116,7 +121,7 @@ class Ranks:
             return ServiceRank.OVERRUN, 0.0
         if row in self.book.plans:
             return ServiceRank.AHEAD, (self.book.aims[row] - self.now - ask.left_s) * ask.gpus
-        if row in self._refused and self.now + ask.left_s > ask.due_s:
+        if row in self._refused and self.now + ask.least_s > ask.due_s + 1e-6:
             return ServiceRank.LOWEST, ask.service
         return ServiceRank.SPARE, ask.service
 

@@ -13,7 +13,7 @@ Idea      1. A deadline is promised if the job finds enough leases before it, be
           4. Jobs that start together are placed in several orders, of which the fastest counts.
 Departs   Who runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is served again
           (ours; the authors' simulator lets go of all of them: `mode=artifact`).  What ends within a lease is
-          judged by the estimate (the simulator looks at the truth).  A plan is never longer than before, so
+          judged by the estimate (`mode=artifact`: by the run time).  A plan is never longer than before, so
           that it is kept whole; who loses work to a fault is admitted anew.  A far deadline of a job with
           several decides whether it is admitted, and the program chooses among them (the simulator tests the
           first).  Speeds of splits are known as whether GPUs lie apart, not split by split.  Profiling runs

@@ -89,6 +89,11 @@ def by_submission(snapshot: Snapshot) -> Ints:
     return order
 
 
+def submitted_first(snapshot: Snapshot) -> Ints:
+    """Waiting rows, first come first, whatever their priority."""
+    return snapshot.waiting
+
+
 class EasyBackfill:
     """Strict order with backfill.
 
@@ -100,10 +105,13 @@ class EasyBackfill:
         self,
         placement: Placement = Placement.CONSOLIDATE,
         order: Callable[[Snapshot], Ints] = by_submission,
+        *,
+        one_queue: bool = False,
     ) -> None:
         self.placement = placement
         self.place = PLACEMENTS[placement]
         self.order = order
+        self.one_queue = one_queue
         self._queues = Queues()
         self._kinds = np.zeros(0, dtype=np.int64)
         """Request kinds of one job table on one cluster."""
@@ -163,7 +171,9 @@ class EasyBackfill:
         scratch = snapshot.scratch()
         grants: list[Grant] = []
         kept: list[Reservation] = []
-        for queue in self._queues.of(snapshot, self.order(snapshot)):
+        order = self.order(snapshot)
+        queues = [PartQueue(order, -1)] if self.one_queue else self._queues.of(snapshot, order)
+        for queue in queues:
             if not scratch.free.within(queue.nodes) and _want_whole_gpus(snapshot, queue.rows):
                 continue  # nobody can start, and nothing is free to be kept
             kept += self._serve(snapshot, queue, grants, scratch, fit)

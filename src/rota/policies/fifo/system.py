@@ -8,6 +8,8 @@ Idea      1. Jobs start in the order in which they were submitted, those of a hi
           2. What happens when the first one does not fit is the variant: all wait that would do with the
              same nodes (strict), it is passed by (skip), or it gets a reservation and is passed by those that
              do not delay it (backfill=easy: the first one of each partition).
+          3. Sites differ in two more things, which can be switched off: a queue for each partition
+             (queue=all is one for all jobs), and priorities (priority=no).
 Departs   An estimate that a job has outrun counts as "ends at any moment"; sites with hard limits kill it.
 Checked   worked examples of systems/tiresias.md (FIFO rows); authors' `fifo` and `fjf`; backfill: cases
           computed by hand, and with exact durations no first job starts later than it was promised
@@ -19,15 +21,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
-from rota.policies.fifo.backfill import EasyBackfill
+from rota.policies.fifo.backfill import EasyBackfill, submitted_first
+from rota.policies.fifo.backfill import by_submission as backfill_order
 from rota.policies.fifo.queues import InQueues
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
+
+
+class OneQueueFor(StrEnum):
+    """Which jobs wait in one queue: a job that does not fit is first in it, and holds up those behind it."""
+
+    PARTITION = "partition"
+    ALL = "all"
 
 
 class Backfill(StrEnum):
@@ -45,8 +57,17 @@ class FifoParameters:
     """Pass by a job that does not fit instead of waiting for it."""
     backfill: Backfill = Backfill.NONE
     """`easy`: keep room for a job that does not fit, let those pass that will not delay it."""
+    queue: OneQueueFor = OneQueueFor.PARTITION
+    """A queue for the jobs of each partition, or one for all jobs."""
+    priority: bool = True
+    """Serve jobs of a higher priority (Slurm's QOS) before all others."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
+
+
+def as_submitted(snapshot: Snapshot, rows: Any) -> Any:
+    """The same key for all: equal keys are served in order of submission."""
+    return 0 if isinstance(rows, int) else np.zeros(len(rows), dtype=np.int64)
 
 
 def by_submission(snapshot: Snapshot, rows: Any) -> Any:
@@ -61,7 +82,7 @@ def by_submission(snapshot: Snapshot, rows: Any) -> Any:
     needs={Knowledge.DURATION: lambda p: p.backfill is Backfill.EASY},
     levers={Lever.RESERVE: lambda p: p.backfill is Backfill.EASY},
     parameters=FifoParameters,
-    heeds_priority=True,
+    heeds_priority=lambda p: p.priority,
 )
 class Fifo:
     """Serve in order of submission."""
@@ -71,13 +92,16 @@ class Fifo:
         if p.skip and p.backfill is not Backfill.NONE:
             raise InputError("policy 'fifo': skip=yes lets all pass already; expected no backfill with it")
         easy = p.backfill is Backfill.EASY
+        key = by_submission if p.priority else as_submitted
+        is_one = p.queue is OneQueueFor.ALL
         self.inner: EasyBackfill | ByPriority
         if easy:
-            self.inner = EasyBackfill(p.placement)
-        elif p.skip:
-            self.inner = ByPriority(by_submission, placement=p.placement)
+            order = backfill_order if p.priority else submitted_first
+            self.inner = EasyBackfill(p.placement, order, one_queue=is_one)
+        elif p.skip or is_one:
+            self.inner = ByPriority(key, strict=not p.skip, placement=p.placement)
         else:
-            self.inner = InQueues(by_submission, strict=True, placement=p.placement)
+            self.inner = InQueues(key, strict=True, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

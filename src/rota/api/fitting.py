@@ -1,0 +1,177 @@
+"""Which policy a site runs, as its own trace tells: a small family is replayed, and the nearest one is taken.
+
+The family is of policies that batch schedulers have: strict order, what does not fit passed by, or EASY
+backfill; a queue for each partition or one for all; Slurm's QOS first or not; its multifactor priority, by
+fair share or by size.  First the ways to queue are tried, with the trace's priorities; then other orders.
+What cannot differ on a trace is not tried: EASY without time limits, queues without partitions, priorities
+that are all equal.  Near is what misplaces little waiting (`rota.reports.calibration`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rota.api.results import Results
+from rota.api.setting import parse_knowledge
+from rota.model.columns import Ints
+from rota.model.trace import Trace
+from rota.model.units import format_duration
+from rota.reports.likeness import PolicyFit
+from rota.reports.window import Window, WindowEdge
+
+SITE_POLICY = "fifo:skip=yes"
+"""What a site is taken to have run where no recorded start tells."""
+SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
+"""The same by format: batch schedulers backfill, on the limits that users state."""
+MOST_JOBS = 2_000
+"""Jobs that count in a fit; of more, those in a row that waited longest together."""
+LITTLE = 0.01
+"""Part of all waiting: policies that misplace as much to within it are equal; one that misplaces no more ends
+the search."""
+
+WORLD = (
+    *(
+        "cluster",
+        "semantics",
+        "costs",
+        "ideal",
+        "can",
+        "failures",
+        "retries",
+        "limits",
+        "throughput",
+        "scaling",
+    ),
+    *("goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs", "observation_noise", "workers"),
+)
+"""Words of a simulation that say in what world the family is replayed."""
+
+Replay = Callable[..., Results]
+"""`rota.simulate`."""
+
+
+@dataclass(frozen=True)
+class FittedPart:
+    """The part of a trace that policies are fitted to."""
+
+    trace: Trace
+    measured: Window | None
+    """None: all of it."""
+    said: str
+    """What it is, in words; empty if it is all of the trace."""
+
+
+def usual_policy(trace: Trace) -> str:
+    """What the site is taken to have run if nothing tells."""
+    return SITE_POLICY_OF.get(trace.format, SITE_POLICY)
+
+
+def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> PolicyFit:
+    """The policy of the family under which `trace` waits most like what it recorded.
+
+    `given` are the words of `replay` that the caller was given; those of `WORLD` count.  `trace` has recorded
+    starts.  Policies that fit equally stand in the order of `queueings` and `orders`: the usual one first.
+    """
+    words = {name: given[name] for name in WORLD if name in given}
+    words["knowledge"] = site_knowledge(trace, parse_knowledge(given.get("knowledge")))
+    if (told := given.get("progress")) is not None:
+        words["progress"] = lambda name, done, jobs: told(f"fit: {name}", done, jobs)
+    began_s = time.monotonic()
+    part = fitted_part(trace)
+    little_s = LITTLE * _waited_s(part)
+    misplaced: dict[str, float] = {}
+
+    def try_all(policies: Sequence[str]) -> str:
+        new = [policy for policy in policies if policy not in misplaced]
+        misplaced.update(_misplaced(part, new, replay, words) if new else {})
+        return next(policy for policy in misplaced if misplaced[policy] <= min(misplaced.values()) + little_s)
+
+    best = try_all(queueings(trace))
+    if misplaced[best] > little_s:
+        best = try_all(orders(trace, best))
+    return PolicyFit(best, misplaced, part.said, time.monotonic() - began_s)
+
+
+def queueings(trace: Trace) -> list[str]:
+    """Ways to queue that can differ on `trace`, the usual one for its format first."""
+    jobs = trace.jobs
+    has_limits = bool(np.isfinite(jobs.limit_s).any())
+    has_parts = len(set(jobs.node_set.tolist())) > 1
+    policies = [SITE_POLICY, *["fifo:backfill=easy"] * has_limits, "fifo"]
+    if has_parts:
+        policies += [*["fifo:backfill=easy,queue=all"] * has_limits, "fifo:queue=all"]
+    usual = usual_policy(trace)
+    return sorted(policies, key=lambda policy: policy != usual)
+
+
+def orders(trace: Trace, queueing: str) -> list[str]:
+    """`queueing` with other orders, as far as they can differ on `trace`."""
+    jobs = trace.jobs
+    policies = []
+    if len(set(jobs.priority.tolist())) > 1:
+        policies.append(f"{queueing}{',' if ':' in queueing else ':'}priority=no")
+    if np.isfinite(jobs.limit_s).any():
+        policies += ["multifactor"] * (len(set(jobs.tenant.tolist())) > 1)
+        policies += ["multifactor:share=0,size=10000"] * (len(set(jobs.gpus.tolist())) > 1)
+    return policies
+
+
+def fitted_part(trace: Trace, most: int = MOST_JOBS) -> FittedPart:
+    """`trace`, or of a longer one the jobs in a row that waited longest together, by the record.
+
+    Jobs submitted before them that were still waiting or running then are replayed as well and do not count.
+    """
+    if len(trace) <= most:
+        return FittedPart(trace, None, "")
+    seen = trace.observed
+    assert seen is not None, "a fit is to what was recorded"
+    rows = longest_waits(trace, most)
+    begin_s, end_s = (float(trace.jobs.submit_s[rows[place]]) for place in (0, -1))
+    before = np.flatnonzero((trace.jobs.submit_s < begin_s) & (seen.end_s > begin_s))
+    part = trace.take(np.concatenate((before, rows)))
+    offset_s = begin_s - float(part.jobs.submit_s[0])
+    said = (
+        f"the {most:,} jobs in a row that waited longest ({format_duration(end_s - begin_s)} of submissions)"
+    )
+    window = Window(WindowEdge(offset_s=offset_s), None, f"{format_duration(offset_s)}:")
+    return FittedPart(part, window if len(before) else None, said)
+
+
+def longest_waits(trace: Trace, jobs: int) -> Ints:
+    """Rows of the `jobs` jobs submitted one after the other that waited longest together, by the record."""
+    seen = trace.observed
+    assert seen is not None, "nothing is recorded"
+    waits_s = np.nan_to_num(seen.start_s - trace.jobs.submit_s)
+    total = np.concatenate(([0.0], np.cumsum(np.maximum(waits_s, 0.0))))
+    first = np.arange(0, len(trace) - jobs + 1, max(jobs // 20, 1))
+    best = int(first[int(np.argmax(total[first + jobs] - total[first]))])
+    return np.arange(best, best + jobs, dtype=np.int64)
+
+
+def site_knowledge(trace: Trace, knowledge: Mapping[str, str]) -> dict[str, str]:
+    """`knowledge` with durations as the site knew them: from users, if they stated any."""
+    users = {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
+    return {**users, **knowledge}
+
+
+def _misplaced(
+    part: FittedPart, policies: Sequence[str], replay: Replay, words: Mapping[str, Any]
+) -> dict[str, float]:
+    """Seconds of misplaced waiting under each of `policies`; infinite where nothing can be compared."""
+    results = replay(part.trace, policies=policies, measure=part.measured, site_policy=policies[0], **words)
+    compared = {policy: results.calibration_of(policy) for policy in policies}
+    return {
+        policy: one.misplaced_s if one.whole is not None and one.whole.jobs else np.inf
+        for policy, one in compared.items()
+    }
+
+
+def _waited_s(part: FittedPart) -> float:
+    seen = part.trace.observed
+    assert seen is not None
+    return float(np.nansum(np.maximum(seen.start_s - part.trace.jobs.submit_s, 0.0)))

@@ -1,0 +1,1 @@
+"""Slurm's multifactor priority, with EASY backfill."""
