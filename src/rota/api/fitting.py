@@ -35,7 +35,18 @@ LITTLE = 0.01
 the search."""
 
 WORLD = (
-    *("cluster", "semantics", "costs", "can", "failures", "retries", "limits", "throughput", "scaling"),
+    *(
+        "cluster",
+        "semantics",
+        "costs",
+        "ideal",
+        "can",
+        "failures",
+        "retries",
+        "limits",
+        "throughput",
+        "scaling",
+    ),
     *("goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs", "observation_noise", "workers"),
 )
 """Words of a simulation that say in what world the family is replayed."""
