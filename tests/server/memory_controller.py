@@ -169,6 +169,8 @@ class MemoryController:
             and (which.since_s is None or view.submit_s >= which.since_s)
         ]
         if which.before:
+            if which.before not in [view.id for view in chosen]:
+                raise NotFound(f"there is no job {which.before}")
             chosen = chosen[: [view.id for view in chosen].index(which.before)]
         return chosen[-which.limit :]
 

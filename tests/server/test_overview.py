@@ -63,13 +63,13 @@ def test_damage_that_any_call_meets_is_shown(tmp_path: Path) -> None:
     site = Site(tmp_path, {"n0": 2}, "fifo")
     site.turn()
     overview = Overview("c", site.store, site.scheduler, SimpleNamespace(troubles=list))  # type: ignore[arg-type]
-    assert overview.health()
+    assert overview.health() == ""
     spoil(tmp_path / "rota.db", "costs")
     assert overview.status().troubles == []
     with pytest.raises(StoreError, match="is damaged"):
         site.store.costs()
     [trouble] = overview.status().troubles
     assert "is damaged (database disk image is malformed); put a copy of it in its place" in trouble
-    assert not overview.health()
-    site.scheduler.trouble = f"the store does not answer: {site.store.damage}"
+    assert overview.health() == "the store is damaged; `rota status` says how"
+    site.scheduler.failing.failed(StoreError(site.store.damage))
     assert overview.status().troubles == [site.scheduler.trouble]  # once is enough

@@ -17,6 +17,7 @@ from rota.advice.goals import Parts, WeightedGoals
 from rota.advice.part import ReplayedPart
 from rota.api.comparing import simulate
 from rota.api.results import Results
+from rota.api.site_terms import is_own_history
 from rota.bounds import has_observed
 from rota.errors import RotaError
 from rota.model.cluster import Cluster
@@ -225,7 +226,7 @@ class TrialRunner:
             cluster=plan.cluster,
             policies=list(specs),
             knowledge=knowledge,
-            ideal=True,  # besides what is said here
+            ideal=is_own_history(part.trace),  # besides what is said here
             measure=part.measured,
             observed=observed,
             site_policy=str(plan.present) if observed and has_observed(part.trace) else None,

@@ -400,7 +400,9 @@ class Loop:
             for row in fresh:
                 if row not in started:
                     self.recorder.waits(snapshot, decision, row)
-                elif state.jobs.submit_s.item(row) < state.now and not _comes_free(batch, row):
+                elif state.jobs.submit_s.item(row) < state.now and not _comes_free(
+                    batch, row, state.jobs.after.get(row, ())
+                ):
                     self.recorder.awaits_round(row, self._round(row, state.now))
 
     def _note_unseen(self, rows: Iterable[int]) -> None:
@@ -577,9 +579,16 @@ class Loop:
             self.recorder.interval(grant, start, self.state.now, How.RUNNING, lost)
 
 
-def _comes_free(batch: Batch, row: int) -> bool:
-    """Whether `row` was held until now: it has waited for that."""
-    return row in batch.released or row in [accepted for accepted, _ in batch.accepted]
+def _comes_free(batch: Batch, row: int, after: Sequence[int]) -> bool:
+    """Whether `row`, which runs after the rows `after`, was held until now: it has waited for that."""
+    if row in batch.released or row in [accepted for accepted, _ in batch.accepted]:
+        return True
+    over = {
+        *[ended.row for ended in batch.ended],
+        *batch.withdrawn,
+        *[settled for settled, _ in batch.settled],
+    }
+    return not over.isdisjoint(after)
 
 
 def _refuse_missing(policy: Policy, providers: Mapping[Knowledge, Provider]) -> None:
