@@ -81,7 +81,7 @@ LONG = {
     "server/store/rows.py": (455, "what is stored, one dataclass for each table, read side by side"),
     "table/occupancy.py": (413, "every claim on devices and hosts, and the copy of them to try things on"),
     "table/state.py": (587, "the verbs of the loop, and what grows with time, on one table"),
-    "scheduler/loop.py": (593, "one pass of the loop, from what happened to what is recorded"),
+    "scheduler/loop.py": (600, "one pass of the loop, from what happened to what is recorded"),
     "server/scheduler.py": (
         414,
         "the life of one thread: built from the store, turn after turn, and what others ask of it",
