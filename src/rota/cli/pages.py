@@ -45,8 +45,8 @@ What a policy can be told of jobs beyond what they ask for, and who can tell it,
 the providers in `src/rota/knowledge`.
 A policy lists the kinds it reads; `--knowledge KIND=SOURCE` chooses who tells one of them, and every result
 says who did.
-In a simulation the default is what the table names; for a site's own history (`sacct`, PBS, SWF or Rota's own table,
-with recorded starts) durations are predicted unless `--ideal` is given.
+In a simulation the default is what the table names; for a site's own history (`sacct`, PBS, SWF or Rota's own
+table, with recorded starts) durations are predicted unless `--ideal` is given.
 
 A column has a value, or a row of values, for each job; a table has columns by job and arrays that jobs share,
 such as a curve for each class.
