@@ -122,7 +122,7 @@ def clear(folder: Folder, record: dict[str, Any]) -> None:
     """
     try:
         here = set(os.listdir(folder.path))
-    except FileNotFoundError:  # somebody was quicker
+    except FileNotFoundError:  # another process was quicker
         return
     if LAUNCH in here and EXIT not in here:
         folder.write(EXIT, record)

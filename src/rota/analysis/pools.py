@@ -152,7 +152,7 @@ def _cells_of_jobs(
     else:
         of = [_one(types) for _, types in kinds]
         key = np.array([seen.get(row) or of[code] for row, code in enumerate(kind.tolist())], dtype=object)
-        if not all(key[dated].tolist()):  # of some jobs nobody knows where they ran
+        if not all(key[dated].tolist()):  # it is unknown where some jobs ran
             key = np.full(len(key), "", dtype=object)
         name_of = {name: (frozenset(), name) for name in set(key.tolist())}
     cells = []

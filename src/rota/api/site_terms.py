@@ -13,9 +13,9 @@ from rota.worlds.simulated.costs import Costs, parse_costs
 OWN_HISTORY = frozenset({"pbs", "plain", "sacct", "swf"})
 """Formats in which sites keep their own accounts; the others are of published traces."""
 DURATIONS: Mapping[str, str] = {Knowledge.DURATION.value: Provenance.PREDICTED.value}
-"""Who tells durations if nobody says."""
+"""The source of durations unless `--knowledge` names one."""
 RESTARTS = "checkpoint=10s,restore=60s"
-"""What an interruption costs if nobody says; a running cluster measures it: `--costs measured`."""
+"""What an interruption costs unless `--costs` says; a running cluster measures it: `--costs measured`."""
 
 
 def is_own_history(trace: Trace) -> bool:

@@ -8,8 +8,8 @@ Idea      1. The priority of a waiting job is the sum of weights times factors b
              the power of minus its tenant's part of what all have used over the tenant's part of the shares,
              where use halves every `half_life_s`; *priority*, its own over the largest of those that wait.
           2. The highest comes first; equal ones in the order of submission.
-          3. Who waits is served as under `fifo:backfill=easy`: the first job of each partition that does not
-             fit gets a reservation, and those pass it that do not delay it.
+          3. Waiting jobs are served as under `fifo:backfill=easy`: the first job of each partition that does
+             not fit gets a reservation, and jobs that do not delay it pass it.
 Departs   All tenants have equal shares, and are compared as leaves: no tree of accounts (fair tree).  Use is
           of GPUs alone.  Partition and association factors are not there.  Priorities are worked out at each
           decision, not every few minutes.
