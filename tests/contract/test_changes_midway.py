@@ -37,6 +37,7 @@ REMEMBERS = {
     "gandiva_fair": "who belongs on which servers, and what each has received short of its part",
     "gavel": "what each has received beside its fraction since fractions were computed",
     "hived": "cells: which GPUs of its virtual cluster stand for those that a job holds",
+    "multifactor": "what each tenant has used, the past counting less and less",
     "philly": "attempts: when each job's first one was, which tells when the next is, and at which locality",
     "pollux": "the allocations among which it searches on, its random state, and when it searches next",
     "prerun": "who has had its first run, besides what its inner policy remembers",
@@ -58,7 +59,8 @@ GRACE_S = {
 
 Three turns of a server; a turn after a move, for nobody is moved again within ten minutes; a round; an
 attempt and the pause behind it; the time between two searches; nothing.  The others keep GPUs idle for good:
-for a plan (`elasticflow`), as a pool (`prerun`), as cells of a virtual cluster (`hived`).
+for a plan (`elasticflow`), as a pool (`prerun`), as cells of a virtual cluster (`hived`), for the first job
+(`multifactor`).
 """
 A_ROUND_S = 361.0
 """Six minutes, the longest of the policies, and what is done at its end."""

@@ -110,6 +110,7 @@ class EasyBackfill:
     ) -> None:
         self.placement = placement
         self.place = PLACEMENTS[placement]
+        self.spreads = placement in COUNT_ONLY
         self.order = order
         self.one_queue = one_queue
         self._queues = Queues()
@@ -127,7 +128,19 @@ class EasyBackfill:
         if snapshot.waiting_count and (snapshot.occupancy.free.total or not counts):
             grants, kept = (self._by_count if counts else self._by_place)(snapshot)
         reservations = tuple(kept) if kept else () if snapshot.reservations else None
-        return Decision(memory, grants, reservations=reservations, wake=Wake(if_waiting=True))
+        wake = Wake(if_waiting=True)
+        return Decision(memory, grants, reservations=reservations, wake=wake, ranking=self)
+
+    # -- why a job waits ------------------------------------------------------------------------
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Waiting rows before `row` in the order of the queue."""
+        order: list[int] = self.order(snapshot).tolist()
+        return order[: order.index(row)]
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on what `scratch` leaves free."""
+        return Fitter(snapshot, self.place)(scratch, row) is not None
 
     # -- where counting GPUs is enough ----------------------------------------------------------
 
