@@ -4,12 +4,12 @@ A wheel, and so `pip install .`, has them compiled; where that cannot be, it goe
 editable install is of the sources, so that what is edited is what runs, and `make setup` lays the compiled
 modules beside them (`tools/compiled_engine.py`).  ROTA_COMPILE=0 leaves everything interpreted,
 ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md has the
-figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`),
+figures.  What is written in C is always built: the process that keeps an attempt (`engines/rota/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
 AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
 jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva
-(`policies/gandiva/turns.c`), the plans of ElasticFlow's artifact (`policies/elasticflow/climb.c`) and the
-reasons of Philly's waits (`policies/philly/waits.c`).
+(`systems/gandiva/turns.c`), the plans of ElasticFlow's artifact (`systems/elasticflow/climb.c`) and the
+reasons of Philly's waits (`systems/philly/waits.c`).
 """
 
 from __future__ import annotations
@@ -49,65 +49,65 @@ HOT = [
     "src/rota/scheduler/guard/levers.py",
     "src/rota/scheduler/loop.py",
     "src/rota/scheduler/reasons/first.py",
-    "src/rota/scheduler/stages/order.py",
-    "src/rota/scheduler/stages/fill.py",
-    "src/rota/scheduler/stages/fit.py",
-    "src/rota/scheduler/stages/trial.py",
-    "src/rota/scheduler/stages/place.py",
-    "src/rota/scheduler/stages/priority.py",
-    "src/rota/scheduler/stages/levels.py",
-    "src/rota/scheduler/stages/alarms.py",
-    "src/rota/scheduler/stages/remaining.py",
-    "src/rota/scheduler/stages/sizes.py",
-    "src/rota/scheduler/stages/grounds.py",
-    "src/rota/scheduler/stages/round_places.py",
-    "src/rota/scheduler/stages/round_demand.py",
-    "src/rota/scheduler/stages/round_books.py",
-    "src/rota/scheduler/stages/round_queue.py",
-    "src/rota/scheduler/stages/rounds.py",
-    "src/rota/scheduler/stages/runners.py",
-    "src/rota/policies/pai/recurrence.py",
-    "src/rota/policies/pai/queues.py",
-    "src/rota/policies/pai/machines.py",
-    "src/rota/policies/elasticflow/asks.py",
-    "src/rota/policies/elasticflow/backward.py",
-    "src/rota/policies/elasticflow/events.py",
-    "src/rota/policies/elasticflow/hand_out.py",
-    "src/rota/policies/elasticflow/artifact.py",
+    "src/rota/stages/order.py",
+    "src/rota/stages/fill.py",
+    "src/rota/stages/fit.py",
+    "src/rota/stages/trial.py",
+    "src/rota/stages/place.py",
+    "src/rota/stages/priority.py",
+    "src/rota/stages/levels.py",
+    "src/rota/stages/alarms.py",
+    "src/rota/stages/remaining.py",
+    "src/rota/stages/sizes.py",
+    "src/rota/stages/grounds.py",
+    "src/rota/stages/round_places.py",
+    "src/rota/stages/round_demand.py",
+    "src/rota/stages/round_books.py",
+    "src/rota/stages/round_queue.py",
+    "src/rota/stages/rounds.py",
+    "src/rota/stages/runners.py",
+    "src/rota/systems/pai/recurrence.py",
+    "src/rota/systems/pai/queues.py",
+    "src/rota/systems/pai/machines.py",
+    "src/rota/systems/elasticflow/asks.py",
+    "src/rota/systems/elasticflow/backward.py",
+    "src/rota/systems/elasticflow/events.py",
+    "src/rota/systems/elasticflow/hand_out.py",
+    "src/rota/systems/elasticflow/artifact.py",
     "src/rota/solvers/dominant_share.py",
-    "src/rota/policies/drf/book.py",
-    "src/rota/policies/drf/placing.py",
-    "src/rota/policies/drf/filling.py",
-    "src/rota/policies/fifo/parted.py",
-    "src/rota/policies/fifo/queues.py",
-    "src/rota/policies/fifo/backfill.py",
-    "src/rota/policies/las/quanta.py",
-    "src/rota/policies/tiresias/queues.py",
-    "src/rota/policies/gandiva/server_group.py",
-    "src/rota/policies/gandiva/server_index.py",
-    "src/rota/policies/gandiva/server_groups.py",
-    "src/rota/policies/gandiva/migration.py",
-    "src/rota/policies/gandiva/derived.py",
-    "src/rota/policies/gandiva/turns.py",
-    "src/rota/policies/gandiva/swaps.py",
-    "src/rota/policies/gandiva/node_sets.py",
-    "src/rota/policies/gandiva/set_grants.py",
-    "src/rota/policies/gandiva/artifact.py",
-    "src/rota/policies/gandiva/growth.py",
-    "src/rota/policies/gandiva/pairing.py",
-    "src/rota/policies/gandiva/seating.py",
-    "src/rota/policies/gandiva/decision.py",
-    "src/rota/policies/philly/locality.py",
-    "src/rota/policies/philly/kinds.py",
-    "src/rota/policies/philly/gang.py",
-    "src/rota/policies/philly/queues.py",
-    "src/rota/policies/philly/quota.py",
-    "src/rota/policies/philly/delays.py",
-    "src/rota/policies/philly/attempting.py",
-    "src/rota/policies/philly/decision.py",
-    "src/rota/policies/philly/kept.py",
-    "src/rota/policies/philly/moving.py",
-    "src/rota/policies/philly/premises.py",
+    "src/rota/systems/drf/book.py",
+    "src/rota/systems/drf/placing.py",
+    "src/rota/systems/drf/filling.py",
+    "src/rota/systems/fifo/parted.py",
+    "src/rota/systems/fifo/queues.py",
+    "src/rota/systems/fifo/backfill.py",
+    "src/rota/systems/las/quanta.py",
+    "src/rota/systems/tiresias/queues.py",
+    "src/rota/systems/gandiva/server_group.py",
+    "src/rota/systems/gandiva/server_index.py",
+    "src/rota/systems/gandiva/server_groups.py",
+    "src/rota/systems/gandiva/migration.py",
+    "src/rota/systems/gandiva/derived.py",
+    "src/rota/systems/gandiva/turns.py",
+    "src/rota/systems/gandiva/swaps.py",
+    "src/rota/systems/gandiva/node_sets.py",
+    "src/rota/systems/gandiva/set_grants.py",
+    "src/rota/systems/gandiva/artifact.py",
+    "src/rota/systems/gandiva/growth.py",
+    "src/rota/systems/gandiva/pairing.py",
+    "src/rota/systems/gandiva/seating.py",
+    "src/rota/systems/gandiva/decision.py",
+    "src/rota/systems/philly/locality.py",
+    "src/rota/systems/philly/kinds.py",
+    "src/rota/systems/philly/gang.py",
+    "src/rota/systems/philly/queues.py",
+    "src/rota/systems/philly/quota.py",
+    "src/rota/systems/philly/delays.py",
+    "src/rota/systems/philly/attempting.py",
+    "src/rota/systems/philly/decision.py",
+    "src/rota/systems/philly/kept.py",
+    "src/rota/systems/philly/moving.py",
+    "src/rota/systems/philly/premises.py",
     "src/rota/worlds/simulated/ends.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
@@ -148,9 +148,9 @@ def translated() -> list[Extension]:
 
 
 SHIM = Extension(
-    "rota.agent.rota-shim",
-    ["src/rota/agent/shim.c"],
-    depends=["src/rota/agent/pump.h", "src/rota/agent/terminal.h"],
+    "rota.engines.rota.rota-shim",
+    ["src/rota/engines/rota/shim.c"],
+    depends=["src/rota/engines/rota/pump.h", "src/rota/engines/rota/terminal.h"],
     optional=True,
 )
 """No module but a program; without it agents use `shim.py`."""
@@ -180,11 +180,11 @@ WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 FUTURE = library("solvers.libfuture", "solvers/future.c")
 TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
-CLIMB = library("policies.elasticflow.libclimb", "policies/elasticflow/climb.c")
-WAITS = library("policies.philly.libwaits", "policies/philly/waits.c")
+CLIMB = library("systems.elasticflow.libclimb", "systems/elasticflow/climb.c")
+WAITS = library("systems.philly.libwaits", "systems/philly/waits.c")
 TURNOVER = library("table.libturnover", "table/turnover.c")
 ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")
-TURNS = library("policies.gandiva.libturns", "policies/gandiva/turns.c")
+TURNS = library("systems.gandiva.libturns", "systems/gandiva/turns.c")
 IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS, TURNOVER, ENDS, TURNS]
 
 

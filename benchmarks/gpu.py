@@ -28,9 +28,9 @@ from pathlib import Path
 
 import suspend as protocol_benchmark
 
-from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
-from rota.agent.devices import NvidiaGpus
-from rota.agent.nvml import Nvml, open_nvml
+from rota.engines.rota.cuda_checkpoint import CudaCheckpoint, probe
+from rota.engines.rota.devices import NvidiaGpus
+from rota.engines.rota.nvml import Nvml, open_nvml
 
 LOOP = """
 import sys, time, torch

@@ -18,8 +18,8 @@ import numpy as np
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
-from rota.policies.philly.delays import BORROWED, FAIR_SHARE, FRAGMENTATION, size_bucket
 from rota.scheduler.policy import parse_policy
+from rota.systems.philly.delays import BORROWED, FAIR_SHARE, FRAGMENTATION, size_bucket
 from rota.traces.generate import generate
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.slowdowns import Slowdowns

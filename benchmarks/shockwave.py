@@ -27,10 +27,10 @@ from rota.api.setting import make_speed
 from rota.model.cluster import parse_cluster
 from rota.model.columns import read_only
 from rota.model.trace import Trace
-from rota.policies.shockwave import planning
 from rota.scheduler.policy import parse_policy
 from rota.solvers.window import Counts, PlanningWindow
 from rota.solvers.window_binary import solve_binary
+from rota.systems.shockwave import planning
 from rota.traces import read
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics

@@ -24,8 +24,8 @@ PHILLY = "data/philly/philly_jobs_pollux.csv.gz"
 
 PARTS = {
     "scheduler/guard": "guard",
-    "policies/": "policy",
-    "scheduler/stages/": "policy",
+    "systems/": "policy",
+    "stages/": "policy",
     "worlds/": "world",
     "scheduler/progress": "world",
     "scheduler/state": "state",

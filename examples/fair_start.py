@@ -25,8 +25,8 @@ from rota.model.grants import Code, Constraint, Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
+from rota.stages.fit import Fitter
+from rota.stages.place import consolidate
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import rota
-from rota.scheduler.priority import Keys, Rows, priority
 from rota.scheduler.snapshot import Snapshot
+from rota.stages.priority_policy import Keys, Rows, priority
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rota.agent.live import Live
-from rota.agent.supervisor import Supervisor
+from rota.engines.rota.live import Live
+from rota.engines.rota.supervisor import Supervisor
 from rota.wire.sync import Part, PartStatus, Rank, Wanted
 
 PATIENCE_S = 60.0

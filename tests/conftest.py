@@ -29,7 +29,7 @@ settings.register_profile("rota", settings.get_profile("soak"), max_examples=20)
 settings.load_profile("rota")
 
 TESTS = Path(__file__).parent
-ABOUT_PROCESSES = {"agent", "live", "server", "training"}
+ABOUT_PROCESSES = {"engines", "live", "server", "training"}
 """Folders of tests that are about processes and the time they take."""
 PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 within = {"a quick test": False}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from rota.scheduler.loop import Loop
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
+from rota.stages.fit import Fitter
+from rota.stages.place import consolidate
 
 
 def waits_beside_idle(loop: Loop) -> set[int]:

@@ -6,7 +6,7 @@ rounded.
 
 Cards say that a job is admitted if it "fits" and that whoever runs keeps its GPUs, and leave open which
 GPUs those are. Where only counting matters (whole GPUs of one type) the set is a walk along the order.
-Elsewhere the choice is ours (`scheduler/stages/trial.py` and `place.py`), and agreement in it proves no
+Elsewhere the choice is ours (`stages/trial.py` and `place.py`), and agreement in it proves no
 more than that it is made as it is described: a waiting job takes what is free, and only if it finds no
 place there jobs behind it give way one by one, the last in order first; whoever gave way and finds its
 GPUs free in its turn keeps them, else it looks for others.

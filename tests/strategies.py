@@ -12,7 +12,7 @@ from rota.model.grants import Grant
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.place import consolidate
+from rota.stages.place import consolidate
 from scripted import state_of
 
 seconds = st.integers(0, 60).map(float) | st.floats(0.0, 60.0).map(lambda value: round(value, 3))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rota import native
-from rota.policies.elasticflow import climbing
-from rota.policies.gandiva import swaps
-from rota.policies.philly import waits
 from rota.solvers import breeding, inner_walk
+from rota.systems.elasticflow import climbing
+from rota.systems.gandiva import swaps
+from rota.systems.philly import waits
 from rota.table import turnover
 from rota.worlds.simulated import ends
 

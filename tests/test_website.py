@@ -29,7 +29,7 @@ def test_every_page_has_one_place() -> None:
         ("docs/live.md", "[home](../README.md)", "[home](index.md)"),
         ("docs/systems/fifo.md", "[all](../systems.md#fifo)", "[all](../systems.md#fifo)"),
         ("docs/systems/fifo.md", "[here](README.md)", "[here](index.md)"),
-        ("CONTRIBUTING.md", "[`srtf.py`](src/rota/policies/srtf.py)", "`srtf.py`"),
+        ("CONTRIBUTING.md", "[`srtf.py`](src/rota/systems/srtf/system.py)", "`srtf.py`"),
         ("docs/live.md", "[web](https://example.org/x.md)", "[web](https://example.org/x.md)"),
         ("docs/live.md", "```text\n[a](jobs.md)\n```", "```text\n[a](jobs.md)\n```"),
         ("docs/speeds.md", "```csv regimes\na,b\n```", "```csv\na,b\n```"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.ports import free_port
+from rota.engines.rota.ports import free_port
 from rota.training import protocol
 from rota.training.protocol import Directive, RankState
 

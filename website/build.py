@@ -41,7 +41,7 @@ API: dict[str, tuple[str, ...]] = {
         "rota.scheduler.snapshot",
         "rota.scheduler.decision",
         "rota.scheduler.policy",
-        "rota.scheduler.priority",
+        "rota.stages.priority_policy",
         "rota.knowledge.needs",
         "rota.model.grants",
     ),

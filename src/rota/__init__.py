@@ -11,12 +11,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest of this file
 if TYPE_CHECKING:
-    from rota.advice import Advice, advise
     from rota.api import Results, replay, simulate, snapshot
     from rota.errors import InputError, PolicyError, RotaError, WorldError
     from rota.model.cluster import Cluster
     from rota.model.record import Record
     from rota.model.trace import Trace
+    from rota.reports.advice import Advice, advise
     from rota.scheduler.policy import systems
     from rota.traces import read, write
     from rota.traces.capacity import cluster_from
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Advice": "rota.advice",
+    "Advice": "rota.reports.advice",
     "Cluster": "rota.model.cluster",
     "InputError": "rota.errors",
     "PolicyError": "rota.errors",
@@ -35,7 +35,7 @@ _HOME = {
     "RotaError": "rota.errors",
     "Trace": "rota.model.trace",
     "WorldError": "rota.errors",
-    "advise": "rota.advice",
+    "advise": "rota.reports.advice",
     "cluster_from": "rota.traces.capacity",
     "describe": "rota.traces.describe",
     "generate": "rota.traces.generate",

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import rota
-from rota.analysis.studies import Analysis
 from rota.api.analyzing import analyze
 from rota.api.gains import busiest
 from rota.errors import InputError
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
+from rota.reports.findings.studies import Analysis
 from rota.traces.generate import generate
 
 pytestmark = pytest.mark.slow

@@ -16,12 +16,12 @@ from play import trace_of
 from rota.errors import InputError, PolicyError
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
-from rota.policies.fifo.system import Fifo
-from rota.policies.srtf import srtf
 from rota.reports.calibration import COMPARED
 from rota.reports.metrics import METRICS
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
+from rota.systems.fifo.system import Fifo
+from rota.systems.srtf.system import srtf
 from rota.worlds.simulated import many
 from tiers import first
 
@@ -118,7 +118,7 @@ def test_script_without_guard(tmp_path: Path) -> None:
     script.write_text(
         "import rota\n"
         "from rota.scheduler.policy import register\n"
-        "from rota.policies.fifo.system import Fifo\n"
+        "from rota.systems.fifo.system import Fifo\n"
         "@register('mine', 'Serve in order of submission')\n"
         "class Mine(Fifo):\n"
         "    pass\n"

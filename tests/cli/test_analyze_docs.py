@@ -10,7 +10,7 @@ import pytest
 from shell_play import rota
 
 import rota as package
-from rota.analysis.thresholds import Thresholds
+from rota.reports.findings.thresholds import Thresholds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "analyze.md").read_text(encoding="utf-8")
 SOURCE = Path(package.__file__).parent / "analysis"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shell_play import rota, rota_process
 
-from rota.advice.goals import GOALS
+from rota.reports.advice.goals import GOALS
 
 WORDS = ["--cluster", "4x8", "--policy", "fifo,srtf", "--seeds", "1", "-j", "1"]
 

@@ -13,7 +13,7 @@ from shell_play import rota
 from rota.cli import system_index
 from rota.cli.catalogue import head_of, parameters_of
 from rota.cli.pages import own
-from rota.policies.fifo.system import FifoParameters
+from rota.systems.fifo.system import FifoParameters
 
 
 def test_list() -> None:

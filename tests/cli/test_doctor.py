@@ -12,9 +12,9 @@ from live_play import STATUS, Answer, Asked, Canned, Reply, refusal
 from shell_play import rota
 
 from rota import __version__
-from rota.agent.nvml import NvmlError
 from rota.cli.doctor import clocks, command, controller, devices, disk, machine, secrets, software
 from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, looked
+from rota.engines.rota.nvml import NvmlError
 from rota.wire.sync import PROTOCOL
 
 GIB = 2**30

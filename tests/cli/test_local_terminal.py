@@ -78,21 +78,25 @@ class RestartedController(MuteJob):
         self.away = Unreachable("away")
         self.away.was_sent = was_sent
         self.session = "before"
+        self.is_back = threading.Event()
 
     def call(self, method: str, path: str, body: dict[str, Any], **_: object) -> dict[str, Any]:
         if not body.get("session"):
-            self.session = "after" if self.session == "none" else self.session
+            if self.session == "none":
+                self.session = "after"
+                self.is_back.set()
             return {"session": self.session}
         if body.get("data") and self.session == "before":
             self.session = "none"
             raise self.away
         if body["session"] != self.session:
             raise Refused(404, "there is no such session")
-        if b"\n" in self.taken:
+        if b"\n" in self.taken + unpacked(body.get("data") or ""):
             self.is_over.set()
         return super().call(method, path, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("was_sent", "taken", "told"),
     [(False, b"make\n", b""), (True, b"\n", b"when the connection broke may not have arrived")],
@@ -108,7 +112,7 @@ def test_what_is_typed_while_no_controller_is_there_is_kept(
     terminal = LocalTerminal(cast("Client", job), "17", theirs, theirs, lambda: "")
     assert terminal.wait(0.0)
     os.write(mine, b"make")
-    typing = threading.Timer(0.3, os.write, (mine, b"\n"))
+    typing = threading.Thread(target=lambda: job.is_back.wait() and os.write(mine, b"\n"))
     typing.start()
     assert terminal.run()
     typing.join()

@@ -7,7 +7,7 @@ import pytest
 from play import play, starts, trace_of
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.priority import ByPriority, Drift
+from rota.stages.priority import ByPriority, Drift
 from rota.testing import ContractError, check_policy
 from rota.testing.contract import SEEDS
 

@@ -10,12 +10,12 @@ import pytest
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Reservation
-from rota.policies.fifo.system import Fifo, FifoParameters
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, systems
 from rota.scheduler.snapshot import Snapshot, table_of
-from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.targets import Targets
+from rota.stages.priority import ByPriority
+from rota.systems.fifo.system import Fifo, FifoParameters
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants
 from rota.testing.__main__ import main
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_programs import gpu_of_this_machine
 
-from rota.agent.devices import NvidiaGpus
+from rota.engines.rota.devices import NvidiaGpus
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))  # the cluster that tests of the server use
 sys.path.insert(0, str(Path(__file__).parents[1] / "live"))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from rota.agent.devices import NvidiaGpus
-from rota.agent.nvml import Nvml, open_nvml
+from rota.engines.rota.devices import NvidiaGpus
+from rota.engines.rota.nvml import Nvml, open_nvml
 
 PATIENCE_S = 120.0
 

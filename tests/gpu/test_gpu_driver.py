@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from gpu_programs import FILL, MANAGED, RANK, TRAIN, GpuProgram
 
-from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
-from rota.agent.devices import NvidiaGpus
-from rota.agent.processes import below, continue_tree, stop_tree
+from rota.engines.rota.cuda_checkpoint import CudaCheckpoint, probe
+from rota.engines.rota.devices import NvidiaGpus
+from rota.engines.rota.processes import below, continue_tree, stop_tree
 
 Start = Callable[..., GpuProgram]
 GIB = float(2**30)

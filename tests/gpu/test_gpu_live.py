@@ -11,7 +11,7 @@ from gpu_programs import TRAIN
 from live_cluster import LiveCluster
 from shared import attempts, emptied, log_of, python
 
-from rota.agent.devices import NvidiaGpus
+from rota.engines.rota.devices import NvidiaGpus
 
 TORCH = "import torch\n"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from gpu_programs import FILL, GpuProgram, wait
 
-from rota.agent.devices import NvidiaGpus
+from rota.engines.rota.devices import NvidiaGpus
 from rota.training import protocol
 
 PROGRAM = """

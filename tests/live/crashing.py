@@ -38,7 +38,7 @@ class Tended(LiveCluster):
             self.controller = self._spawn("controller", arguments, environment)
         agent = self.agents.get(self.node)
         if agent is None or agent.poll() is not None:
-            arguments = ["rota.agent", "--home", str(self.agent_home()), "--node", self.node]
+            arguments = ["rota.engines.rota", "--home", str(self.agent_home()), "--node", self.node]
             arguments += ["--controller", str(self.home / "controller.sock"), "--devices", self.devices]
             self.agents[self.node] = self._spawn(f"agent-{self.node}", arguments, environment)
 

@@ -18,12 +18,12 @@ import pytest
 from live_cluster import LiveCluster
 from own_clock import set_ahead
 
-from rota.agent import native
+from rota.engines.rota import native
 
 RUN = """
 import runpy, sys
 from pathlib import Path
-from rota.agent import native
+from rota.engines.rota import native
 native.PROGRAM = Path(sys.argv[1])
 sys.argv = sys.argv[2:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

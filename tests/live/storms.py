@@ -145,7 +145,7 @@ class Fleet(Tended):
                 continue
             line = self.lines.get(node)
             address = f"http://127.0.0.1:{line.port}" if line else str(self.home / "controller.sock")
-            arguments = ["rota.agent", "--home", str(self.agent_home(node)), "--node", node]
+            arguments = ["rota.engines.rota", "--home", str(self.agent_home(node)), "--node", node]
             arguments += ["--controller", address, "--devices", self.devices]
             more = {"ROTA_JOIN_TOKEN": self._join_token} if line else {}
             self.agents[node] = self._spawn(f"agent-{node}", arguments, {**more, **(environment or {})})

@@ -39,8 +39,8 @@ have = sum(runs(folder.name) for folder in farm.iterdir() if folder.is_dir())
 names = (f"w{number}" for number in range(1, 99) if not (farm / f"w{number}").exists())
 for name in [next(names) for _ in range(wish["nodes"] - have)]:
     (farm / name).mkdir()
-    command = [sys.executable, "-m", "rota.agent", "--home", str(farm / name / "agent"), "--node", name]
-    command += ["--controller", f"{home}/controller.sock", "--devices", "cpu:1"]
+    command = [sys.executable, "-m", "rota.engines.rota", "--home", str(farm / name / "agent")]
+    command += ["--node", name, "--controller", f"{home}/controller.sock", "--devices", "cpu:1"]
     nothing = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
     (farm / name / "pid").write_text(str(child.pid))

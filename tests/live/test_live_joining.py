@@ -36,7 +36,7 @@ def join(live: LiveCluster, home: Path, node: str) -> subprocess.Popen[str]:
     """An agent of an empty folder that joins over TCP."""
     url = json.loads((live.home / "controller.json").read_text())["url"]
     token = live.client.call("POST", "/v1/agents/token", {})["token"]
-    arguments = [sys.executable, "-m", "rota.agent", "--home", str(home), "--node", node]
+    arguments = [sys.executable, "-m", "rota.engines.rota", "--home", str(home), "--node", node]
     arguments += ["--controller", url, "--devices", "cpu:1"]
     return subprocess.Popen(
         arguments,

@@ -51,7 +51,7 @@ def alive(pid: int) -> bool:
 def agent(home: Path, url: str, node: str, token: str) -> subprocess.Popen[bytes]:
     """An agent that knows the address of its controller, and a join token."""
     home.mkdir()
-    arguments = [sys.executable, "-m", "rota.agent", "--home", str(home), "--node", node]
+    arguments = [sys.executable, "-m", "rota.engines.rota", "--home", str(home), "--node", node]
     arguments += ["--controller", url, "--devices", "cpu:1"]
     with open(home.with_suffix(".log"), "wb") as out:
         return subprocess.Popen(

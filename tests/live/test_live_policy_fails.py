@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rota.scheduler.decision import Decision
 from rota.scheduler.policy import Lever, register
-from rota.scheduler.stages.priority import ByPriority
+from rota.stages.priority import ByPriority
 
 FOLDER = Path(__file__).parent
 

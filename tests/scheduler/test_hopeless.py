@@ -15,9 +15,9 @@ from rota.model.grants import Grant, Role
 from rota.scheduler.moments.packing import pack
 from rota.scheduler.moments.values import digest
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import Placement
-from rota.scheduler.stages.priority import ByPriority
+from rota.stages.fit import Fitter
+from rota.stages.place import Placement
+from rota.stages.priority import ByPriority
 from rota.table.occupancy import Occupancy
 from scripted import state_of
 

@@ -13,8 +13,8 @@ from rota.scheduler.guard.claims import check_claims
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack, unpack
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
+from rota.stages.fit import Fitter
+from rota.stages.place import consolidate
 from rota.table.occupancy import EPSILON
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld

@@ -21,7 +21,7 @@ from rota.scheduler.policy import _SYSTEMS, parse_policy, register
 from rota.worlds.simulated.run import run
 
 MINE = """
-from rota.scheduler.priority import priority
+from rota.stages.priority_policy import priority
 
 @priority("wide_first", "Widest first")
 def wide_first(snapshot, rows):

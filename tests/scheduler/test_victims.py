@@ -14,8 +14,8 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import check
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
+from rota.stages.priority import ByPriority
 from scripted import state_of
 
 COSTS = {0: 30.0, 1: 10.0, 2: 20.0}

@@ -88,7 +88,7 @@ class LiveCluster:
     ) -> subprocess.Popen[bytes]:
         """The agent of `node`, whether it may take part or not."""
         folder = self.agent_home(node)
-        arguments = ["rota.agent", "--home", str(folder), "--node", node]
+        arguments = ["rota.engines.rota", "--home", str(folder), "--node", node]
         arguments += ["--controller", str(self.home / "controller.sock")]
         arguments += ["--devices", devices or self.devices]
         agent = self.agents[node] = self._spawn(f"agent-{node}", arguments, environment)

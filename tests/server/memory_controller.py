@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
 from rota.errors import InputError
+from rota.reports.usage.counting import check_asked
 from rota.scheduler.policy import policy_names
 from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Starts
@@ -36,7 +37,6 @@ from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
 from rota.server.store.lines import JobLine
 from rota.server.tenants.settings import parse_tenants
-from rota.usage.counting import check_asked
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply

@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from rota.reports.usage.counting import months_between, usage_of
+from rota.reports.usage.held import Held, size_name
+from rota.reports.usage.prices import Prices
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import AttemptRow, IntervalRow, JobRow, NodeRow
 from rota.server.store.scanning import HistoryWindow
 from rota.server.store.store import Store
 from rota.table.state import Phase
-from rota.usage.counting import months_between, usage_of
-from rota.usage.held import Held, size_name
-from rota.usage.prices import Prices
 from rota.wire.usage import UNKNOWN, UsageView
 
 FAILED = frozenset({"failed", "lost"})

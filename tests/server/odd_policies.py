@@ -14,11 +14,11 @@ from pathlib import Path
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant
-from rota.policies.tiresias.system import Tiresias
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.priority import ByPriority
+from rota.stages.priority import ByPriority
+from rota.systems.tiresias.system import Tiresias
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from answers_play import site
 
-from rota.advice.adopting import adoption
-from rota.advice.candidates import UNNAMED
 from rota.cli.live import policy as command
 from rota.knowledge.registry import Where, kinds
+from rota.reports.advice.adopting import adoption
+from rota.reports.advice.candidates import UNNAMED
 from rota.scheduler.policy import parse_policy
 from rota.server.answering.trial import try_policy
 from rota.server.config import Config, knowledge_of

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rota.agent.identity import ProcessIdentity
+from rota.engines.rota.identity import ProcessIdentity
 from rota.errors import InputError
 from rota.server.clocks import Clock
 from rota.server.config import choose

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.agent.identity import boot_id
+from rota.engines.rota.identity import boot_id
 from rota.server.clocks import AGREE_S, TOLD_S, Clock, by_our_clock
 from rota.wire.sync import Exit, PartStatus, ProgressReport, Report, SyncRequest, Usage
 

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from store_place import Place, place  # noqa: F401
 
 from rota.errors import InputError
+from rota.reports.usage.prices import parse_prices
 from rota.server import history
 from rota.server.api import calling
 from rota.server.api.calling import answer
@@ -28,7 +29,6 @@ from rota.server.store.rows import JobQuery
 from rota.server.tidying import Tidier
 from rota.server.usage import cluster_usage
 from rota.server.views import job_view
-from rota.usage.prices import parse_prices
 from rota.wire.usage import BY
 from rota.wire.views import JobView
 from tiers import first

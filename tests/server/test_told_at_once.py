@@ -14,8 +14,8 @@ import pytest
 from serving_toys import PATIENCE_S, eventually, served
 from test_agents_talk import Talk
 
-from rota.agent import main as agent_main
 from rota.client import Refused, route
+from rota.engines.rota import main as agent_main
 from rota.errors import WorldError
 from rota.server.config import without_password
 from rota.server.serving import Address, _listen_again, in_the_clear

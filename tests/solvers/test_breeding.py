@@ -7,10 +7,10 @@ import pytest
 
 from rota import native
 from rota.model.columns import Array
-from rota.policies.pollux.published import PublishedSearch
-from rota.policies.pollux.search import Search, SharingProblem
 from rota.solvers import breeding
 from rota.solvers.breeding import survivors
+from rota.systems.pollux.published import PublishedSearch
+from rota.systems.pollux.search import Search, SharingProblem
 from tiers import each_seed, first
 
 pytestmark = pytest.mark.skipif(native.library(breeding.SOURCE) is None, reason="`breeding.c` was not built")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rota.model.cluster import Cluster, parse_cluster
-from rota.scheduler.stages.place import PLACEMENTS, Placement
+from rota.stages.place import PLACEMENTS, Placement
 from rota.table.free import Free, mask_of, nodes_in
 from strategies import clusters
 from tiers import examples

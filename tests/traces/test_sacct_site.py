@@ -13,11 +13,11 @@ from sacct_text import WAITING, dump, gpus, row
 import rota
 from rota.errors import InputError
 from rota.model.jobs import Outcome
+from rota.reports.usage.counting import usage_of
+from rota.reports.usage.of_trace import held_of
 from rota.traces import formats, read, write
 from rota.traces.capacity import auto_cluster, peak_demand
 from rota.traces.sacct_rows import COMMAND, FIELDS
-from rota.usage.counting import usage_of
-from rota.usage.of_trace import held_of
 
 
 def odd_of(trace: Any) -> dict[str, tuple[int, str]]:

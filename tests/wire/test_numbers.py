@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from rota.agent.relay import Relay
+from rota.engines.rota.relay import Relay
 from rota.wire.keeping import Kept
 from rota.wire.sync import DeviceInfo, NodeInfo, Report, SyncRequest
 

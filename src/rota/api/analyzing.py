@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from os import PathLike
 
-from rota.analysis.studies import Analysis, study
-from rota.analysis.thresholds import Thresholds
 from rota.api.arguments import ARGUMENTS, CLUSTER
 from rota.api.gains import Measured, with_gains
 from rota.api.setting import parse_knowledge
@@ -13,6 +11,8 @@ from rota.arguments import WHOLE, Argument, instance_of, takes
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
+from rota.reports.findings.studies import Analysis, study
+from rota.reports.findings.thresholds import Thresholds
 from rota.traces import read
 from rota.traces.capacity import cluster_from
 
@@ -30,7 +30,7 @@ def analyze(
     knowledge: str = "duration=predicted",
     progress: Measured | None = None,
 ) -> Analysis:
-    """All that the studies of `rota.analysis` find in `trace`.
+    """All that the studies of `rota.reports.findings` find in `trace`.
 
     cluster     as for `simulate`; None takes what the jobs show of it, and replays run on that
     thresholds  `idle_utilisation=0.1,array_tasks=8`: from where on something is a fault

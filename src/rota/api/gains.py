@@ -11,11 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from rota.analysis import queueing, tenants
-from rota.analysis.finding import Finding, Gain, Remedy, Replay
-from rota.analysis.history import JobHistory
-from rota.analysis.pools import Pools
-from rota.analysis.studies import Analysis
 from rota.api.comparing import simulate
 from rota.api.fitting import longest_waits, usual_policy
 from rota.api.site_terms import site_terms
@@ -26,6 +21,11 @@ from rota.model.columns import Ints
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.model.units import format_duration
+from rota.reports.findings import queueing, tenants
+from rota.reports.findings.finding import Finding, Gain, Remedy, Replay
+from rota.reports.findings.history import JobHistory
+from rota.reports.findings.pools import Pools
+from rota.reports.findings.studies import Analysis
 from rota.reports.metrics import METRICS
 from rota.reports.wording import factor_words, words
 

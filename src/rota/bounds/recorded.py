@@ -18,7 +18,7 @@ from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.scheduler.stages.place import consolidate
+from rota.stages.place import consolidate
 from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON, Occupancy
 

@@ -138,8 +138,8 @@ def advise(
     if out is not None:
         check_file(out)
     use_one_thread()
-    from rota.advice import advise as ask
     from rota.cli.measured_costs import costs_of
+    from rota.reports.advice import advise as ask
 
     with progress_bars(wanted=True) as told:
         advice = ask(
@@ -170,7 +170,7 @@ def advise(
     if as_json:
         print_json(advice.to_dict() | {"out": None if out is None else str(out)})
         return
-    from rota.advice.text import show
+    from rota.reports.advice.text import show
 
     show(advice, console(), slurm=advice.is_slurm if slurm is None else slurm)
     if out is not None:

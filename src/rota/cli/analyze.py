@@ -25,9 +25,9 @@ from rota.model.one_thread import use_one_thread
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rota.analysis.faults import FaultGroup
-    from rota.analysis.finding import Finding, Remedy
-    from rota.analysis.studies import Analysis
+    from rota.reports.findings.faults import FaultGroup
+    from rota.reports.findings.finding import Finding, Remedy
+    from rota.reports.findings.studies import Analysis
 
 TITLES = {
     "utilisation": "GPUs held and used",
@@ -129,10 +129,10 @@ def _jobs(text: str) -> int:
 def _write(analysis: Analysis, folder: Path) -> None:
     import json
 
-    from rota.analysis import sending
-    from rota.analysis.page import render
     from rota.cli.shell import finite
     from rota.model.atomic import replacing
+    from rota.reports.findings import sending
+    from rota.reports.findings.page import render
 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(finite(analysis.to_dict()), indent=2, ensure_ascii=False, default=str)
@@ -144,7 +144,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
 
 def _show(analysis: Analysis, out: Path | None) -> None:
     """Faults first, then what the trace shows, then what it cannot."""
-    from rota.analysis.sending import FOLDER, TABLE
+    from rota.reports.findings.sending import FOLDER, TABLE
 
     screen, told = console(), set[str]()
     facts = ", ".join(f"{name.lower()} {value}" for name, value in analysis.facts[1:])
@@ -191,7 +191,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
 
 def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
     """The faults of one kind: the worst in full, the others by name, and what helps against all of them."""
-    from rota.analysis.finding import listed
+    from rota.reports.findings.finding import listed
 
     _say(screen, f"{group.kind.title}: {group.summary}", "bold")
     for finding in group.worst:

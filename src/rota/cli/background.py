@@ -33,7 +33,7 @@ CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES
     "logs/agent.log",
     "agent/lock",
     "agent/node.json",
-    "agent/devices",
+    "engines/rota/devices",
 )
 
 
@@ -192,7 +192,7 @@ def agent_pid(where: Path) -> int | None:
         pid = int((where / AGENT_PID).read_text().strip())  # of one that leaves it is no number
     except (OSError, ValueError):
         return None
-    return pid if _is_ours(pid, "rota.agent", where / "agent") else None
+    return pid if _is_ours(pid, "rota.engines.rota", where / "agent") else None
 
 
 def dead_agent(where: Path) -> str:
@@ -206,12 +206,12 @@ def dead_agent(where: Path) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return node
-    return "" if {b"rota.agent", b"agent"} & set(words) else node
+    return "" if {b"rota.engines.rota", b"agent"} & set(words) else node
 
 
 def left_running(where: Path) -> int:
     """Attempts of this home that run though its agent may not: a lock tells that their shims are there."""
-    from rota.agent.folder import AgentFolder, seize
+    from rota.engines.rota.folder import AgentFolder, seize
 
     folder, running = AgentFolder(where / "agent", where / "agent" / "checkpoints"), 0
     for row, attempt in folder.launched():

@@ -50,8 +50,8 @@ def _values(kinds: Iterable[Knowledge] | Iterable[Lever]) -> tuple[str, ...]:
 
 
 def page_of(module: str) -> str:
-    """The page of the system in `module`, which is named after its file or folder in `rota.policies`."""
-    within = module.removeprefix("rota.policies.")
+    """The page of the system in `module`, which is named after its file or folder in `rota.systems`."""
+    within = module.removeprefix("rota.systems.")
     return f"docs/systems/{within.split('.')[0]}.md" if within != module else ""
 
 

@@ -55,7 +55,7 @@ def agent(
 
     `rota user join-token`, on the controller's machine, makes the token.
     """
-    from rota.agent.main import Options, run
+    from rota.engines.rota.main import Options, run
 
     if token_file is not None:
         token = _token_in(token_file)

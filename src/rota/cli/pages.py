@@ -58,7 +58,7 @@ registers them with `rota.knowledge.registry.provides`.
 _SYSTEMS_HEAD = """\
 # Systems
 
-Every policy that is registered, printed by `make docs` from the files in `src/rota/policies`.
+Every policy that is registered, printed by `make docs` from the files in `src/rota/systems`.
 *working*: checked against worked examples and, where there are some, the authors' results;
 *probe*: real but small; *bound*: no system but a floor or a ceiling to compare with.
 """

@@ -111,7 +111,7 @@ def up(
             "(mode 0600) or ROTA_DATABASE_URL does not",
             err=True,
         )
-    from rota.agent.devices import check_spec
+    from rota.engines.rota.devices import check_spec
     from rota.scheduler.policy import parse_policy
     from rota.server.config import choose
     from rota.wire.node_names import check_node
@@ -198,7 +198,7 @@ def _ensure_agent(where: Path, devices: str, node: str, checkpoints: str, memory
     arguments += ["--node", node] if node else []
     arguments += ["--checkpoints", checkpoints] if checkpoints else []
     arguments += ["--suspend-memory-gib", str(memory_gib)] if memory_gib else []
-    started = Started("the agent", "rota.agent", where / AGENT_LOG, arguments)
+    started = Started("the agent", "rota.engines.rota", where / AGENT_LOG, arguments)
     try:
         started.wait_for(lambda: ANSWERS in started.said() or UNKNOWN in started.said())
     except RotaError as error:

@@ -76,7 +76,7 @@ def usage(
         if path is not None:
             check_file(path, option)
     if price is not None:
-        from rota.usage.prices import prices_text
+        from rota.reports.usage.prices import prices_text
 
         price = prices_text(price)
     begin, end = _day(since, "--since"), _day(until, "--until")
@@ -87,11 +87,11 @@ def usage(
     else:
         figures = _of_trace(trace, format, words, begin, end, price)
     if csv is not None:
-        from rota.usage.table import as_csv
+        from rota.reports.usage.table import as_csv
 
         _write(csv, as_csv(figures))
     if html is not None:
-        from rota.usage.page import render
+        from rota.reports.usage.page import render
 
         _write(html, render(figures))
     if as_json:
@@ -102,8 +102,8 @@ def usage(
 
 def _check(by: list[str], since: datetime | None, until: datetime | None, price: str | None) -> None:
     """What is wrong whatever is counted, said before a trace is read or a controller asked."""
-    from rota.usage.counting import check_asked
-    from rota.usage.prices import parse_prices
+    from rota.reports.usage.counting import check_asked
+    from rota.reports.usage.prices import parse_prices
 
     check_asked(by, since, until)
     if price is not None:
@@ -118,10 +118,10 @@ def _of_trace(
     until: datetime | None,
     price: str | None,
 ) -> UsageView:
+    from rota.reports.usage.counting import usage_of
+    from rota.reports.usage.of_trace import held_of
+    from rota.reports.usage.prices import parse_prices
     from rota.traces import read
-    from rota.usage.counting import usage_of
-    from rota.usage.of_trace import held_of
-    from rota.usage.prices import parse_prices
 
     prices = None if price is None else parse_prices(price)
     held = held_of(read(path, format), by_node="node" in by)
@@ -177,7 +177,7 @@ def _show(figures: UsageView) -> None:
     """A table, the sum below it, and what to know of it."""
     from rich.table import Table
 
-    from rota.usage.wording import columns, notes
+    from rota.reports.usage.wording import columns, notes
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in figures.by:

@@ -265,9 +265,9 @@ def policy_names() -> list[str]:
 
 
 def _modules() -> dict[str, str]:
-    """The module that registers each of Rota's own systems: a file, or `system` in a folder of its own."""
-    modules = iter_modules(import_module("rota.policies").__path__)
-    return {one.name: f"rota.policies.{one.name}" + (".system" if one.ispkg else "") for one in modules}
+    """The module that registers each of Rota's own systems: `system` in the folder of its name."""
+    folders = iter_modules(import_module("rota.systems").__path__)
+    return {one.name: f"rota.systems.{one.name}.system" for one in folders}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rota.agent.identity import boot_id
+from rota.engines.rota.identity import boot_id
 from rota.model.units import format_duration
 from rota.wire.job import JobSpec
 from rota.wire.numbers import LATEST_S

@@ -22,6 +22,7 @@ from rota.model.jobs import JobTable
 from rota.model.once import refuse_twice
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
+from rota.reports.usage.prices import prices_of
 from rota.server.caps import caps_of
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.notifying import targets_of
@@ -29,7 +30,6 @@ from rota.server.keeping import Keep
 from rota.server.store.addresses import without_passwords
 from rota.server.tenants.layout import check_levels, layout_of
 from rota.server.tenants.settings import parse_tenants, yes_or_no
-from rota.usage.prices import prices_of
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.own_rules import rules_of

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rota.errors import InputError
+from rota.reports.usage.prices import prices_of
 from rota.server.api.forms import MOST_ENDED, EndedFilter
 from rota.server.clocks import Clock
 from rota.server.costs import cost_views
@@ -16,12 +17,11 @@ from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.store import Store
 from rota.server.usage import cluster_usage
 from rota.server.views import event_view
-from rota.usage.prices import prices_of
 from rota.wire.usage import UsageView
 from rota.wire.views import CostView, EventView, JobView
 
 if TYPE_CHECKING:
-    from rota.usage.prices import Prices
+    from rota.reports.usage.prices import Prices
 
 
 class History:

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.model.columns import Array, Bools, Floats
+from rota.reports.usage.counting import months_between, usage_of
+from rota.reports.usage.held import Held, size_name
+from rota.reports.usage.prices import Prices
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import CAME_TO_NOTHING, AttemptRow, NodeRow
 from rota.server.store.scanning import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.store import Store
 from rota.table.state import Phase
-from rota.usage.counting import months_between, usage_of
-from rota.usage.held import Held, size_name
-from rota.usage.prices import Prices
 from rota.wire.usage import UNKNOWN, UsageView
 
 

@@ -1,6 +1,6 @@
 """What a population of matrices needs between two draws of chance, in C (`breeding.c`) where that was built.
 
-Where it was not, and for sums of more than 16 bits, `policies/pollux` does the same with NumPy, in twice
+Where it was not, and for sums of more than 16 bits, `systems/pollux` does the same with NumPy, in twice
 the time and to the same bit.
 """
 

@@ -13,7 +13,7 @@ from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import check_claims
-from rota.scheduler.stages.fit import has_room, quota_left
+from rota.stages.fit import has_room, quota_left
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 from scripted import state_of

@@ -8,7 +8,7 @@ import pytest
 
 from rota.scheduler.reasons.order import MOST_ASKED, waiting_order
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.priority import ByPriority
+from rota.stages.priority import ByPriority
 from rota.table.occupancy import Occupancy
 from scripted import state_of
 

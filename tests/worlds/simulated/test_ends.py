@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import rota.policies.gandiva.seating
 import rota.scheduler.guard.check
+import rota.systems.gandiva.seating
 import rota.table.occupancy
 import rota.table.progress
 import rota.table.rows
@@ -23,7 +23,7 @@ from tiers import first
 pytestmark = pytest.mark.skipif(not FUNCTIONS, reason="no C compiler when Rota was installed")
 
 IN_C = [
-    (rota.policies.gandiva.seating, "TAKE_TURNS"),
+    (rota.systems.gandiva.seating, "TAKE_TURNS"),
     (rota.scheduler.guard.check, "IS_SOUND"),
     (rota.table.occupancy, "CHANGE_HANDS"),
     (rota.table.progress, "WORK"),
@@ -70,7 +70,7 @@ def test_void_entries_are_dropped_alike(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_homes_of_several_servers_take_turns_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each by itself; nothing is tried out, and nobody is placed one by one."""
-    seating, homes = rota.policies.gandiva.seating.Seating, 0
+    seating, homes = rota.systems.gandiva.seating.Seating, 0
     in_order = seating._in_order
 
     def counted(self: object, apart: object, *rest: object) -> object:

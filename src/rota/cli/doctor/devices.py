@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rota.agent.cgroups import memberships
-from rota.agent.cuda_checkpoint import probe
-from rota.agent.nvml import Nvml, NvmlError, open_nvml
 from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
+from rota.engines.rota.cgroups import memberships
+from rota.engines.rota.cuda_checkpoint import probe
+from rota.engines.rota.nvml import Nvml, NvmlError, open_nvml
 from rota.model.units import plural
 
 GIB = float(2**30)

@@ -7,9 +7,9 @@ import resource
 import shutil
 from collections.abc import Iterator
 
-from rota.agent.cgroups import Cgroups
-from rota.agent.usage import machine_memory_gib
 from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
+from rota.engines.rota.cgroups import Cgroups
+from rota.engines.rota.usage import machine_memory_gib
 
 GIB = float(2**30)
 FEW_FILES, TOO_FEW_FILES = 4096, 256

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-from rota.agent.ports import LOWEST, free_port
 from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
+from rota.engines.rota.ports import LOWEST, free_port
 from rota.errors import RotaError
 from rota.wire.node_names import check_node
 

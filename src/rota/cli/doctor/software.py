@@ -78,7 +78,7 @@ def _calls_that_fail() -> list[str]:
 
 def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Compiled or interpreted: the hot modules, and the process that keeps an attempt."""
-    from rota.agent.native import program
+    from rota.engines.rota.native import program
     from rota.table.compiled import is_compiled
 
     again = "install it with a C compiler at hand"
@@ -108,13 +108,13 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
 def _solvers(advice: str) -> MachineFinding:
     """The inner loops of some policies, which are written in C."""
     from rota.native import functions, library
-    from rota.policies.elasticflow.climbing import SOURCE as CLIMB
-    from rota.policies.gandiva.swaps import SOURCE as TURNS
-    from rota.policies.philly.waits import SOURCE as WAITS
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.future import SOURCE as FUTURE
     from rota.solvers.inner_walk import SOURCE as WALK
     from rota.solvers.tournament import SOURCE as TOURNAMENT
+    from rota.systems.elasticflow.climbing import SOURCE as CLIMB
+    from rota.systems.gandiva.swaps import SOURCE as TURNS
+    from rota.systems.philly.waits import SOURCE as WAITS
     from rota.table.turnover import SOURCE as TURNOVER
     from rota.worlds.simulated.ends import SOURCE as ENDS
 

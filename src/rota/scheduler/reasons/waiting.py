@@ -19,8 +19,8 @@ from rota.scheduler.decision import Decision, Ranking
 from rota.scheduler.reasons.host import acceptable, admitted_nodes, never_fed, not_fed, suitable_nodes
 from rota.scheduler.reasons.unsaid import unsaid
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import quota_left
-from rota.scheduler.stages.priority import ByPriority
+from rota.stages.fit import quota_left
+from rota.stages.priority import ByPriority
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import Phase
 

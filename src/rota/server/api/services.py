@@ -55,10 +55,10 @@ from rota.wire.views import (
 )
 
 if TYPE_CHECKING:
+    from rota.reports.usage.prices import Prices
     from rota.scheduler.reasons.order import Precedence
     from rota.server.answering.starts import Starts
     from rota.server.store.lines import JobLine
-    from rota.usage.prices import Prices
 
 
 class SubmissionsService(Protocol):

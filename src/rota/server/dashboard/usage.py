@@ -11,13 +11,13 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from rota.errors import InputError
+from rota.reports.usage.months import months_of
+from rota.reports.usage.prices import parse_prices
+from rota.reports.usage.table import as_csv
 from rota.server.api.calling import AskedHistory, Person
 from rota.server.api.services import HistoryService
 from rota.server.dashboard.days import day_start
 from rota.server.dashboard.rendering import HEADERS, data, page
-from rota.usage.months import months_of
-from rota.usage.prices import parse_prices
-from rota.usage.table import as_csv
 from rota.wire.usage import BY, UsageLine, UsageView
 
 router = APIRouter(include_in_schema=False)
@@ -98,7 +98,7 @@ AskedFor = Annotated[UsageAsked, Depends(_asked)]
 @router.get("/usage")
 def show(request: Request, history: AskedHistory, who: Person, asked: AskedFor) -> Response:
     """The page."""
-    from rota.usage.wording import columns, notes, summary
+    from rota.reports.usage.wording import columns, notes, summary
 
     shown = usage_page(history, asked)
     usage = shown.usage

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rota.agent.identity import ProcessIdentity
+from rota.engines.rota.identity import ProcessIdentity
 from rota.model.atomic import replacing
 from rota.model.units import format_duration, plural
 from rota.scheduler.policy import Lever, levers_of, parse_policy

@@ -32,7 +32,6 @@ from rota.scheduler.reasons.order import waiting_order
 from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import RunSeed, Snapshot
-from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.memory import SPENT, has_run_out
@@ -51,6 +50,7 @@ from rota.server.policy.messages import (
     send,
     unseal,
 )
+from rota.stages.priority import ByPriority
 from rota.table.state import Phase
 
 Reply = dict[str, Any]

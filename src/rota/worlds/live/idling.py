@@ -1,9 +1,9 @@
 """Jobs that hold devices and do nothing: their users are told, and then the devices are taken if that is set.
 
-Agents measure for how long a part has done nothing (`agent/idling.py`), so no clock here can be wrong about
-it.  A job is idle as long as all of its parts are that can be measured.  It is told after `idle_after`, once
-until it works again, and suspended after as long again; not if nobody may stop it, nor if its work would be
-lost by that.
+Agents measure for how long a part has done nothing (`engines/rota/idling.py`), so no clock here can be wrong
+about it.  A job is idle as long as all of its parts are that can be measured.  It is told after
+`idle_after`, once until it works again, and suspended after as long again; not if nobody may stop it, nor if
+its work would be lost by that.
 """
 
 from __future__ import annotations

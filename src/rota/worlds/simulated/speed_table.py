@@ -23,11 +23,11 @@ from rota.knowledge.throughput import (
 )
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, read_only
+from rota.model.gpu_counts import feasible_counts
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.trace import Trace
 from rota.model.units import format_duration
-from rota.scheduler.stages.resize import feasible_counts
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
 

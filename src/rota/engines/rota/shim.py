@@ -1,0 +1,770 @@
+"""The shim: one process that keeps one attempt, whatever becomes of agent and controller.
+
+    python -I -S shim.py FOLDER [FD]
+
+Takes the lock of FOLDER, starts the ranks that `launch.json` names, waits for all their processes, leaves
+`exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run, `W` if the record
+has to wait for its file system, `E` once it is there.  No command starts without the lock, nor twice in one
+folder.  Ranks die with the shim (parent-death signal), orphans come to it: `exit.json` appears when none is
+left, in room kept from the beginning, so a full disk cannot lose it, and a read-only one but delays it.
+An attempt that fences itself is killed once the controller was silent for too long, as the agent's `contact`
+tells: also if the agent is dead or frozen.
+SIGTERM, SIGINT and SIGHUP to the shim do nothing.  Standard library only: it outlives upgrades.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import termios
+import time
+import warnings  # noqa: F401  exec by PATH imports it, when the user may no longer read the library
+
+TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+TAKEN = 75  # exit code: somebody else runs this attempt, or did
+NO_ROOM = 74  # exit code: not even the exit record could be kept room for
+LEAVING = 85  # exit code of a rank: checkpointed, run me again
+LOCK_TRIES = 10  # an agent that looks whether the lock is taken holds it for a moment
+ROOM = 1 << 16  # bytes kept for a record: some hundred ranks
+FENCED_AT, LATEST_S = 0.9, 5.0  # as in `rota.engines.shared.silence`
+SILENT = "the controller was silent for too long, and the job fences itself"
+REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # until a record is tried again
+ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for what the ranks leave behind
+AHEAD_S = time.time() - time.monotonic()  # of the wall clock
+SMALLEST_DISK = 1 << 20  # bytes; below this a log could not even hold the error
+OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # memory runs out: rather a rank than the shim or the agent
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+PIECE, MOST_TAIL = 1 << 16, 1 << 16  # bytes: read at once; kept of the end of what has no room
+MOST_RECENT, MOST_SAID = 1 << 15, 1 << 14  # bytes of a terminal: kept for viewers; of a message
+VIEWER_S, LAST_WORDS_S = 10.0, 2.0  # a viewer that takes nothing for so long is let go; so at the end
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def crash_point(name: str) -> None:
+    """Die here if a test says so."""
+    if os.environ.get("ROTA_CRASH_AT") == name:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder: str, pipe: int) -> int:
+    """Lock, and go on in a process of our own session, whose parent is nobody that matters."""
+    for number in DEAF:
+        signal.signal(number, signal.SIG_IGN)
+    crash_point("shim started")
+    lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not take(lock) or any(os.path.exists(f"{folder}/{name}") for name in ("exit.json", "shim.json")):
+        return TAKEN
+    crash_point("lock taken")
+    try:
+        own, ranks, record = (ReservedFile(f"{folder}/{name}.json") for name in ("shim", "ranks", "exit"))
+    except OSError as error:
+        print(f"no room for the exit record: {error.strerror}", file=sys.stderr)
+        return NO_ROOM
+    if os.fork():  # the child shares the open file, and with it the lock
+        return 0
+    os.setsid()
+    libc.prctl(PR_SET_NAME, b"rota-shim", 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    crash_point("shim forked")
+    own.fill(identity(os.getpid()))
+    crash_point("shim written")
+    tell(pipe, b"L")
+    end = AttemptKeeper(folder, pipe, ranks).run()
+    crash_point("all ended")
+    record.insist(end, pipe)
+    crash_point("exit renamed")
+    tell(pipe, b"E")  # before the disk has it: what the controller has on record needs it no more
+    record.keep()
+    return 0
+
+
+def take(lock: int) -> bool:
+    """Take the lock, unless another process keeps it."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.02)
+    return False
+
+
+class ReservedFile:
+    """A file whose space is taken before it is needed, and which appears whole when it is filled."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError if the disk is full."""
+        self.path, self.partial = path, f"{os.path.dirname(path)}/.{os.path.basename(path)}.room"
+        self.fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.posix_fallocate(self.fd, 0, ROOM)
+
+    def fill(self, value: Json) -> None:
+        """Write it and give it its name."""
+        data = json.dumps(value).encode()
+        os.ftruncate(self.fd, os.pwrite(self.fd, data, 0))
+        crash_point(f"{os.path.basename(self.path)} unnamed")
+        os.rename(self.partial, self.path)
+
+    def insist(self, value: Json, pipe: int) -> None:
+        """Fill it however long its file system takes nothing (it is read-only, or away).
+
+        What has ended must not be taken for lost.  Raises OSError only if the folder has gone.
+        """
+        wait_s = REFUSED_S
+        while True:
+            try:
+                return self.fill(value)
+            except (FileNotFoundError, NotADirectoryError):
+                raise
+            except OSError:
+                if wait_s == REFUSED_S:
+                    tell(pipe, b"W")
+                time.sleep(wait_s)
+            wait_s = min(2 * wait_s, REFUSED_MOST_S)
+            self.open_again()
+
+    def open_again(self) -> None:
+        """It may be mounted anew."""
+        try:
+            fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        os.close(self.fd)
+        self.fd = fd
+
+    def keep(self) -> None:
+        """Make what it holds and its name survive a power cut."""
+        os.fsync(self.fd)
+        os.fsync(os.open(os.path.dirname(self.path), os.O_RDONLY))
+
+
+class AttemptKeeper:
+    """Starts the ranks of one attempt and sees them out."""
+
+    def __init__(self, folder: str, pipe: int, room: ReservedFile) -> None:
+        self.folder, self.pipe, self.room = folder, pipe, room
+        self.stop = f"{folder}/stop.json"  # the agent's plan to stop the attempt, if it has one
+        self.launch: Json = {}
+        self.pids: dict[int, int] = {}  # process -> rank, of those that still run
+        self.ends: dict[int, Json] = {}  # rank -> how it ended
+        self.group = 0
+        self.first: int | None = None  # the rank that failed first
+        self.error, self.infrastructure = "", False  # why it could not be started, and whose fault that is
+        self.pumps: dict[int, list[Sink]] = {}  # pipe of a rank -> where it goes
+        self.files: dict[str, Sink] = {}
+        self.done: list[list[Sink]] = []
+        self.terminal: Terminal | None = None  # of the first rank, if the job has one
+        self.oom_kills = oom_kills()
+        self.wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self.wake[1], warn_on_full_buffer=False)
+
+    def run(self) -> Json:
+        """The whole life of the attempt; returns its record."""
+        try:
+            self.begin()
+        except OSError as error:  # this machine is to blame: nothing of the attempt may go on
+            what = f"{error.filename}: " if error.filename else ""
+            self.error, self.infrastructure = (
+                f"the attempt could not be started: {what}{error.strerror}",
+                True,
+            )
+            self.kill()
+        self.watch()
+        self.clear()
+        self.drain()
+        return {
+            "version": 1,
+            "ended_s": unix_s(),
+            "steady_s": time.monotonic(),
+            "ranks": [self.ends[rank] for rank in sorted(self.ends)],
+            "first": self.first,
+            "error": self.error,
+            "infrastructure": self.infrastructure,
+            "oom_kills": oom_kills() - self.oom_kills,
+        }
+
+    def begin(self) -> None:
+        """Start every rank; raises OSError for what is this machine's fault."""
+        self.launch = read(f"{self.folder}/launch.json")
+        if os.path.exists(self.stop):
+            self.error = "stopped before it began"
+            return
+        disk = os.statvfs(f"{self.folder}/logs")
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < SMALLEST_DISK:
+            raise OSError(errno.ENOSPC, "the disk is full", f"{self.folder}/logs")
+        logs = [self.log(rank["rank"]) for rank in self.launch["ranks"]]
+        ends = [self.connect(rank, log) for rank, log in zip(self.launch["ranks"], logs, strict=True)]
+        if self.error:
+            return
+        crash_point("logs opened")
+        shim, started_s, errors = os.getpid(), unix_s(), []
+        self.launch["env"]["ROTA_STARTED_S"] = f"{started_s:.6f}"
+        for rank, log, (out, err) in zip(self.launch["ranks"], logs, ends, strict=True):
+            error, theirs = os.pipe2(os.O_CLOEXEC)
+            pid = os.fork()
+            if not pid:
+                become(self.launch, rank, (out, err), theirs, self.group, shim)
+            for end in {theirs, *({out, err} if self.terminal is None else ())} - {log}:
+                os.close(end)  # a terminal stays open: a program that closes its own would be hung up
+            self.group = self.group or pid
+            if self.terminal is None:
+                quietly(os.setpgid, pid, self.group)  # it does so as well: whoever comes first is right
+            self.pids[pid] = rank["rank"]
+            errors.append((rank["rank"], log, error))
+            crash_point("rank started")
+        crash_point("ranks started")
+        ranks = [{"rank": rank, **identity(pid)} for pid, rank in self.pids.items()]
+        for number, log, error in errors:
+            self.check(number, log, error)
+        steady_s = started_s - AHEAD_S
+        self.room.fill({"started_s": started_s, "steady_s": steady_s, "pgid": self.group, "ranks": ranks})
+        crash_point("ranks written")
+        tell(self.pipe, b"R")
+
+    def log(self, rank: int) -> int:
+        """The log of a rank, open for appending and the job's user's own."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        path = f"{self.folder}/logs/rank-{rank}.log"
+        fd = os.open(path, flags, 0o640)
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # a trap that its user has set
+            raise OSError(errno.EPERM, "no file of its own", path)
+        if self.launch["user"]:
+            os.fchown(fd, self.launch["user"]["uid"], self.launch["user"]["gid"])
+        return fd
+
+    def check(self, rank: int, log: int, pipe: int) -> None:
+        """Whether the rank's command began; if not, say in its log and in the record what was wrong."""
+        with open(pipe, "rb") as stream:
+            said = stream.read()
+        if said:
+            step, number = said.decode().split()
+            code, sentence = blame(self.launch, step, int(number))
+            os.write(log, f"rota: {sentence}\n".encode())
+            self.error = self.error or sentence
+            self.infrastructure |= not code
+        if not self.pumps:
+            os.close(log)
+
+    def connect(self, rank: Json, log: int) -> tuple[int, int]:
+        """What a rank gets as its output and error: its log, or pipes to us."""
+        most, output = self.launch.get("log_limit", 0), rank.get("output", "")
+        error, has_terminal = rank.get("error", "") or output, self.launch.get("terminal", False)
+        if not (most or output or error or has_terminal) or self.error:
+            return log, log
+        kept, ends = Sink(log, most), []
+        for path in [output] if has_terminal else dict.fromkeys((output, error)):
+            try:
+                sinks = [kept, self.theirs(path)] if path else [kept]
+            except OSError as problem:
+                reasons = {errno.ELOOP: "it is a link", errno.EINVAL: "it is no ordinary file"}
+                reasons[errno.ENXIO] = reasons[errno.EINVAL]  # a pipe that nobody reads
+                why = reasons.get(problem.errno or 0, problem.strerror)
+                self.error = f"the output file {path!r} cannot be written on this machine: {why}"
+                os.write(log, f"rota: {self.error}\n".encode())
+                used = {"cpu_s": 0.0, "peak_bytes": 0}
+                end = {"rank": rank["rank"], "code": 126, "signal": None, "ended_s": unix_s(), **used}
+                self.ends[rank["rank"]], self.first = end, rank["rank"]
+                return log, log
+            if has_terminal:
+                self.terminal = Terminal(self.folder, self.launch["user"])
+                mine, their = self.terminal.fd, self.terminal.theirs
+            else:
+                mine, their = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(mine, False)
+            self.pumps[mine] = sinks
+            ends.append(their)
+        return ends[0], ends[-1]
+
+    def theirs(self, path: str) -> Sink:
+        """Where what goes to a file of the user's choice is written; one for all ranks that name the same."""
+        if path not in self.files:
+            file, most = open_as(self.launch["user"], path), self.launch.get("output_limit", 0)
+            self.files[path] = Sink(file, most, f"the output file {path!r}")
+        return self.files[path]
+
+    def pump(self, fd: int) -> bool:
+        """Pass on what is there now; False once nothing will come any more."""
+        try:
+            piece = os.read(fd, PIECE)
+        except BlockingIOError:
+            return True
+        except OSError:  # of a terminal: nobody has the other end any more
+            piece = b""
+        for sink in self.pumps[fd]:
+            sink.put(piece)
+        if self.terminal is not None:
+            self.terminal.show(piece)
+        if not piece:
+            os.close(fd)
+            if self.terminal is not None:
+                self.terminal.fd, self.terminal.typed = -1, b""
+            self.done.append(self.pumps.pop(fd))
+        return bool(piece)
+
+    def drain(self) -> None:
+        """All are gone: what they wrote last."""
+        for fd in list(self.pumps):
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            while poll.poll(0) and self.pump(fd):
+                if self.terminal is not None:
+                    self.terminal.last_words()
+        if self.terminal is not None:
+            self.terminal.last_words()
+        pairs = [*self.done, *self.pumps.values()]
+        for sink in (sink for sinks in pairs for sink in sinks):
+            sink.finish()  # twice is as once
+        for sinks in pairs:
+            for sink in sinks:
+                sink.tell_lost(sinks[0])
+
+    def watch(self) -> None:
+        """Until every rank has ended: one that fails takes the others along."""
+        terminate_s = kill_s = float("inf")
+        while self.pids:
+            self.sleep(min(min(terminate_s, kill_s) - time.monotonic(), self.fenced_in_s()))
+            now, grace_s = time.monotonic(), self.launch["grace_s"]
+            ended = [end for end in self.reap() if not os.path.exists(self.stop)]
+            if any(end["code"] == LEAVING for end in ended):  # the others are about to leave as well
+                terminate_s = min(terminate_s, now + grace_s)
+            if any(end["code"] not in (0, LEAVING) for end in ended):
+                terminate_s = min(terminate_s, now)
+            if now >= terminate_s and self.pids:
+                quietly(os.killpg, self.group, signal.SIGTERM)
+                quietly(os.killpg, self.group, signal.SIGCONT)
+                terminate_s, kill_s = float("inf"), min(kill_s, now + grace_s)
+            if self.pids and self.fenced_in_s() <= 0:
+                self.error, self.infrastructure, self.launch["contact"] = self.error or SILENT, True, ""
+                kill_s = now
+            if now >= kill_s:
+                self.kill()
+                kill_s = now + 0.1  # again, for those that were born meanwhile
+
+    def fenced_in_s(self) -> float:
+        """How long it may go on if its agent hears nothing more; for ever if it does not fence itself."""
+        if not (path := self.launch.get("contact", "")):
+            return float("inf")
+        try:
+            with open(path, encoding="ascii") as stream:
+                last_s, lost_after_s = map(float, stream.read().split()[:2])
+        except (OSError, ValueError):  # nobody has heard of the controller yet
+            return float("inf")
+        left_s = last_s + max(FENCED_AT * lost_after_s, lost_after_s - LATEST_S)
+        return left_s - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def sleep(self, wait_s: float) -> None:
+        """Until a child ends, or for `wait_s`; what ranks write meanwhile goes where it belongs."""
+        poll, shown = select.poll(), self.terminal
+        for fd in (self.wake[0], *self.pumps):
+            poll.register(fd, select.POLLIN)
+        if shown is not None:
+            shown.ask(poll)
+            wait_s = min(wait_s, VIEWER_S if shown.unseen else wait_s)
+        for fd, events in poll.poll(None if wait_s == float("inf") else 1000 * max(0.0, wait_s) + 1):
+            if shown is not None and fd == shown.fd and events & select.POLLOUT:
+                shown.type_on()
+            if fd in self.pumps:
+                if events & ~select.POLLOUT:
+                    self.pump(fd)
+            elif fd == self.wake[0]:
+                os.read(fd, 4096)
+            elif shown is not None:
+                shown.tend(fd)
+        if shown is not None:
+            shown.show_on()
+
+    def reap(self) -> list[Json]:
+        """The ranks that have ended since; orphans are buried without a word."""
+        ended: dict[int, Json] = {}
+        for pid, status, used in iter(reap_one, None):
+            if pid not in self.pids:
+                continue
+            rank, code = self.pids.pop(pid), os.waitstatus_to_exitcode(status)
+            ended[rank] = {
+                "rank": rank,
+                "code": code if code >= 0 else None,
+                "signal": -code if code < 0 else None,
+                "ended_s": unix_s(),
+                "cpu_s": used.ru_utime + used.ru_stime,
+                "peak_bytes": 1024 * used.ru_maxrss,
+            }
+        self.ends |= ended
+        if self.first is None:
+            failed = (rank for rank, end in ended.items() if end["code"] not in (0, LEAVING))
+            self.first = min(failed, default=None)
+        return list(ended.values())
+
+    def clear(self) -> None:
+        """The ranks are gone; what they left behind goes as well, and has the time a stop grants it."""
+        plan, now = read(self.stop) if os.path.exists(self.stop) else {}, time.monotonic()
+        until_s = now + ORPHAN_S
+        if plan and plan["terminate_s"] <= now:  # they have had their SIGTERM
+            until_s = plan["kill_s"]
+        else:
+            for pid in descendants(os.getpid()) if has_children() else ():
+                quietly(os.kill, pid, signal.SIGTERM)
+                quietly(os.kill, pid, signal.SIGCONT)
+        while has_children() and descendants(os.getpid()):
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                self.kill()
+            self.sleep(min(max(left_s, 0.1), 1.0))
+            self.reap()
+
+    def kill(self) -> None:
+        """SIGKILL to everything that descends from us."""
+        for pid in descendants(os.getpid()):
+            quietly(os.kill, pid, signal.SIGKILL)
+
+
+class Sink:
+    """A file that takes what ranks write: its beginning and its end where it may not take all."""
+
+    def __init__(self, fd: int, limit: int, name: str = "this log") -> None:
+        self.fd, self.limit, self.name, self.dropped, self.tail = fd, limit, name, 0, b""
+        self.lost, self.why = 0, ""
+        self.tail_size = min(limit // 4, MOST_TAIL)
+        self.room = max(0, limit - self.tail_size - os.fstat(fd).st_size) if limit else None
+
+    def put(self, data: bytes) -> None:
+        """The next piece."""
+        head = data if self.room is None else data[: self.room]
+        self.write(head)
+        if self.room is not None:
+            self.room -= len(head)
+            self.dropped += len(data) - len(head)
+            self.tail = (self.tail + data[len(head) :])[-self.tail_size :] if self.tail_size else b""
+
+    def write(self, data: bytes) -> None:
+        """As much as the disk takes: the program goes on where it is full."""
+        try:
+            while data:
+                data = data[os.write(self.fd, data) :]
+        except OSError as problem:
+            self.lost, self.why = self.lost + len(data), str(problem.strerror)
+
+    def finish(self) -> None:
+        """Nothing more comes: say how much is missing, and write the end of it."""
+        missing = self.dropped - len(self.tail)
+        if missing > 0:
+            said = f"\nrota: {missing} bytes are left out here: this file may have {self.limit}\n"
+            self.write(said.encode())
+        self.write(self.tail)
+        self.tail, self.dropped = b"", 0
+
+    def tell_lost(self, log: Sink) -> None:
+        """Say in the rank's log how much this file did not take."""
+        lost, self.lost = self.lost, 0
+        if lost:
+            log.write(f"\nrota: {lost} bytes of {self.name} could not be written: {self.why}\n".encode())
+
+
+class Terminal:
+    """The pseudo-terminal of a job's first rank, and whoever looks in; `terminal.h` says how they talk."""
+
+    def __init__(self, folder: str, user: Json | None) -> None:
+        import socket  # few jobs need it
+
+        self.recent, self.typed, self.unseen, self.printed = b"", b"", b"", 0
+        self.viewer: Any = None
+        self.is_placed = False  # the viewer has said from where on, and was told: nothing is shown before
+        self.taken_s = 0.0  # when the viewer last took something
+        self.fd, self.theirs = os.openpty()
+        os.set_blocking(self.fd, False)
+        os.fchmod(self.theirs, 0o600)
+        if user:
+            os.fchown(self.theirs, user["uid"], -1)
+        mode = termios.tcgetattr(self.theirs)
+        mode[0] |= 0o40000  # IUTF8, which Python has no name for
+        termios.tcsetattr(self.theirs, termios.TCSANOW, mode)
+        termios.tcsetwinsize(self.theirs, (24, 80))
+        above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.setblocking(False)
+        mask = os.umask(0o177)  # ours alone, also where its user may enter the folder
+        try:
+            self.listener.bind(f"/proc/self/fd/{above}/terminal.sock")
+            self.listener.listen(4)
+        finally:
+            os.umask(mask)
+            os.close(above)
+
+    def ask(self, poll: select.poll) -> None:
+        """Wait for what can be done now: the program waits for its viewer, and the other way round."""
+        events = (0 if self.unseen else select.POLLIN) | (select.POLLOUT if self.typed else 0)
+        if self.fd >= 0 and events:
+            poll.modify(self.fd, events)
+        elif self.fd >= 0:
+            poll.unregister(self.fd)
+        poll.register(self.listener, select.POLLIN)
+        if self.viewer is not None:
+            inward = 0 if self.typed else select.POLLIN
+            poll.register(self.viewer, inward | (select.POLLOUT if self.unseen else 0))
+
+    def show(self, data: bytes) -> None:
+        """The program has printed something."""
+        self.recent, self.printed = (self.recent + data)[-MOST_RECENT:], self.printed + len(data)
+        if self.is_placed:
+            self.taken_s = self.taken_s if self.unseen else time.monotonic()
+            self.unseen += data
+            self.show_on()
+
+    def show_on(self) -> None:
+        """As much as the viewer takes; one that takes nothing is let go."""
+        try:
+            while self.viewer is not None and self.unseen:
+                self.unseen = self.unseen[self.viewer.send(self.unseen[:MOST_SAID]) :]
+                self.taken_s = time.monotonic()
+        except (BlockingIOError, InterruptedError):
+            if time.monotonic() - self.taken_s > VIEWER_S:
+                self.drop()
+        except OSError:
+            self.drop()
+
+    def drop(self) -> None:
+        """Nobody looks in any more."""
+        if self.viewer is not None:
+            self.viewer.close()
+        self.viewer, self.unseen, self.typed, self.is_placed = None, b"", b"", False
+
+    def tend(self, fd: int) -> None:
+        """Somebody comes, or says something."""
+        if fd == self.listener.fileno():
+            try:
+                newest, _ = self.listener.accept()
+            except OSError:
+                return
+            self.drop()
+            newest.setblocking(False)
+            self.viewer = newest
+        elif self.viewer is not None and fd == self.viewer.fileno():
+            try:
+                said = self.viewer.recv(MOST_SAID)
+            except BlockingIOError:
+                return
+            except OSError:
+                said = b""
+            self.hear(said[:1], said[1:])
+
+    def hear(self, what: bytes, said: bytes) -> None:
+        """What the viewer says; nothing if it has gone."""
+        if not what:
+            self.drop()
+        elif what == b"V":
+            start, place = self.printed - len(self.recent), int(said)
+            place = place if start <= place <= self.printed else start
+            self.unseen, self.taken_s = self.recent[place - start :], time.monotonic()
+            try:
+                self.viewer.send(b"%d" % place)
+                self.is_placed = True
+            except OSError:
+                self.drop()
+        elif what == b"W":
+            rows, columns = map(int, said.split())
+            if self.fd >= 0:
+                termios.tcsetwinsize(self.fd, (rows, columns))
+        elif what == b"D":
+            self.typed = said
+            self.type_on()
+
+    def type_on(self) -> None:
+        """As much as the program's terminal takes."""
+        try:
+            self.typed = self.typed[os.write(self.fd, self.typed) :] if self.typed else b""
+        except BlockingIOError:
+            return
+        except OSError:
+            self.typed = b""
+
+    def last_words(self) -> None:
+        """Whoever looks in at the end gets the last of it, unless that takes too long."""
+        until_s = time.monotonic() + LAST_WORDS_S
+        while self.viewer is not None and self.unseen and time.monotonic() < until_s:
+            select.select((), (self.viewer,), (), 0.1)
+            self.show_on()
+
+
+def open_as(user: Json | None, path: str) -> int:
+    """Open a file for appending as the job's user, never through a link at its end; raises OSError."""
+    flags = (
+        os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    )
+    if user:
+        os.setgroups(user["groups"])
+        libc.setfsgid(user["gid"])
+        libc.setfsuid(user["uid"])
+    try:
+        fd = os.open(path, flags, 0o644)
+    finally:
+        if user:
+            libc.setfsuid(os.geteuid())
+            libc.setfsgid(os.getegid())
+            os.setgroups([])
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "no ordinary file", path)
+    return fd
+
+
+def become(launch: Json, rank: Json, ends: tuple[int, int], pipe: int, group: int, shim: int) -> None:
+    """In the child: turn into the rank, or tell the pipe `STEP ERRNO` and die."""
+    step = "prepare"
+    try:
+        if has_terminal := launch.get("terminal", False):
+            os.setsid()
+            fcntl.ioctl(ends[0], termios.TIOCSCTTY, 0)
+        else:
+            os.setpgid(0, group)
+        for path, text in (*((path, "0") for path in launch["cgroups"]), OOM_SCORE):
+            try:
+                with open(path, "w") as stream:
+                    stream.write(text)
+            except OSError:  # a help where the machine allows it, never needed
+                continue
+        keys = ends[0] if has_terminal else os.open(os.devnull, os.O_RDONLY)
+        for target, source in enumerate((keys, *ends)):
+            os.dup2(source, target)
+        if rank["cores"]:
+            os.sched_setaffinity(0, rank["cores"])
+        if user := launch["user"]:
+            os.setgroups(user["groups"])
+            os.setresgid(user["gid"], user["gid"], user["gid"])
+            os.setresuid(user["uid"], user["uid"], user["uid"])
+        for number in (*DEAF, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # a change of user would forget it
+        if os.getppid() != shim:
+            os._exit(1)  # it died before we could ask to die with it
+        step = "workdir"
+        os.chdir(launch["workdir"])
+        step = "command"
+        os.execvpe(launch["command"][0], launch["command"], {**launch["env"], **rank["env"]})
+    except BaseException as error:
+        why = getattr(error, "errno", None) or errno.EINVAL
+        os.write(pipe, f"{step} {why}".encode())
+        os._exit(127 if step == "command" and why == errno.ENOENT else 126)
+
+
+def blame(launch: Json, step: str, number: int) -> tuple[bool, str]:
+    """Whether the user is to blame that a rank did not begin, and one sentence about it."""
+    name, workdir, why = launch["command"][0], launch["workdir"], os.strerror(number)
+    if step == "prepare":
+        return False, f"this machine could not prepare the process: {why}"
+    if step == "workdir":
+        return True, f"the working folder {workdir!r} cannot be entered on this machine: {why}"
+    missing = f"there is no file {name!r} to run (working folder {workdir!r})"
+    if "/" not in name:
+        missing = f"there is no command {name!r} in PATH={launch['env'].get('PATH', os.defpath)}"
+    elif os.path.exists(os.path.join(workdir, name)):
+        missing = f"the interpreter that the first line of {name!r} names is not on this machine"
+    sentences = {
+        errno.ENOENT: missing,
+        errno.EACCES: f"{name!r} may not be executed; `chmod +x` it, or put its interpreter before it",
+        errno.ENOEXEC: f"{name!r} is no program and has no `#!` line; put its interpreter before it",
+    }
+    return True, sentences.get(number, f"{name!r} cannot be run: {why}")
+
+
+def reap_one() -> tuple[int, int, Any] | None:
+    """One child that has ended, with its status and what it and those it waited for have used."""
+    try:
+        pid, status, used = os.wait4(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status, used) if pid else None
+
+
+def has_children() -> bool:
+    """Whether anything is below us: orphans of ours are ours, so without a child there is nobody."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def descendants(root: int) -> list[int]:
+    """Every living process below `root`; orphans of ours are ours again (sub-reaper)."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = stat_of(int(name))
+            if fields and (fields[0] not in "ZX" or int(fields[17]) > 1):  # a dead leader's threads live
+                children.setdefault(int(fields[1]), []).append(int(name))
+    pids = children.get(root, [])[:]
+    for pid in pids:  # grows while we walk
+        pids += children.get(pid, [])
+    return pids
+
+
+def stat_of(pid: int) -> list[str]:
+    """/proc/PID/stat from the state on; [] if the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            text = stream.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def identity(pid: int) -> Json:
+    """pid, start time and boot: what names a process for good."""
+    fields = stat_of(pid)
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+        boot = stream.read().strip()
+    return {"pid": pid, "started": int(fields[19]) if fields else 0, "boot": boot}
+
+
+def quietly(call: Any, one: int, other: int) -> None:
+    """For processes that may be gone already, or have become another user's (`sudo`)."""
+    try:
+        call(one, other)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def unix_s() -> float:
+    """Unix seconds by the wall clock as it stood when we began: whoever sets it moves nothing that we say."""
+    return time.monotonic() + AHEAD_S
+
+
+def oom_kills() -> int:
+    """How often this machine has killed a process for memory since it started."""
+    with open("/proc/vmstat", encoding="ascii") as stream:
+        return next((int(line.split()[1]) for line in stream if line.startswith("oom_kill ")), 0)
+
+
+def read(path: str) -> Json:
+    """A JSON file."""
+    with open(path, encoding="utf-8") as stream:
+        return dict(json.load(stream))
+
+
+def tell(pipe: int, what: bytes) -> None:
+    """Say something to an agent that may be dead."""
+    try:
+        os.write(pipe, what)
+    except BrokenPipeError:
+        return
+
+
+if __name__ == "__main__":
+    fd = int(sys.argv[2]) if len(sys.argv) > 2 else os.open(os.devnull, os.O_WRONLY)
+    os.set_inheritable(fd, False)
+    os._exit(main(os.path.abspath(sys.argv[1]), fd))

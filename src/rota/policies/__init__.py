@@ -1,1 +1,0 @@
-"""The published systems, one file or one folder each."""

@@ -1,0 +1,1 @@
+"""Deadlines as service-level agreements."""

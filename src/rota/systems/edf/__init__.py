@@ -1,0 +1,1 @@
+"""Earliest deadline first."""

@@ -1,0 +1,66 @@
+"""Who was admitted before: a job is asked in once, however often it pauses or its deadline is moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rota.model.promises import TOLERANCE_S
+from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.systems.elasticflow.asks import ShareAsk
+from rota.systems.elasticflow.promises import Planner, aimed
+
+
+def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
+    """Rows that are not refused any more; those of them that are held now are remembered as `paused`.
+
+    Nobody sees a job while it pauses after a failure, or its user holds it.  To an empty memory all have been
+    admitted that have run, by whatever policy.
+    """
+    if "rows" not in memory:
+        starts_of = snapshot.by_row.starts_of
+        return {row for row in snapshot.waiting.tolist() if starts_of[row]}
+    rows = {*memory["rows"], *memory.pop("paused", ())}
+    paused = sorted(row for row in rows if row in snapshot.held) if snapshot.held else []
+    if paused:
+        memory["paused"] = paused
+    return rows
+
+
+def promised_before(ask: ShareAsk, due: float, slot_s: float, *, is_late: bool = False) -> ShareAsk:
+    """`ask` with the deadline that it was promised, which is not one of its own any more if that was moved.
+
+    Who asks for none any more has no promise.
+    """
+    if due == math.inf or not ask.dues:
+        return ask
+    ask = ask._replace(is_late=is_late)
+    near = min(range(len(ask.dues)), key=lambda place: abs(ask.dues[place] - due))
+    is_own = abs(ask.dues[near] - due) * slot_s <= TOLERANCE_S
+    return aimed(ask, near) if is_own else ask._replace(due=due)
+
+
+def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareAsk]:
+    """`standing`, in which all who lack a promise have one if it breaks no other.
+
+    They lack it because their deadline was moved, or could not be promised when they came, or because what
+    they were promised was broken.  Else what they were promised stands, as far as they were, and they are
+    tried again at the next decision.
+    """
+    asks = list(standing)
+    for place, ask in enumerate(standing):
+        lacks = ask.dues and (ask.is_late or ask.due not in ask.dues)
+        if lacks and planner.could_keep(ask):
+            others = [other for other in asks if other.row != ask.row and other.due < math.inf]
+            accepted, _ = planner.admit(others, [ask._replace(is_late=False)])
+            asks[place : place + 1] = accepted or [ask]
+    return asks
+
+
+def not_promised(ask: ShareAsk, *, was_promised: bool) -> ShareAsk:
+    """`ask`, whose deadlines cannot be kept beside those of others, where it stays all the same.
+
+    It has what they leave: as one whose promise is broken if it had one, else as those without a deadline.
+    """
+    return ask._replace(is_late=True) if was_promised else ask._replace(due=math.inf)

@@ -1,0 +1,181 @@
+"""What one of Gavel's objectives is asked: who is to have how much, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
+from rota.model.columns import Floats, Ints
+from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.solvers.division import Division, alone
+from rota.stages.finish_time import equal_parts
+from rota.stages.round_books import Shares
+from rota.stages.round_demand import PairRates, RoundDemand
+from rota.systems.gavel.entries import Entries, entries
+from rota.systems.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside
+
+_LEAST_WEIGHT = 1e-7
+"""Part of the largest weight that counts as none: less is beyond the digits of a linear program."""
+
+
+@dataclass(frozen=True)
+class GavelProblem:
+    """The jobs among which time is to be divided; columns run over them, in order of submission."""
+
+    snapshot: Snapshot
+    parameters: GavelParameters
+    rows: Ints
+    gpus: Floats
+    rates: Floats
+    """Work per second on each type, [job, type]; every job has a type on which it is above 0."""
+    seen: Floats
+    """The rates that the objective sees, [job, type] (`seen_rates`)."""
+    capacity: Floats
+    pairs: PairRates | None
+    """What jobs do beside each other; None if nobody shares."""
+    own: Memory
+    """What the objective remembers from one computation to the next; it writes here."""
+
+    @property
+    def is_artifact(self) -> bool:
+        return self.parameters.mode is GavelMode.ARTIFACT
+
+    @cached_property
+    def entries(self) -> Entries:
+        """The same jobs as a division of time, with the rates that the objective sees."""
+        demand = RoundDemand(self.rows, self.gpus, self.rates, self.capacity, self.pairs)
+        apart_by = np.zeros((0, 0)) if self.pairs is None else self._apart_by()
+        return entries(demand, self.seen, apart_by, all_pairs=self.is_artifact)
+
+    def _apart_by(self) -> Floats:
+        """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
+        jobs = self.snapshot.jobs
+        columns = [jobs.weight[self.rows]]
+        if self.parameters.objective is GavelObjective.HIERARCHY:
+            columns.append(jobs.tenant[self.rows])
+            if self.parameters.inside is Inside.FIFO:
+                columns.append(self.rows)
+        return np.column_stack(columns)
+
+    @property
+    def division(self) -> Division:
+        return self.entries.division
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Parts of the largest, above 0: who has next to none is served behind all others; if nobody has any,
+        all are alike."""
+        column: Floats = self.snapshot.jobs.weight[self.rows]
+        most = float(column.max(initial=0.0))
+        return np.maximum(column / most, _LEAST_WEIGHT) if most > 0.0 else np.ones_like(column)
+
+    @cached_property
+    def work_left(self) -> Floats:
+        """Work still to do, in the unit of the rates; at least a trace of it."""
+        left: Floats = np.maximum(self.work_to_go, 1e-9 * self.rates.max(axis=1))
+        return left
+
+    @cached_property
+    def work_to_go(self) -> Floats:
+        """The same, less than nothing for a job that has done more than there is: where batch sizes change at
+        round ends, all epochs may be over at once."""
+        total_s = self.snapshot.know(Knowledge.DURATION)[self.rows]
+        left: Floats = (total_s - self.snapshot.jobs.work_s(self.rows)) * self.rates.max(axis=1)
+        return left
+
+    @cached_property
+    def work_done(self) -> Floats:
+        """Work done so far, in the unit of the rates."""
+        return self.snapshot.jobs.work_done(self.rows)
+
+    @cached_property
+    def age_s(self) -> Floats:
+        """Seconds since submission."""
+        age: Floats = self.snapshot.now - self.snapshot.jobs.submit_s[self.rows]
+        return age
+
+    @cached_property
+    def deadline_in_s(self) -> Floats:
+        """Seconds to the deadline, not finite where there is none."""
+        left: Floats = self.snapshot.jobs.deadline_s[self.rows] - self.snapshot.now
+        return left
+
+    @cached_property
+    def prices(self) -> Floats:
+        """Price of a GPU-hour on each type, in the classes of its nodes; 1 for all if none is stated.
+
+        InputError if it states one for some types only.
+        """
+        cluster = self.snapshot.cluster
+        if not any(cluster.prices.get(name) for name in cluster.type_names):
+            return np.ones(len(cluster.type_names))
+        missing = next((name for name in cluster.type_names if not cluster.prices.get(name)), "")
+        if missing:
+            raise InputError.at(
+                f"{missing} has no price, and objective=cost weighs types by it",
+                field="prices",
+                expected="prices for " + ", ".join(cluster.type_names) + ", or for none of them",
+            )
+        return np.array([cluster.gpu_price(code) for code in range(len(cluster.type_names))])
+
+    @cached_property
+    def tenants(self) -> list[str]:
+        """The tenant at the top of each job's path."""
+        table, top = self.snapshot.jobs.table, dict[int, str]()
+        codes: list[int] = table.tenant[self.rows].tolist()
+        for row, code in zip(self.rows.tolist(), codes, strict=True):
+            if code not in top:
+                top[code] = table.name_of("tenant", row).partition("/")[0]
+        return [top[code] for code in codes]
+
+    @cached_property
+    def equal_share(self) -> Floats:
+        """What each job obtains per second from time divided over the types in proportion to their GPUs."""
+        rates: Floats = self.seen @ (self.capacity / self.capacity.sum())
+        return rates
+
+    @cached_property
+    def isolated(self) -> Floats:
+        """Fractions of each job if the cluster were split evenly among the jobs, [job, type]."""
+        return equal_parts(self.capacity, self.gpus)
+
+    def by_class(self, values: Floats) -> Floats:
+        """Sum of `values` over the jobs that each job of the division stands for."""
+        if self.pairs is None:  # each stands for itself
+            return values
+        total: Floats = np.bincount(
+            self.entries.classes, weights=values, minlength=len(self.division.counts)
+        ).astype(np.float64)
+        return total
+
+    def mean(self, values: Floats) -> Floats:
+        """Mean of `values` over the jobs that each job of the division stands for."""
+        return values if self.pairs is None else self.by_class(values) / self.division.counts
+
+    def by_job(self, fractions: Floats) -> Shares:
+        """The fractions of a division without pairs, [job, type], as shares."""
+        return Shares(alone(len(self.rows)), fractions)
+
+
+Objective = Callable[[GavelProblem], Shares]
+"""The answer of an objective."""
+
+
+def seen_rates(rates: Floats, parameters: GavelParameters) -> Floats:
+    """Rates as the variant sees them, [job, type].
+
+    Who takes all types for equally fast sees 1 everywhere; with objectives that count work, the rate on the
+    first type that the job runs on.  The authors' simulator sees these rates on types that it does not run
+    on, too.
+    """
+    if parameters.aware:
+        return rates
+    able = np.ones_like(rates, dtype=bool) if parameters.mode is GavelMode.ARTIFACT else rates > 0.0
+    first = rates[np.arange(len(rates)), (rates > 0.0).argmax(axis=1)] if parameters.counts_work else 1.0
+    return np.where(able, np.reshape(first, (-1, 1)), 0.0)

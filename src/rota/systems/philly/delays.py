@@ -1,0 +1,195 @@
+"""Delay attribution: how long jobs waited, and whether for their share or for a place.
+
+After Jeon et al. (Philly, ATC 2019): a wait is *fair-share delay* while the job would bring its virtual
+cluster above its quota, otherwise *fragmentation delay*.  Part of the latter is *borrowed*: there are not
+even enough free GPUs, since others hold more than theirs.
+
+Jobs of one virtual cluster and size share the reason at any moment, but for one in a pause between two
+attempts, which keeps that of the attempt before.  So the reason is noted by class, when it changes, and
+worked out for a job when its wait is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal, TypedDict
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Code, Constraint
+from rota.scheduler.decision import Memory
+from rota.systems.philly.gang import Attempts, Cycle
+from rota.systems.philly.quota import QuotaShares
+from rota.systems.philly.waits import split_in_c
+
+FAIR_SHARE: Final = "fair share"
+FRAGMENTATION: Final = "fragmentation"
+BORROWED: Final = "borrowed"
+LABELS: Final = (FAIR_SHARE, FRAGMENTATION, BORROWED)
+
+_FEW: Final = 32
+"""So many changes are looked at sooner one by one than as columns."""
+
+Class = tuple[str, int]
+"""Virtual cluster and GPUs of a job."""
+
+
+class ReasonHistory(TypedDict):
+    """Reasons of one class, in order of time; the arrays have room to grow."""
+
+    changes: int
+    at_s: Floats
+    label: Ints
+    """Places in `LABELS`."""
+
+
+def size_bucket(gpus: int) -> str:
+    """The classes of the study: 1, 2-4, 5-8 and more GPUs."""
+    return "1" if gpus <= 1 else "2-4" if gpus <= 4 else "5-8" if gpus <= 8 else ">8"
+
+
+def label_of(shares: QuotaShares, name: str, gpus: int, free: float) -> str:
+    """Why a job of virtual cluster `name` waits while `free` GPUs are granted to nobody."""
+    if not shares.is_due(name, gpus):
+        return FAIR_SHARE
+    return BORROWED if free < gpus else FRAGMENTATION
+
+
+class Delays:
+    """Reads and writes the attribution in a policy's memory, under `labels` and `delay_s`."""
+
+    def __init__(self, memory: Memory, cycle: Cycle) -> None:
+        self.labels: dict[str, dict[int, ReasonHistory]] = memory.setdefault("labels", {})
+        """By virtual cluster and GPUs, for classes of which jobs wait."""
+        self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
+        """Seconds of the waits that are over, by class of size and label."""
+        self.cycle = cycle
+
+    def label(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
+        """From `now` on, jobs of `classes` wait for the reason `label`; other classes have none waiting."""
+        kept: dict[str, dict[int, ReasonHistory]] = {}
+        for name, gpus in classes:
+            history = self.labels.get(name, {}).get(gpus) or _history()
+            _note(history, LABELS.index(label(name, gpus)), now)
+            kept.setdefault(name, {})[gpus] = history
+        self.labels.clear()
+        self.labels.update(kept)
+
+    def begin(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
+        """Of `classes` in which nobody has waited, jobs wait for the reason `label`, and always have."""
+        for name, gpus in classes:
+            of_name = self.labels.setdefault(name, {})
+            if gpus not in of_name:
+                of_name[gpus] = _history()
+                _note(of_name[gpus], LABELS.index(label(name, gpus)), now)
+
+    def close(self, of: Class, attempts: Attempts, now: float) -> None:
+        """A job of the class waits no longer."""
+        since = attempts["since_s"]
+        if now <= since:
+            return
+        seconds = self.seconds(self.labels[of[0]][of[1]], since, now)
+        total = self.delay_s.setdefault(size_bucket(of[1]), {})
+        for label, part in zip(LABELS, seconds, strict=True):
+            if part > 0.0:
+                total[label] = total.get(label, 0.0) + part
+
+    def seconds(self, history: ReasonHistory, since: float, now: float) -> list[float]:
+        """How long a wait from `since` to `now` was due to each of `LABELS`."""
+        split = split_in_c(len(LABELS))
+        if split is not None:
+            cycle, at_s, label = self.cycle, history["at_s"], history["label"]
+            return split(at_s, label, history["changes"], since, now, cycle.timeout_s, cycle.period_s)
+        first = _last(history, since, "right")
+        if history["changes"] - first <= _FEW:
+            return self._seconds(history, first, since, now)
+        return self._seconds_of_many(history, first, since, now)
+
+    def _seconds(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
+        """How long a wait from `since` to `now`, which began under the reason `first`, was due to each."""
+        at_s, labels = history["at_s"], history["label"]
+        seconds, begin, label = [0.0] * len(LABELS), since, labels.item(first)
+        for place in range(first + 1, history["changes"]):
+            end = min(self.cycle.resumed_s(at_s.item(place), since), now)
+            seconds[label] += end - begin
+            begin, label = end, labels.item(place)
+        seconds[label] += now - begin
+        return seconds
+
+    def _seconds_of_many(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
+        """The same where reasons changed often."""
+        end = history["changes"]
+        moments = np.empty(end - first + 1)
+        moments[0], moments[-1] = since, now
+        np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now, out=moments[1:-1])
+        seconds: list[float] = np.bincount(
+            history["label"][first:end], moments[1:] - moments[:-1], len(LABELS)
+        ).tolist()
+        return seconds
+
+    def now(self, of: Class, attempts: Attempts, now: float) -> str:
+        """Why a job of the class waits."""
+        history, until = self.labels[of[0]][of[1]], self.cycle.until_s(attempts, now)
+        place = _last(history, now, "right") if now < until else _last(history, until, "left")
+        return LABELS[history["label"].item(place)]
+
+
+def _history() -> ReasonHistory:
+    return ReasonHistory(changes=0, at_s=np.zeros(8), label=np.zeros(8, dtype=np.int64))
+
+
+def _note(history: ReasonHistory, label: int, now: float) -> None:
+    """`label` holds from `now` on."""
+    n = history["changes"]
+    if n and history["label"].item(n - 1) == label:
+        return
+    if n == len(history["at_s"]):
+        history["at_s"] = np.append(history["at_s"], np.zeros(n))
+        history["label"] = np.append(history["label"], np.zeros(n, dtype=np.int64))
+    history["at_s"][n], history["label"][n] = now, label
+    history["changes"] = n + 1
+
+
+def _last(history: ReasonHistory, moment_s: float, side: Literal["left", "right"]) -> int:
+    """Place of the label that held at the moment ("right"), or just before it ("left")."""
+    at_s = history["at_s"][: history["changes"]]
+    return max(0, int(at_s.searchsorted(moment_s, side=side)) - 1)
+
+
+class DelayReasons(Mapping[int, Constraint]):
+    """The labels of waiting jobs as constraints, made when somebody asks."""
+
+    def __init__(
+        self,
+        delays: Delays,
+        shares: QuotaShares,
+        free: float,
+        waits: Mapping[int, Attempts],
+        class_of: Callable[[int], Class],
+        now: float,
+    ) -> None:
+        self.delays = delays
+        self.shares = shares
+        self.free = free
+        self.waits = waits
+        self.class_of = class_of
+        self.now = now
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.waits)
+
+    def __contains__(self, row: object) -> bool:
+        return row in self.waits
+
+    def __len__(self) -> int:
+        return len(self.waits)
+
+    def __getitem__(self, row: int) -> Constraint:
+        name, gpus = self.class_of(row)
+        label = self.delays.now((name, gpus), self.waits[row], self.now)
+        if label == FAIR_SHARE:
+            return Constraint(Code.QUOTA, self.shares.used[name] + gpus, self.shares.quota[name], name)
+        if label == BORROWED:
+            return Constraint(Code.RESOURCES, gpus, self.free)
+        return Constraint(Code.LOCALITY, gpus, self.free, "locality is given up step by step")

@@ -1,0 +1,211 @@
+"""Queues of virtual clusters whose waiting jobs try again and again: who may get further now, and when next.
+
+A job can get further at few of its many moments: when an attempt opens while GPUs are free, or when GPUs
+become free where an attempt is open.  `AttemptQueues` finds those jobs in order without
+looking at the others.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import partial
+
+from rota.systems.philly.delays import Class
+from rota.systems.philly.gang import Attempts, Calendar, Cycle, Latest
+from rota.systems.philly.kinds import Key, Kind
+from rota.table.free import Free
+
+
+class Line:
+    """Rows of one virtual cluster and kind, ascending."""
+
+    def __init__(self, cycle: Cycle, kind: Kind) -> None:
+        self.cycle = cycle
+        self.kind = kind
+        self.rows: list[int] = []
+        self.astray: list[int] = []
+        """Those of which an attempt has had other candidate nodes than `kind.first`, ascending."""
+        self._since_s: list[float] = []
+        """Since when each row waits."""
+        self._paused = 0
+        """So many of the first rows are between two attempts, and stay so until `_until_s`."""
+        self._until_s = math.inf
+        self._period_s, (self._closed_s, self._opens_s) = cycle.period_s, cycle.pause_s
+
+    def add(self, row: int, since_s: float) -> None:
+        place = bisect_right(self.rows, row)
+        self.rows.insert(place, row)
+        self._since_s.insert(place, since_s)
+        self._paused = min(self._paused, place)
+
+    def drop(self, row: int) -> None:
+        place = bisect_right(self.rows, row) - 1
+        del self.rows[place], self._since_s[place]
+        if row in self.astray:
+            self.astray.remove(row)
+        if place < self._paused:
+            self._paused -= 1
+
+    def goes_astray(self, row: int) -> None:
+        """An attempt of `row` has candidate nodes that are not among `kind.first`."""
+        place = bisect_left(self.astray, row)
+        if self.astray[place : place + 1] != [row]:
+            self.astray.insert(place, row)
+
+    def first_open(self, now: float) -> int:
+        """Place of the first row of which an attempt may be open: all before it are in a pause."""
+        place, until_s, since_s = self._paused, self._until_s, self._since_s
+        period_s, closed_s, opens_s = self._period_s, self._closed_s, self._opens_s
+        if now >= until_s:
+            place, until_s = 0, math.inf
+        while place < len(since_s):
+            phase_s = (now - since_s[place]) % period_s
+            if phase_s <= closed_s or phase_s >= opens_s:
+                break
+            place += 1
+            end_s = now + (opens_s - phase_s)
+            if end_s < until_s:
+                until_s = end_s
+        self._paused, self._until_s = place, until_s
+        return place
+
+    def next_open(self, place: int, now: float) -> int:
+        """The first place, `place` or one behind it, of which an attempt may be open."""
+        since_s, period_s, closed_s, opens_s = self._since_s, self._period_s, self._closed_s, self._opens_s
+        while place < len(since_s) and closed_s < (now - since_s[place]) % period_s < opens_s:
+            place += 1
+        return place
+
+
+class AttemptQueues:
+    """Waiting rows by virtual cluster, in order of arrival: a cache of the attempts in a policy's memory."""
+
+    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
+        self.attempts = attempts
+        self.cycle = cycle
+        self.latest = Latest(attempts, cycle)
+        self._kinds: dict[Key, Kind] = {}
+        self._calendars: dict[Key, Calendar] = {}
+        """When attempts open, by kind."""
+        self.lines: dict[str, dict[Key, Line]] = {}
+        """Rows of each virtual cluster, by kind."""
+        self.kind_of: dict[int, Kind] = {}
+        self.classes: Counter[Class] = Counter()
+        """Jobs of each virtual cluster and size."""
+        self._in_order: list[Class] | None = None
+        """These in order; None if some have come or gone."""
+        self.class_of: dict[int, Class] = {}
+        self.without_gpus: set[int] = set()
+        self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
+        """Free GPUs, those used and due, and classes when the reasons of the classes were last noted."""
+        self.unwanted = 0
+        """Nodes whose free GPUs no open attempt wanted when somebody last looked."""
+        self.offered: dict[tuple[float, ...], dict[int, int]] = {}
+        """Candidate nodes in a full cluster, by needs and level."""
+        self.offered_to: dict[int, dict[int, int]] = {}
+        """The same of each row that somebody asked for: its needs are looked up once."""
+
+    def add(self, row: int, of: Class, kind: Kind) -> None:
+        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
+        key, lines = kind.key, self.lines.setdefault(of[0], {})
+        line = lines.get(key)
+        if line is None:
+            line = lines[key] = Line(self.cycle, kind)
+        line.add(row, self.attempts[row]["since_s"])
+        self.class_of[row] = of
+        self.kind_of[row] = kind
+        if self.attempts[row]["nodes"] & ~kind.first:
+            line.goes_astray(row)
+        if of not in self.classes:
+            self._in_order = None
+        self.classes[of] += 1
+        calendar = self._calendars.get(key)
+        if calendar is None:
+            self._kinds[key] = kind
+            calendar = self._calendars[key] = Calendar(self.attempts, self.cycle, self.latest)
+        calendar.add(row)
+        if not of[1]:
+            self.without_gpus.add(row)
+
+    def drop(self, row: int) -> tuple[Class, Attempts]:
+        """`row` waits no longer; returns what its entry was."""
+        of, key = self.class_of.pop(row), self.kind_of.pop(row).key
+        calendar = self._calendars[key]
+        calendar.drop(row)
+        if calendar.is_empty:
+            del self._calendars[key], self._kinds[key]
+        lines = self.lines[of[0]]
+        lines[key].drop(row)
+        if not lines[key].rows:
+            del lines[key]
+            if not lines:
+                del self.lines[of[0]]
+        self.classes[of] -= 1
+        if not self.classes[of]:
+            del self.classes[of]
+            self._in_order = None
+        self.without_gpus.discard(row)
+        self.offered_to.pop(row, None)
+        return of, self.attempts.pop(row)
+
+    def in_order(self) -> list[Class]:
+        """The classes that wait, in order; a list that nobody changes."""
+        if self._in_order is None:
+            self._in_order = sorted(self.classes)
+        return self._in_order
+
+    def note_attempt(self, row: int, nodes: int) -> None:
+        """The latest attempt of `row` has the candidate nodes `nodes`."""
+        kind = self.kind_of[row]
+        if nodes & ~kind.first:
+            self.lines[self.class_of[row][0]][kind.key].goes_astray(row)
+
+    def opened(self, from_s: float, to_s: float, but: Collection[Key] = ()) -> list[int]:
+        """Rows of which an attempt opened at one of these moments, both included; ascending.
+
+        Without those of the kinds `but`.
+        """
+        rows_by_line = [
+            calendar.opened(from_s, to_s) for key, calendar in self._calendars.items() if key not in but
+        ]
+        return (
+            rows_by_line[0]
+            if len(rows_by_line) == 1
+            else sorted([row for rows in rows_by_line for row in rows])
+        )
+
+    def without(self, free: Free, free_nodes: int, by_size: bool) -> list[Key]:
+        """Kinds whose attempts find nothing; if not `by_size`, those with no GPU free on any node."""
+        return [
+            key
+            for key, kind in self._kinds.items()
+            if (kind.finds_none(free, free_nodes) if by_size else not kind.nodes & free_nodes)
+        ]
+
+    def next_s(
+        self, now: float, free: Free, free_nodes: int, hopeful: Callable[[], Collection[Class]]
+    ) -> float:
+        """When an attempt opens after now that finds something, or of a class of `hopeful()`.
+
+        Infinite if there is none.
+        """
+        best, others = math.inf, None
+        for key, calendar in self._calendars.items():
+            if not self._kinds[key].finds_none(free, free_nodes):
+                best = min(best, calendar.next_s(now))
+                continue
+            if others is None:
+                others = hopeful()
+            if others:
+                best = min(best, calendar.next_s(now, partial(self._is_of, others)))
+        return best
+
+    def next_of_any_s(self, now: float) -> float:
+        """When an attempt opens after now; infinite if there is none."""
+        return min([calendar.next_s(now) for calendar in self._calendars.values()], default=math.inf)
+
+    def _is_of(self, classes: Collection[Class], row: int) -> bool:
+        return self.class_of[row] in classes

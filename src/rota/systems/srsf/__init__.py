@@ -1,0 +1,1 @@
+"""Shortest remaining service first."""

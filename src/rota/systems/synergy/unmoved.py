@@ -1,0 +1,72 @@
+"""Who need not be looked at in a round: whoever sits where nobody is ever short of anything, and stays there.
+
+Where no node states cores, memory or storage bandwidth, everybody who stays has all that he wants where he
+is, whoever comes.  Then a round is about those to whom something has happened since the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Set
+
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision
+from rota.scheduler.snapshot import Snapshot
+from rota.systems.synergy.room import Ask
+from rota.table.free import Free
+
+
+class Unmoved:
+    """All jobs but those that are named: they stay where the last round left them."""
+
+    def __init__(self) -> None:
+        self._is_known = False
+        """True if the last round left everybody on whole GPUs of its own."""
+        self._down: frozenset[int] = frozenset()
+        self._named: set[int] = set()
+
+    def name(self, rows: Iterable[int]) -> None:
+        """Something has happened to `rows`."""
+        self._named.update(rows)
+
+    def knows(self, decision: Decision, down: Set[int]) -> bool:
+        """True if only those who are named have to be looked at; it names whom `decision` starts or stops."""
+        if not self._is_known or self._down != down:
+            return False
+        self._named.update(grant.job for grant in decision.grants)
+        self._named.update(decision.preempt, decision.cancel)
+        return True
+
+    @property
+    def named(self) -> Set[int]:
+        return self._named
+
+    def settled(self, asks: Collection[Ask] | None, decision: Decision, down: Set[int]) -> None:
+        """All are as `decision` leaves them, who were to run `asks`; None if somebody of them was short.
+
+        Who is started, moved or stopped is looked at again: the world may refuse it.
+        """
+        self._is_known = asks is not None and all(map(is_movable, asks))
+        self._down = frozenset(down)
+        self._named = {grant.job for grant in decision.grants}
+        self._named.update(decision.preempt, decision.cancel)
+
+
+def is_movable(ask: Ask) -> bool:
+    """True if the job is alone on its GPUs, and may have others."""
+    return ask.share == 1.0 and bool(ask.allowed.any())
+
+
+def without(seen: Snapshot, rows: Iterable[int]) -> Free:
+    """A copy of the index of free devices, where those of `rows` are free too unless they are down."""
+    free, down = seen.occupancy.free.copy(), seen.occupancy.down
+    for row in rows:
+        held = seen.grants.get(row)
+        if held is not None:
+            free.put_all(tuple(device for device in held.devices if device not in down))
+    return free
+
+
+def stopped(held: Mapping[int, Grant], rows: Set[int]) -> list[int]:
+    """Those of `rows` who hold something, in the order in which they began."""
+    stop = [row for row in rows if row in held]
+    return stop if len(stop) < 2 else [row for row in held if row in rows]

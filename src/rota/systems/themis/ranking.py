@@ -1,0 +1,162 @@
+"""Whose turn it is: apps by finish-time fairness, and what is said to those who ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rota.model.grants import Code, Constraint
+from rota.model.reasons import listed, names_of
+from rota.model.units import format_duration
+from rota.scheduler.snapshot import Snapshot
+from rota.stages.fit import Fitter
+from rota.stages.place import consolidate
+from rota.stages.received import has_run
+from rota.systems.themis.apps import App, Estimates, Holds, rho_at_best
+from rota.table.occupancy import Occupancy
+
+
+@dataclass(frozen=True)
+class AppStanding:
+    """An app among the others."""
+
+    rho: float
+    """With what it holds under leases in force; infinite if that is nothing."""
+    at_best: float
+    """The same with the smallest gang it could get: of those that hold nothing the larger is worse."""
+
+    def rank(self, app: App) -> tuple[float, float, float, int]:
+        """The worst first."""
+        return (-self.rho, -self.at_best, app.began_s, min(app.rows))
+
+
+def standings(
+    apps: list[App],
+    values: list[float],
+    holds: list[Holds],
+    estimates: Estimates,
+    crowd: list[float],
+) -> list[AppStanding]:
+    """How each app stands; `values` are logarithms of 1 / ρ, as it is with `holds`."""
+    return [
+        AppStanding(
+            math.exp(-value) if held else math.inf,
+            0.0 if held else rho_at_best(app, estimates, n),
+        )
+        for app, value, held, n in zip(apps, values, holds, crowd, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class ToldApp:
+    """What an app was told when GPUs were last handed out."""
+
+    rows: tuple[int, ...]
+    rho: float
+    """With what it holds since then; infinite if that is nothing."""
+    at_best: float
+    """What it would be with the smallest gang, where it is nothing."""
+    place: int
+    """How many apps that wanted GPUs would have finished worse; -1 if it wanted none."""
+
+
+class LeaseTurns:
+    """Who is before whom, and until when GPUs are leased, for whoever asks."""
+
+    spreads = True
+
+    def __init__(
+        self, tell: Callable[[], Sequence[ToldApp]], won: Sequence[int], until: Mapping[int, float]
+    ) -> None:
+        """`tell` says how apps stood at the last auction; it is asked once, if anybody asks."""
+        self._tell = tell
+        self._won = won
+        self.until = until
+        """When leases end, by row."""
+
+    @cached_property
+    def _apps(self) -> Sequence[ToldApp]:
+        return self._tell()
+
+    @cached_property
+    def _told(self) -> dict[int, ToldApp]:
+        return {row: app for app in self._apps for row in app.rows}
+
+    @cached_property
+    def _in_want(self) -> list[ToldApp]:
+        return sorted((app for app in self._apps if app.place >= 0), key=lambda app: app.place)
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Waiting rows of apps that would finish worse."""
+        own = self._told.get(row)
+        place = len(self._in_want) if own is None or own.place < 0 else own.place
+        before = [other for app in self._in_want[:place] for other in app.rows]
+        return sorted(other for other in before if snapshot.waits(other))
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on `scratch`."""
+        return Fitter(snapshot, consolidate)(scratch, row) is not None
+
+    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """ρ of its app, what it has had, who is before it and until when; None of one that takes no turns."""
+        if snapshot.gpus_of[row] == 0 or (row not in self._told and row not in self.until):
+            return None
+        runs = row in snapshot.grants
+        words = [self._fairness(row), has_run(snapshot, row)]
+        words += self._own_lease(snapshot, row) if runs else self._leases(snapshot, row)
+        return Constraint(Code.TURN, float(runs), math.nan, "; ".join(word for word in words if word))
+
+    def _fairness(self, row: int) -> str:
+        own = self._told.get(row)
+        if own is None:
+            return ""
+        holds = own.rho < math.inf
+        what = "its app, with what it holds, finishes" if holds else "would finish, if it began now,"
+        said = f"{what} at ρ = {own.rho if holds else own.at_best:.3g}"
+        if own.place < 0:
+            return said
+        return f"{said}, {_ordinal(own.place + 1)} worst of {len(self._in_want)} that want GPUs"
+
+    def _own_lease(self, snapshot: Snapshot, row: int) -> list[str]:
+        """What becomes of a job that runs, and who is in want of its GPUs."""
+        left_s = self.until.get(row, math.nan) - snapshot.now
+        if math.isnan(left_s):
+            return []
+        waits = [other for app in self._in_want for other in app.rows if snapshot.waits(other)]
+        names = self._names(snapshot, [other for other in waits if other != row])
+        then = f", when its GPUs are offered to {names} as well" if names else ", to be renewed: nobody waits"
+        return [f"its lease ends {_in(left_s)}{then}"]
+
+    def _leases(self, snapshot: Snapshot, row: int) -> list[str]:
+        """Who is before a job that waits, and until when."""
+        before = self._names(snapshot, [other for other in self.ahead(snapshot, row) if other != row])
+        words = [f"before it: {before}"] if before else []
+        winners = [winner for winner in self._won if winner in self.until]
+        if winners:
+            first_s = min(self.until[winner] for winner in winners)
+            names = self._names(snapshot, winners)
+            words.append(f"the last went to {names}, leased {_for(first_s - snapshot.now)}")
+        elif self.until:
+            words.append(f"the next lease ends {_in(min(self.until.values()) - snapshot.now)}")
+        return words
+
+    def _names(self, snapshot: Snapshot, rows: Sequence[int]) -> str:
+        ids = snapshot.jobs.table.ids
+        return listed(names_of([str(ids[row]) for row in rows])) if rows else ""
+
+
+def _for(seconds: float) -> str:
+    return f"for another {format_duration(seconds)}" if seconds > 0.0 else "until now"
+
+
+def _in(seconds: float) -> str:
+    return f"in {format_duration(seconds)}" if seconds > 0.0 else "now"
+
+
+def _ordinal(place: int) -> str:
+    if place == 1:
+        return "the"
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}"
