@@ -16,8 +16,8 @@ VERBS = (
     "waits?|waited|runs?|ran|holds?|held|stands?|stood|stays?|joins?|joined|leaves?|left|comes?|came|goes|went"
     "|keeps?|kept|loses?|lost|gives? way|gave way|grows?|shrinks?|moves?|moved|starts?|started|ends?|ended"
     "|fits?|bears?|claims?|claimed|would|did not|does not|lies|gains?|gets?|got|needs?|takes?|took"
-    "|(?:is|are|was|were|has|have) (?:a|an|no|not|been|it|the|all|to|ahead|alike|alone|first|behind|done|in|on"
-    "|there|left|served|moved|new|preempted|stopped|held|placed|resized|packed|urgent|due|next|late|longer)"
+    "|(?:is|are|was|were|has|have) (?:a|an|no|not|been|it|the|all|to|ahead|alike|alone|first|behind|done"
+    "|in|on|there|left|served|moved|new|preempted|stopped|held|placed|resized|packed|urgent|due|next|late|longer)"
 )
 """What jobs do after a *who*; people write, ask, read, own, see and type."""
 PATTERNS = {
@@ -35,20 +35,26 @@ CEILINGS = {
 }
 """The most hits of each pattern. Ceilings only fall: when a count is lower, write the lower number here."""
 PROSE = re.compile(
-    r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'|(#[^\n]*(?:\n[ \t]*#[^\n]*)*)", re.DOTALL
+    r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'|(#[^\n]*(?:\n[ \t]*#[^\n]*)*)",
+    re.DOTALL,
 )
 """Strings (docstrings among them) and comments of a Python file; lines of comment in a row are one."""
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """First line and text of each piece of prose in a file: all of a page, strings and comments of a module."""
+    """First line and text of each piece of prose: a page as a whole, strings and comments of a module."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield 1, text
         return
     for piece in PROSE.finditer(text):
-        said = piece[0] if piece[1] is None else re.sub(r"(?m)^[ \t]*#", lambda mark: " " * len(mark[0]), piece[0])
+        is_comment = piece[1] is not None
+        said = re.sub(r"(?m)^[ \t]*#", _blanks, piece[0]) if is_comment else piece[0]
         yield text.count("\n", 0, piece.start()) + 1, said
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 def places(files: list[Path], pattern: str) -> list[str]:
