@@ -182,15 +182,15 @@ def as_json(results: Sequence[CaseResult]) -> str:
 
 _HEAD = """# Fidelity: ours against the authors' own simulators
 
-How close does each policy come to the simulator that its authors published? Rota replays the same jobs as that
-simulator, with the same timing rules, and compares the completion time of every job.
+How close does each policy come to the simulator that its authors published? Rota replays the same jobs
+as that simulator, with the same timing rules, and compares the completion time of every job.
 
 - *Exact*: every job completes in the same second. *Holds*: within the tolerance of the case.
 - Columns *ours* and *theirs* are mean completion times.
 - The cases are in `benchmarks/fidelity/`; `rota.reports.fidelity.page` printed this page from real runs.
 - `PAPER@SOURCE` is a policy that follows published code where that departs from the paper.
-  [systems/tiresias.md](systems/tiresias.md) compares `tiresias`, its literal reading `tiresias:order=first-start` and
-  `tiresias@authors`, with the command.
+  [systems/tiresias.md](systems/tiresias.md) compares `tiresias`, its literal reading
+  `tiresias:order=first-start` and `tiresias@authors`, with the command.
 """
 
 
