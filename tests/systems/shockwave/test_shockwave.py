@@ -174,7 +174,7 @@ def test_the_authors_leave_a_job_that_outlives_its_forecast_to_the_last():
     trace = trace_of("A 1x3000 " + " ".join(f"B{i} 1x2000" for i in range(6)))
     told = np.array([60.0] + [2000.0] * 6)
     setting = Setting(providers=[Given(Knowledge.DURATION, told, Provenance.USER)])
-    ends = finishes(run("shockwave:mode=artifact", trace, parse_cluster("1x2"), setting))
+    ends = finishes(run("shockwave@authors", trace, parse_cluster("1x2"), setting))
     assert ends["A"] == max(ends.values())
     assert ends["A"] - 3000 > 6000 - 2 * 2000  # it has waited for most of what the others ran
 
@@ -297,7 +297,7 @@ def test_the_authors_120_jobs():
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", first(1, ["shockwave", "shockwave:mode=artifact"]))
+@pytest.mark.parametrize("policy", first(1, ["shockwave", "shockwave@authors"]))
 def test_no_more_of_the_authors_jobs_are_late_than_published(policy, tmp_path):
     """Jobs with static rho above 1 and the worst rho no worse than published, the makespan within 3 %."""
     case = yaml.safe_load((FOLDER / "shockwave-t120-shockwave.yaml").read_text())
