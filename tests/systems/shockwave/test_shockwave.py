@@ -17,9 +17,10 @@ from rota.api.fidelity import replay_case, run_case
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.cluster import parse_cluster
+from rota.published.artifacts.shockwave.system import ShockwaveAuthorsParameters
 from rota.scheduler.reasons.waiting import explain
 from rota.systems.shockwave.outlook import Outlook, outlook
-from rota.systems.shockwave.parameters import ShockwaveMode, ShockwaveParameters
+from rota.systems.shockwave.parameters import ShockwaveParameters
 from rota.systems.shockwave.planning import WindowQuestion, fair_rounds, make_plan, weights
 from rota.systems.shockwave.system import Shockwave
 from rota.systems.shockwave.targets import FinishTargets
@@ -74,7 +75,7 @@ def test_targets_remember_earlier_ones():
 
 
 PAPER = ShockwaveParameters(fairness_exponent=5.0)
-ARTIFACT = ShockwaveParameters(mode=ShockwaveMode.ARTIFACT, fairness_exponent=12.0)
+ARTIFACT = ShockwaveAuthorsParameters(fairness_exponent=12.0)
 
 
 # projected finish 1200 s; rounds of 120 s

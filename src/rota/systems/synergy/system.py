@@ -8,7 +8,7 @@ Idea      1. The inner policy chooses who runs by GPUs alone, as if nodes had co
           3. If that fits nowhere it gets its share in proportion to GPUs; if that does not fit either, those
              on the node who hold more than theirs are cut to it: nobody is ever slower than his share.
           4. Everything is divided anew in rounds of five minutes.
-Departs   A job that runs keeps its GPUs if what it wants fits there, and the inner policy sees which jobs run.
+Departs   A job that runs keeps its GPUs if what it wants fits there, and the inner policy sees what runs.
           Speed follows the table at what is granted, not the best and the share only.  Cores follow a node's
           own GPUs where nodes differ.  A job that was never profiled wants what it asks for, or its share.
           `opt` counts jobs by class and places its answer as `tune` does, not by their second program.

@@ -224,7 +224,7 @@ def test_who_comes_together_is_refused_together() -> None:
 
 
 def test_without_admission_nobody_is_refused() -> None:
-    record = run("A 1x60 B 1x60@300 C 1x900@300 D 1x60@900", [300.0, 900.0, 600.0, 1500.0], ",refuse=no")
+    record = run("A 1x60 B 1x60@300 C 1x900@300 D 1x60@900", [300.0, 900.0, 600.0, 1500.0], ":refuse=no")
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
 
 
