@@ -379,10 +379,9 @@ def _mean_unpromised(sample: Sample, values: Floats) -> Value:
 def promises_cost_gpu_s(sample: Sample) -> Value:
     """GPU-seconds that promised jobs held and jobs without a promise, submitted before them, waited for.
 
-    At every moment a GPU counts once, for the job that was submitted first, and no job counts more GPUs
-    than it asked for.  It leaves out the position of the GPUs, GPUs kept free for a promise, further jobs
-    delayed by these delays, jobs that ran on fewer GPUs, and refused jobs.  A policy that promises more has
-    a higher cost.
+    At every moment a GPU counts once, for the job submitted first, and no job counts more GPUs than it asked
+    for.  It leaves out the position of the GPUs, GPUs kept free for a promise, further delays that follow,
+    jobs that ran on fewer GPUs, and refused jobs.  A policy that promises more has a higher cost.
     """
     others = unpromised(sample)
     return float(claimed_gpu_s(sample)[others].sum()) if others.any() else None
