@@ -31,8 +31,10 @@ NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Sections with their first pages, by name; what is named nowhere stands under `More`."""
 API: dict[str, tuple[str, ...]] = {
     "simulate": (
-        "rota.api",
+        "rota.api.simulation",
+        "rota.api.run_options",
         "rota.api.results",
+        "rota.api.moments",
         "rota.reports.shown",
         "rota.model.record",
         "rota.model.trace",

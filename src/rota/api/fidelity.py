@@ -50,7 +50,8 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rota.api.setting import make_speed, measured_only, parse_knowledge
+from rota.api.run_setup import parse_knowledge
+from rota.api.speed_sources import make_speed, measured_only
 from rota.errors import InputError
 from rota.knowledge.hosts_file import on_a_line, read_hosts
 from rota.knowledge.service import ServiceSamples

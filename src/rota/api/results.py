@@ -1,21 +1,21 @@
-"""What a comparison found, and the ways to look at it."""
+"""The results of a comparison, and the ways to look at them: tables, figures, files, a notebook."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
 import polars as pl
 
-from rota.api.single import SingleRun
 from rota.arguments import FLAG, TEXT, WHOLE, Argument, is_file, takes
 from rota.errors import InputError, shown
 from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.model.units import plural
 from rota.reports.calibration import calibration
 from rota.reports.compare import Comparison, compare
 from rota.reports.files import write_results
@@ -24,12 +24,31 @@ from rota.reports.likeness import Calibration, PolicyFit
 from rota.reports.metrics import METRICS
 from rota.reports.notebook import brief
 from rota.reports.shown import Figure, figure
-from rota.reports.summary import Summary, summarise_all
+from rota.reports.summary import Summary, summarise, summarise_all
 from rota.reports.table import comparison_text
 from rota.reports.terms import terms
 from rota.reports.window import Window
 
 FOLDER = Argument("folder", is_file, "the name of a folder")
+
+
+@dataclass(frozen=True, repr=False)
+class SingleRun(Record):
+    """A record with the part of the run that is measured; a notebook shows it as it shows a comparison."""
+
+    window: Window | None = None
+
+    @classmethod
+    def of(cls, record: Record, window: Window | None) -> SingleRun:
+        return cls(**{field.name: getattr(record, field.name) for field in fields(Record)}, window=window)
+
+    def __repr__(self) -> str:
+        """One line, whatever the number of jobs."""
+        return f"<Run of {self.policy}: {plural(len(self.jobs), 'job')} on {self.cluster['describe']}>"
+
+    def _repr_html_(self) -> str:
+        """Its numbers alone."""
+        return brief(compare([summarise(self, self.window)]))
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from rota.api.asked import check_seeds
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.record import Record
@@ -19,7 +18,9 @@ from rota.worlds.simulated.many import Task, run_all
 from rota.worlds.simulated.run import Setting
 
 Progress = Callable[[str, int, int], None]
-"""Is told a run's name, how many of its jobs have ended, and how many there are."""
+"""Receives the name of a run, the number of its jobs that have ended, and the number of all."""
+MOST_SEEDS = 10_000
+"""Each seed is a replay, and its record is kept."""
 PolicyRun = tuple[PolicySpec | Policy, Setting]
 
 
@@ -53,6 +54,13 @@ def run_seeds(
     for first, draws in zip(firsts, drawn, strict=True):
         records += [first, *(next(more) for _ in (others if draws else ()))]
     return records
+
+
+def check_seeds(count: int) -> int:
+    """`count` itself, if it is a number of seeds.  Raises InputError."""
+    if not 1 <= count <= MOST_SEEDS:
+        raise InputError.at(f"{count:,} seeds", field="--seeds", expected=f"from 1 to {MOST_SEEDS:,}")
+    return count
 
 
 def seeds_from(first: int, count: int) -> range:

@@ -18,24 +18,13 @@ from rota.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-KNOWLEDGE_HELP = (
-    "duration=oracle (default), predicted, measured, user or noisy[:SPREAD]; "
-    "service history=predicted (default) or measured[:FILE]; "
-    "throughput=oracle (default), assumed or measured; "
-    "scaling=oracle (default), assumed, predicted or measured; "
-    "goodput=oracle (default) or measured; convergence=oracle (default) or predicted; "
-    "pairs=oracle (default) or assumed; placement=oracle (default) or assumed; "
-    "hosts=oracle (default), assumed or user[:FILE]; servers=oracle (default), assumed or user[:FILE]; "
-    "regimes=oracle (default) or assumed; "
-    "utilisation=oracle (default) or assumed."
-)
 LIVE_KNOWLEDGE_HELP = (
     "duration=user (default), measured or predicted; throughput=measured (default) or assumed; "
     "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed; "
     "servers=user[:FILE] (default) or assumed."
 )
-"""What the registry of knowledge says of simulations, and of live clusters; written out, since to ask it
-loads NumPy.  A test holds them to the registry."""
+"""What the registry of knowledge says of live clusters; written out, since the registry loads NumPy.  A test
+holds it to the registry."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -1,19 +1,23 @@
-"""What a system on the list would have gained: the busiest jobs of a trace, replayed under it and without it.
+"""What a trace says about the cluster that made it, and what other systems would have gained on its jobs.
 
-Both sides of a gain are replays of the same jobs on the same cluster, so that what the simulation leaves out
-is left out of both.
+A gain compares two replays of the busiest jobs of the trace, with the system and without it, on the same
+cluster: what the simulation leaves out is left out of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from os import PathLike
 
 import numpy as np
 
-from rota.api.comparing import simulate
-from rota.api.fitting import longest_waits, usual_policy
+from rota.api.run_options import ARGUMENTS
+from rota.api.run_setup import parse_knowledge
+from rota.api.simulation import simulate
+from rota.api.site_policy import longest_waits, usual_policy
 from rota.api.site_terms import site_terms
+from rota.arguments import WHOLE, Argument, takes
 from rota.bounds import has_observed
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
@@ -25,13 +29,53 @@ from rota.reports.findings import queueing, tenants
 from rota.reports.findings.finding import Finding, Gain, Remedy, Replay
 from rota.reports.findings.history import JobHistory
 from rota.reports.findings.pools import Pools
-from rota.reports.findings.studies import Analysis
+from rota.reports.findings.studies import Analysis, study
+from rota.reports.findings.thresholds import Thresholds
 from rota.reports.metrics import METRICS
 from rota.reports.wording import factor_words, words
+from rota.traces import read
+from rota.traces.capacity import cluster_from
+from rota.traces.describe import TRACE
 
 Measured = Callable[[str, int, int], None]
 SPREAD = "spread=0.854"
 """Rate of a gang on more nodes than it needs, as the Philly study measured it: where locality is compared."""
+
+_THRESHOLDS = Argument("set of thresholds", None, "such as 'idle_utilisation=0.1'")
+
+
+@takes(**{**ARGUMENTS, "trace": TRACE, "thresholds": _THRESHOLDS, "replays": WHOLE})
+def analyze(
+    trace: str | PathLike[str] | Trace,
+    *,
+    cluster: str | PathLike[str] | Cluster | None = None,
+    format: str | None = None,
+    thresholds: str | Thresholds | None = None,
+    replays: int = 0,
+    knowledge: str = "duration=predicted",
+    progress: Measured | None = None,
+) -> Analysis:
+    """All that the studies of `rota.reports.findings` find in `trace`.
+
+    cluster     as for `simulate`; None takes what the jobs show of it, and replays run on that
+    thresholds  `idle_utilisation=0.1,array_tasks=8`: from where on something is a fault
+    replays     the gain of each system that addresses a finding is measured on so many jobs; 0: not at all
+    knowledge   what the policies are told in these replays; an operator has no oracle
+
+    Raises InputError for anything that is not as expected.
+    """
+    limits = Thresholds.parse(thresholds) if isinstance(thresholds, str) else thresholds or Thresholds()
+    parse_knowledge(knowledge)  # also where no replay reads it: a mistake is told at once
+    if replays < 0:
+        raise InputError.at(f"{replays} is no number of jobs", argument="replays", expected="0 or more")
+    whole = trace if isinstance(trace, Trace) else read(trace, format)
+    where = cluster if isinstance(cluster, Cluster) or cluster is None else cluster_from(cluster, whole)
+    # A cluster derived from the nodes of the jobs states nothing: the studies know what was seen there.
+    derived = cluster == "auto" and whole.observed is not None and bool(whole.observed.nodes)
+    analysis = study(whole, None if derived else where, limits)
+    if not replays:
+        return analysis
+    return with_gains(analysis, whole, where or cluster_from("auto", whole), replays, knowledge, progress)
 
 
 def busiest(trace: Trace, jobs: int) -> Ints:

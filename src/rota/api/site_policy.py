@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from rota.api.results import Results
-from rota.api.setting import parse_knowledge
+from rota.api.run_options import OF_SITE
+from rota.api.run_setup import parse_knowledge
 from rota.model.columns import Ints
 from rota.model.trace import Trace
 from rota.model.units import format_duration
@@ -33,23 +34,6 @@ MOST_JOBS = 2_000
 LITTLE = 0.01
 """Part of all waiting: policies that misplace as much to within it are equal; one that misplaces no more ends
 the search."""
-
-WORLD = (
-    *(
-        "cluster",
-        "semantics",
-        "costs",
-        "ideal",
-        "can",
-        "failures",
-        "retries",
-        "limits",
-        "throughput",
-        "scaling",
-    ),
-    *("goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs", "observation_noise", "workers"),
-)
-"""Words of a simulation that say in what world the family is replayed."""
 
 Replay = Callable[..., Results]
 """`rota.simulate`."""
@@ -74,10 +58,10 @@ def usual_policy(trace: Trace) -> str:
 def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> PolicyFit:
     """The policy of the family under which `trace` waits most like what it recorded.
 
-    `given` are the words of `replay` that the caller was given; those of `WORLD` count.  `trace` has recorded
+    `given` are options of `replay`; those that describe the site (`OF_SITE`) count.  `trace` has recorded
     starts.  Policies that fit equally stand in the order of `queueings` and `orders`: the usual one first.
     """
-    words = {name: given[name] for name in WORLD if name in given}
+    words = {name: given[name] for name in OF_SITE if name in given}
     words["knowledge"] = site_knowledge(trace, parse_knowledge(given.get("knowledge")))
     if (told := given.get("progress")) is not None:
         words["progress"] = lambda name, done, jobs: told(f"fit: {name}", done, jobs)
