@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -29,8 +30,8 @@ def test_the_signature_of_simulate() -> None:
 
 
 def test_the_documentation_of_simulate() -> None:
-    lines = [line.split() for line in str(rota.simulate.__doc__).splitlines()]
-    assert [words[0] for words in lines if words and words[0] in OPTIONS] == list(OPTIONS)
+    named = re.findall(r"^ {4}([a-z_]+)  ", str(rota.simulate.__doc__), re.MULTILINE)
+    assert [name for name in named if name in OPTIONS] == list(OPTIONS)
 
 
 @pytest.mark.parametrize("command", ["simulate", "advise", "snapshot", "analyze"])

@@ -18,7 +18,7 @@ from rota.cli.app import app
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
-from rota.cli.live.following import already
+from rota.cli.live.job_output import already
 from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 

@@ -54,10 +54,10 @@ LIVE: dict[str, Lazy] = {
         "Show every setting, its value and where that comes from: flag, environment, file or default.",
     ),
     "controller": Lazy(
-        "rota.cli.joining:controller", "Run the controller in the foreground, until SIGTERM; jobs run on."
+        "rota.cli.foreground:controller", "Run the controller in the foreground, until SIGTERM; jobs run on."
     ),
     "agent": Lazy(
-        "rota.cli.joining:agent",
+        "rota.cli.foreground:agent",
         "Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.",
     ),
     "user": Lazy(f"{_LIVE}.users:app", "Add, list and remove users."),

@@ -74,7 +74,7 @@ def _ls(words: list[str]) -> Left:
     """`rota ls [OPTION...]`"""
     from types import SimpleNamespace
 
-    from rota.cli.live.listing import LIVE_STATES, jobs_text
+    from rota.cli.live.job_rows import LIVE_STATES, jobs_text
 
     try:
         options, rest = _parsed(words[1:], _LS)

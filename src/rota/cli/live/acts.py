@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import JobsArgument, live
-from rota.cli.live.listing import LIVE_STATES
+from rota.cli.live.job_rows import LIVE_STATES
 from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import plural

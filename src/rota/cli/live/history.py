@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.listing import gpus
+from rota.cli.live.job_rows import gpus
 from rota.cli.live.tables import ended_by, moment, table_text
 from rota.cli.shell import JsonFlag, check_file, json_text, print_json
 from rota.model.words import duration

@@ -13,7 +13,7 @@ import typer
 
 from rota.cli.live.caller import here
 from rota.cli.live.connect import complete_job, job_id, live
-from rota.cli.live.following import CANCELLED, Interrupts, already, exit_code, has_ended, how_it_ended
+from rota.cli.live.job_output import CANCELLED, Interrupts, already, exit_code, has_ended, how_it_ended
 from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.submit import post
 from rota.cli.live.tables import warn
@@ -166,7 +166,7 @@ def _until_begun(client: Client, session: LocalTerminal, id: str, *, cancels: bo
 
 def cancel(client: Client, id: str) -> None:
     """Cancel a job, unless it has ended by now."""
-    from rota.cli.live.following import Follower
+    from rota.cli.live.job_output import Follower
 
     Follower(client, id, [0]).cancel("given up in rota shell")
 
@@ -213,7 +213,7 @@ def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
 
 
 def _print_log(client: Client, id: str) -> None:
-    from rota.cli.live.following import pieces
+    from rota.cli.live.job_output import pieces
 
     for text, _ in pieces(client, id, None, 0):
         typer.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""`rota show` and `rota why`."""
+"""`rota show`, with the curves of a job, and `rota why`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import JobArgument, live
-from rota.cli.live.curves import curves_text
-from rota.cli.live.listing import gpus
+from rota.cli.live.job_rows import gpus
 from rota.cli.live.submit import estimate
 from rota.cli.live.tables import ended_by, moment, now_s, pairs_text, table_text, wrapped
 from rota.cli.shell import JsonFlag, print_json
@@ -19,9 +18,13 @@ from rota.model.words import ahead, count, duration, gib, share
 
 if TYPE_CHECKING:
     from rota.client import Client
+    from rota.wire.curves import CurvesView
     from rota.wire.views import AttemptView, JobDetail, JobView, PlanView, SizeView, Why
 
 EVENTS = 10
+BARS = "▁▂▃▄▅▆▇█"
+PICTURE = 32
+"""Characters of the picture of a curve."""
 MOST_SLOTS = 8
 """Stretches of a plan that are listed."""
 
@@ -261,3 +264,50 @@ def _progress(attempt: AttemptView) -> str:
             f"{gib(attempt.peak_gib)} GiB" if attempt.peak_gib >= 1 else f"{1024 * attempt.peak_gib:.0f} MiB"
         )
     return ", ".join(parts)
+
+
+# -- curves ---------------------------------------------------------------------------------------
+
+
+def curves_text(view: CurvesView) -> str:
+    """A table with a small picture of each curve, over the same time."""
+    if not view.curves:
+        return (
+            f"nothing has been reported of job {view.job} so far; programs that use rota.training report "
+            "their loss, and agents what the devices do\n"
+        )
+    rows = []
+    for name, curve in view.curves.items():
+        said = [value for value in curve.mean if value is not None]
+        low, high = (_known(part) for part in (curve.low, curve.high))
+        picture = spark(view.until_s, curve.mean)
+        rows.append(
+            (name, curve.unit, *(_short(one) for one in (said[0], said[-1], min(low), max(high))), picture)
+        )
+    first, last = moment(view.at_s[0]), moment(view.until_s[-1])
+    text = table_text("CURVE UNIT >FIRST >LAST >LEAST >MOST ~PICTURE", rows)
+    return f"{text}{plural(len(view.at_s), 'point')} from {first} to {last}\n"
+
+
+def spark(at_s: Sequence[float], values: Sequence[float | None], width: int = PICTURE) -> str:
+    """The last value within each part of the time, as a bar from least to most; a blank where is none."""
+    known, width = _known(values), min(width, len(values))
+    least, most, begin_s, span_s = min(known), max(known), at_s[0], at_s[-1] - at_s[0]
+    cells: list[float | None] = [None] * width
+    for moment_s, value in zip(at_s, values, strict=True):
+        if value is not None:
+            cells[min(int(width * (moment_s - begin_s) / span_s), width - 1) if span_s > 0 else 0] = value
+    return "".join(" " if value is None else BARS[_bar(value, least, most)] for value in cells)
+
+
+def _bar(value: float, least: float, most: float) -> int:
+    half = most / 2 - least / 2  # of halves, which never overflow
+    return min(int(len(BARS) * (value / 2 - least / 2) / half), len(BARS) - 1) if half > 0 else 0
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"

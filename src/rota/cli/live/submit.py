@@ -130,7 +130,7 @@ def run(
     The exit code is the program's, 128+N if signal N ended it, 124 if its time ran out, 130 if it was
     cancelled.  Ctrl-C cancels the job; Ctrl-C again leaves it to itself.
     """
-    from rota.cli.live.following import Follower, follow_to_end
+    from rota.cli.live.job_output import Follower, follow_to_end
 
     spec, warnings = make_job(request, *here())
     for warning in warnings:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.live.following import NOT_NOW, PATIENCE_S
+from rota.cli.live.job_output import NOT_NOW, PATIENCE_S
 from rota.cli.live.tables import warn
 from rota.errors import RotaError
 

@@ -61,7 +61,7 @@ def update(
     them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.  What is
     no option here cannot be changed: cancel the job and submit it anew.
     """
-    from rota.cli.live.listing import jobs_text
+    from rota.cli.live.job_rows import jobs_text
     from rota.client import route
     from rota.client.fields import check_fields, read_fields
     from rota.wire.views import JobView
