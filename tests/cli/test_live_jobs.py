@@ -232,7 +232,7 @@ def test_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = rota("ls")
     assert (done.status, done.err) == (
         1,
-        "rota: no rota is running here (nobody listens at its socket any more); start it with 'rota up'\n",
+        "rota: no rota is running here (no process listens at its socket); start it with 'rota up'\n",
     )
     done = rota("ls", "--url", "http://127.0.0.1:1")
     assert (done.status, done.err.count("\n")) == (1, 1)

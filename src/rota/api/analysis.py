@@ -55,22 +55,22 @@ def analyze(
     knowledge: str = "duration=predicted",
     progress: Measured | None = None,
 ) -> Analysis:
-    """All that the studies of `rota.reports.findings` find in `trace`.
+    """The findings of all studies of `rota.reports.findings` about `trace`.
 
-    cluster     as for `simulate`; None takes what the jobs show of it, and replays run on that
-    thresholds  `idle_utilisation=0.1,array_tasks=8`: from where on something is a fault
-    replays     the gain of each system that addresses a finding is measured on so many jobs; 0: not at all
-    knowledge   what the policies are told in these replays; an operator has no oracle
+    cluster     as for `simulate`; None derives it from the jobs, for replays too
+    thresholds  `idle_utilisation=0.1,array_tasks=8`: values from which on something is a fault
+    replays     jobs on which the gain of each system that addresses a finding is measured; 0 measures none
+    knowledge   sources of what policies know in these replays; an operator has no oracle
 
     Raises InputError for anything that is not as expected.
     """
     limits = Thresholds.parse(thresholds) if isinstance(thresholds, str) else thresholds or Thresholds()
-    parse_knowledge(knowledge)  # also where no replay reads it: a mistake is told at once
+    parse_knowledge(knowledge)  # also where no replay reads it: mistakes are reported at once
     if replays < 0:
         raise InputError.at(f"{replays} is no number of jobs", argument="replays", expected="0 or more")
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     where = cluster if isinstance(cluster, Cluster) or cluster is None else cluster_from(cluster, whole)
-    # A cluster derived from the nodes of the jobs states nothing: the studies know what was seen there.
+    # A cluster derived from the nodes of the jobs adds nothing: the studies see these nodes themselves.
     derived = cluster == "auto" and whole.observed is not None and bool(whole.observed.nodes)
     analysis = study(whole, None if derived else where, limits)
     if not replays:
@@ -79,9 +79,9 @@ def analyze(
 
 
 def busiest(trace: Trace, jobs: int) -> Ints:
-    """Rows of `jobs` jobs submitted one after the other: those that waited longest together, by the record.
+    """Rows of `jobs` consecutive jobs that waited longest in all, by the record.
 
-    Where no starts are recorded, those that asked for most GPU time per second.
+    Where no starts are recorded, the jobs that asked for most GPU time per second.
     """
     n = len(trace)
     if n <= jobs:
@@ -92,7 +92,7 @@ def busiest(trace: Trace, jobs: int) -> Ints:
     total = np.concatenate(([0.0], np.cumsum(work)))
     first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
     span_s = trace.jobs.submit_s[first + jobs - 1] - trace.jobs.submit_s[first]
-    # A burst of a few minutes is no load: what cannot be done within an hour counts as an hour's.
+    # A burst of a few minutes is no load: jobs that come within less than an hour count as an hour's.
     best = first[int(np.argmax((total[first + jobs] - total[first]) / np.maximum(span_s, 3600.0)))]
     return np.arange(best, best + jobs, dtype=np.int64)
 
@@ -134,7 +134,7 @@ def with_gains(
         whole = "all jobs" if len(part) == len(trace) else f"the {len(part):,} jobs in a row {most}"
         remarks.append(
             f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
-            f"{cluster.describe()}, empty at first; policies are told {knowledge}, and know nothing of "
+            f"{cluster.describe()}, empty at first; policies know {knowledge}, and nothing of "
             f"earlier jobs; {_stops_cost(part)}."
         )
     return analysis.with_findings(findings, remarks)
@@ -149,9 +149,9 @@ def _stops_cost(part: Trace) -> str:
 def replayed(
     part: Trace, cluster: Cluster, policy: str, knowledge: str, progress: Measured | None
 ) -> list[Finding]:
-    """What the studies of waiting find once `policy` has run the jobs, for a trace that records no starts.
+    """Findings about waiting once `policy` has run the jobs, for a trace that records no starts.
 
-    They say so: their keys begin with `replayed_`, and they are no faults of anybody.
+    Their keys begin with `replayed_`, and none of them is a fault.
     """
     results = simulate(
         part, cluster=cluster, policies=[policy], knowledge=knowledge, workers=1, progress=progress

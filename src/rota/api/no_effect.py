@@ -133,7 +133,7 @@ def _costs_remarks(options: RunOptions, trace: Trace, policies: Policies, costs:
 
 
 def _seeds_remarks(records: Sequence[Record], seeds: int) -> Iterator[str]:
-    """Of several seeds: the policies that ran once, since their runs draw nothing."""
+    """The policies that ran once in spite of several seeds, since their runs draw nothing."""
     runs = Counter(record.policy for record in records if record.ranked)
     once = [policy for policy, count in runs.items() if count == 1]
     if seeds < 2 or not once:

@@ -43,7 +43,7 @@ class SingleRun(Record):
         return cls(**{field.name: getattr(record, field.name) for field in fields(Record)}, window=window)
 
     def __repr__(self) -> str:
-        """One line, whatever the number of jobs."""
+        """One line for a prompt."""
         return f"<Run of {self.policy}: {plural(len(self.jobs), 'job')} on {self.cluster['describe']}>"
 
     def _repr_html_(self) -> str:
@@ -53,10 +53,10 @@ class SingleRun(Record):
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """What `simulate` found: one record per policy and seed, and how they compare."""
+    """The results of `simulate`: one record per policy and seed, and their comparison."""
 
     records: tuple[Record, ...]
-    """In the order asked for; what the trace observed, if it did, comes last."""
+    """In the order of the policies; what the trace observed comes last, if it observed anything."""
     trace: Trace
     cluster: Cluster
     window: Window | None = None
@@ -66,9 +66,9 @@ class Results:
     fit: PolicyFit | None = None
     """How `site_policy` was found; None if the caller named it, or nothing is recorded."""
     remarks: tuple[str, ...] = ()
-    """Sentences to know before believing the numbers."""
+    """Sentences to read before relying on the numbers."""
     unread: tuple[str, ...] = ()
-    """Those of `remarks` about options that none of its policies reads (others may)."""
+    """Remarks about options that none of its policies reads; other policies may."""
     confidence: bool = False
     """Whether numbers have intervals beside them."""
 
@@ -84,16 +84,16 @@ class Results:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """On what terms each policy ran: what it was told, what its stops cost, what it went without."""
+        """The terms of each policy: what it knew, what its stops cost, what it did without."""
         return tuple(terms(self.comparison))
 
     @cached_property
     def calibration(self) -> Calibration:
-        """How far the site's own policy, simulated, is from what the trace observed."""
+        """The difference between the site's own policy, simulated, and what the trace observed."""
         return calibration(self.records, self.site_policy, self.window, self.trace, self.fit)
 
     def calibration_of(self, policy: str) -> Calibration:
-        """How far `policy`, one of those that ran, is from what the trace observed."""
+        """The difference between `policy`, one of those that ran, and what the trace observed."""
         return calibration(self.records, policy, self.window, self.trace)
 
     def __getitem__(self, policy: str) -> SingleRun:
@@ -105,7 +105,7 @@ class Results:
         raise KeyError(f"there is no run of {brief_of(policy)}; there are those of {', '.join(names)}")
 
     def __repr__(self) -> str:
-        """One line, whatever the number of jobs: at a prompt it is what comes of `simulate`."""
+        """One line, which a prompt shows for the value of `simulate`."""
         names = ", ".join(dict.fromkeys(record.policy for record in self.records))
         return f"<Results of {names}: {self.trace!r} on {self.cluster.describe()}>"
 
@@ -144,7 +144,7 @@ class Results:
         return figure(name, self.records, self.window)
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the headline, the comparison, and what to know before believing it."""
+        """HTML for a notebook: the headline, the comparison and the remarks."""
         return brief(self.comparison, self.calibration, self.remarks)
 
     def to_dict(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The runs of a comparison under several seeds; those in which nothing is drawn run once."""
+"""The runs of a comparison under several seeds; runs that draw nothing run once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_seeds(
 ) -> list[Record]:
     """The records of `runs`, policy by policy: one for each seed, or one where another seed changes nothing.
 
-    The first seed tells: a run says whether anything in it was drawn.
+    The record of the first seed says whether anything in the run was drawn.
     """
     is_only = len(runs) == len(seeds) == 1
 
@@ -77,7 +77,7 @@ def _tasks(
     trace: Trace,
     cluster: Cluster,
 ) -> list[Task]:
-    """Each of `runs` with each of `seeds`; faults that are drawn are drawn for each."""
+    """Each of `runs` with each of `seeds`, each with faults of its own if they are drawn."""
     return [
         Task(policy, replace(setting, seed=seed, faults=_faults(faults, trace, cluster, seed)))
         for policy, setting in runs
@@ -104,7 +104,7 @@ def _faults(faults: str | Sequence[Fault], trace: Trace, cluster: Cluster, seed:
 
 
 def _horizon_s(trace: Trace, cluster: Cluster) -> float:
-    """A time by which any policy is done that wastes less than half of the cluster."""
+    """A time by which every policy that uses at least half of the cluster has ended."""
     run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
     demand_gpu_s = float((run_s * trace.jobs.gpus).sum())
     last_s = float(trace.jobs.submit_s.max(initial=0.0))
@@ -114,7 +114,7 @@ def _horizon_s(trace: Trace, cluster: Cluster) -> float:
 def _named(
     progress: Progress | None, tasks: Sequence[Task], jobs: int, *, again: bool
 ) -> Callable[[int, int], None] | None:
-    """Progress by name of the run in place of its number."""
+    """`progress` for a caller that knows runs by number, not by name."""
     if progress is None:
         return None
     names = [f"{task.policy} seed {task.setting.seed}" if again else str(task.policy) for task in tasks]

@@ -38,7 +38,7 @@ def advise(
         Text,
         typer.Option(
             metavar="POLICY",
-            help="What the site runs now; what fits the recorded starts best if not given.",
+            help="What the site runs now; if not given, what fits the recorded starts best.",
             autocompletion=complete_policy,
         ),
     ] = None,
@@ -69,11 +69,14 @@ def advise(
         int,
         typer.Option(metavar="N", help="Replays of each policy; all but the first with moved submissions."),
     ] = 3,
-    time: Annotated[str, typer.Option(metavar="TIME", help="After which no further replay begins.")] = "5m",
+    time: Annotated[
+        str, typer.Option(metavar="TIME", help="Time after which no further replay begins.")
+    ] = "5m",
     slurm: Annotated[
         bool | None,
         typer.Option(
-            "--slurm/--no-slurm", help="Print what comes nearest in Slurm; for sacct files if not given."
+            "--slurm/--no-slurm",
+            help="Print the nearest configuration of Slurm; for sacct files if not given.",
         ),
     ] = None,
     out: Annotated[
@@ -90,7 +93,7 @@ def advise(
       rota advise jobs.csv --cluster 2x8 --policy tiresias,srtf,las --costs measured
 
     First what happened and how far the replay of the present policy is from it, then the candidates, with the
-    spread over seeds and over who knows durations.  Differences smaller than these are called undecided.
+    spread over seeds and over sources of durations.  Differences smaller than these are called undecided.
     """
     if out is not None:
         check_file(out)

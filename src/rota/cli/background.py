@@ -77,7 +77,7 @@ class Started:
         said: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`said` is its standard input: what nobody shall see in `ps`; our environment if none is given."""
+        """`said` is its standard input, for secrets; without `environment` it inherits ours."""
         self.what, self.log = what, log
         with open(log, "ab") as out:
             self._offset = out.tell()
@@ -144,7 +144,7 @@ def no_room(folder: Path) -> str:
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """Of the lines that a process wrote before it ended the one that says why.
+    """The line that says why, of all lines that a process wrote before it ended.
 
     The last one, if it is no line of the log; else the last error there, since behind it comes how a server
     is shut down.
@@ -245,5 +245,5 @@ def stop(pid: int) -> bool:
     except (ProcessLookupError, FileNotFoundError):
         return True  # it has gone by itself
     except PermissionError:
-        raise WorldError(f"process {pid} belongs to another user, who has to stop it") from None
+        raise WorldError(f"process {pid} belongs to another user, and only that user can stop it") from None
     return True

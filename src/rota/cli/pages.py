@@ -2,7 +2,7 @@
 
 docs/cli.md                    the help of every command
 docs/systems.md                every policy with its head and parameters
-docs/knowledge.md              what policies can be told, and by whom
+docs/knowledge.md              what policies can know, and the sources of it
 docs/jobs.md, docs/traces.md   the columns of a job, between two markers (`job_pages`)
 README.md                      the table of systems, between its two markers
 src/rota/*/README.md           the files of each room, where it has two markers (`rooms`)
@@ -41,10 +41,10 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
 _KNOWLEDGE_HEAD = """\
 # Knowledge
 
-What a policy can be told of jobs beyond what they ask for, and who can tell it, printed by `make docs` from
+What a policy can know of jobs beyond what they ask for, and the sources of it, printed by `make docs` from
 the providers in `src/rota/knowledge`.
-A policy lists the kinds it reads; `--knowledge KIND=SOURCE` chooses who tells one of them, and every result
-says who did.
+A policy lists the kinds it reads; `--knowledge KIND=SOURCE` chooses the source of a kind, and every result
+names the sources.
 In a simulation the default is what the table names; for a site's own history (`sacct`, PBS, SWF or Rota's own
 table, with recorded starts) durations are predicted unless `--ideal` is given.
 
@@ -103,7 +103,7 @@ def knowledge_page() -> str:
     lines = [_KNOWLEDGE_HEAD, "## Kinds", "", "| kind | form |", "|---|---|"]
     lines += [f"| `{kind}` | {_cell(FORMS[kind])} |" for kind in Knowledge]
     lines += ["", "## Sources", ""]
-    lines += ["| kind | source | what it tells | simulated | live | needs |", "|---|---|---|---|---|---|"]
+    lines += ["| kind | source | what it gives | simulated | live | needs |", "|---|---|---|---|---|---|"]
     lines += [_source_line(source, defaults) for source, defaults in all_sources() if _is_own(source)]
     return "\n".join([*lines, ""])
 

@@ -226,7 +226,7 @@ _MOMENTS = ("due_s", "before_s", "after_s")
 
 
 def outlook_text(outlook: PromiseOutlook, size: str) -> str:
-    """A line for each deadline, the one to choose, and who would be delayed by it."""
+    """A line for each deadline, the one to choose, and the jobs that it would delay."""
     from rota.cli.live.tables import table_text
     from rota.model.words import NONE
 
@@ -267,12 +267,12 @@ def _choice(outlook: PromiseOutlook) -> str:
 
 
 def _others(pick: PromiseForecast, now: float) -> str:
-    """Who ends at another time because of the job."""
+    """The jobs that end at another time because of the new one."""
     from rota.cli.live.tables import table_text
     from rota.model.words import NONE
 
     if not pick.others:
-        return "it delays nobody who is there now\n"
+        return "it delays no job that is there now\n"
     rows = [
         [
             other.id,

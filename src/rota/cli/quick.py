@@ -194,7 +194,7 @@ def _field(option: str, text: str) -> tuple[str, Any]:
 def _call(method: str, path: str, body: object = None) -> Any:
     """Answer of the controller behind the socket in $ROTA_HOME.
 
-    Raises OSError where nobody answers, _NotQuick and ValueError for an answer that is not a plain yes.
+    Raises OSError where nothing answers, _NotQuick and ValueError for an answer that is not a plain yes.
     """
     import json
     import socket
@@ -233,7 +233,7 @@ def _plain(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    """One piece of output; whoever reads it may have seen enough."""
+    """Print one piece of output; its reader may have closed the pipe."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Maps of the rooms: the README of a folder of `src/rota` lists its files with the first sentence of each."""
+"""The file tables in the READMEs of `src/rota`: each file with its first sentence."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _first_sentence(path: Path) -> str:
 
 
 def write(source: Path) -> None:
-    """Print every list anew."""
+    """Print every list again."""
     for room in rooms(source):
         page = room / "README.md"
         text = page.read_text(encoding="utf-8")

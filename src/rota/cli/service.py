@@ -157,7 +157,7 @@ def check_server() -> None:
 
 
 def _devices_of_before(where: Path, chosen: str) -> str:
-    """What this machine joined with, if its agent is to start again and nobody says anything else."""
+    """The devices with which this machine joined last, or `chosen` if it never did."""
     kept = where / AGENT_DEVICES
     try:
         return kept.read_text(encoding="utf-8").strip() or chosen
@@ -208,7 +208,7 @@ def _ensure_agent(where: Path, devices: str, node: str, checkpoints: str, memory
         raise WorldError(
             "the agent runs, but its node is not known to this controller (is it another database?): "
             f"its jobs go on and no others start; `rota down`, remove {token} and `rota up` to let it join "
-            "anew, which ends the jobs that this controller does not know"
+            "again, which ends the jobs that this controller does not know"
         )
 
 
@@ -236,7 +236,7 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
 
 
 def _tell_troubles(troubles: Sequence[str]) -> None:
-    """Such as an address without TLS, or a port that was taken: who starts a cluster need not ask."""
+    """Print troubles, such as an address without TLS or a port that was taken, as warnings."""
     for trouble in troubles[:MOST_TROUBLES]:
         warn(trouble)
     if len(troubles) > MOST_TROUBLES:
@@ -292,7 +292,7 @@ def down(
 
 
 def _end_all_jobs() -> tuple[int, list[str]]:
-    """Cancel everything and wait until nothing is left of it: how many, and who has not gone."""
+    """Cancel all jobs and wait for their ends: their number, and those that have not ended in time."""
     from concurrent.futures import ThreadPoolExecutor
 
     from rota.client.paging import newest_jobs
@@ -304,7 +304,7 @@ def _end_all_jobs() -> tuple[int, list[str]]:
         others = [job["id"] for job in jobs if job["state"] != "PENDING"]
         with ThreadPoolExecutor(CANCELLERS) as pool:  # calls at once are carried out at once
             views: list[dict[str, Any]] = []
-            for ids in (waiting, others):  # in this order nobody starts in the place of one that ends
+            for ids in (waiting, others):  # in this order no job starts in the place of one that ends
                 views += pool.map(functools.partial(_cancel, client), ids)
         until, left = time.monotonic() + END_WITHIN_S, []
         for view in views:

@@ -30,14 +30,14 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of te
 
 
 def console(width: int = WIDTH) -> Console:
-    """Where results go: plain text, `width` columns wide, unless a person is looking.
+    """The console for results: `width` columns wide, or as wide as the terminal if there is one.
 
-    What is printed is shown as it is: brackets and colons in paths and names are no styles and no pictures.
+    Text is printed as it is: brackets and colons in paths and names are neither styles nor emoji.
     """
     from rich.console import Console
 
     class Screen(Console):
-        """Leaves a reader who has seen enough to the command, which ends quietly; rich would exit with 1."""
+        """Passes a closed pipe on to the command, which ends quietly; rich would exit with 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -52,7 +52,7 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """`value` as JSON; infinity and NaN become null, and no letter moves a cursor."""
+    """`value` as JSON; infinity and NaN become null, control characters are escaped."""
     text = json.dumps(finite(value), indent=indent, ensure_ascii=False, default=str)
     return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
@@ -85,7 +85,7 @@ def check_file(path: Path, field: str = "--out") -> None:
 
 
 _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What JSON leaves as it is and terminals obey."""
+"""Control characters that JSON does not escape."""
 
 
 def complete_policy(incomplete: str) -> list[str]:

@@ -143,7 +143,7 @@ def processes_of(home: Path) -> list[int]:
         pid = int(entry.name)
         try:
             environment = (entry / "environ").read_bytes() + b"\0"
-        except OSError:  # gone, or somebody else's
+        except OSError:  # gone, or another user's
             continue
         if pid != os.getpid() and any(mark in environment for mark in marks):
             pids.append(pid)

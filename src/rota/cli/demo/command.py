@@ -29,7 +29,7 @@ def demo(
         int, typer.Option(metavar="N", min=3, max=len(JOBS), help="Only the first N jobs.")
     ] = len(JOBS),
     work: Annotated[
-        float, typer.Option(metavar="FACTOR", min=0.3, max=10.0, help="Jobs so many times as long.")
+        float, typer.Option(metavar="FACTOR", min=0.3, max=10.0, help="Factor for the length of all jobs.")
     ] = 1.0,
 ) -> None:
     """Run small training jobs on this machine under two policies, for a minute or so.
@@ -69,11 +69,11 @@ def _perform(
         incidents.tell(crashes[0])
         typer.echo()
 
-    _say(f"First round, {FIRST}: in order of submission; whoever does not fit lets all behind it wait.")
+    _say(f"First round, {FIRST}: in order of submission; a job that does not fit holds back all behind it.")
     with screen() as show:
         first = play(cluster, plan, FIRST, show, halfway)
     typer.echo()
-    _say("Second round, the same jobs under tiresias: whoever has had least goes first; long jobs give way.")
+    _say("Second round, the same jobs under tiresias: those with least service go first, long ones give way.")
     _type(f"policy set {SECOND}")
     cluster.rota("policy", "set", SECOND)
     with screen() as show:

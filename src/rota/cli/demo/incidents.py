@@ -13,7 +13,7 @@ from rota.cli.demo.watch import LOOK_S, Round
 from rota.errors import WorldError
 
 MINIMUM_DOWN_S = 1.0
-"""The cluster is without a controller for at least so long, so that one can see jobs run on."""
+"""Least seconds without a controller, in which one can see that jobs run on."""
 FOUND_S = 60.0
 
 
@@ -69,7 +69,7 @@ class Crash:
     down_s: float
     before: dict[str, Alive]
     after: dict[str, Alive]
-    """The same jobs, those that ran when it was back."""
+    """Jobs that ran when the controller was back."""
     gone: dict[str, str] = field(default_factory=dict)
     """What became of those that did not go on in the same processes, as clauses."""
 
@@ -110,7 +110,7 @@ def _became(cluster: DemoCluster, id: str, view: dict[str, Any], was: Alive) -> 
 
 
 def _progressed(cluster: DemoCluster, before: dict[str, Alive]) -> dict[str, Alive]:
-    """Those of the jobs that still run, once all of them have done further steps."""
+    """The jobs that still run, once all of them have done further steps."""
     until = time.monotonic() + FOUND_S
     while True:
         after = _alive(cluster, list(before))

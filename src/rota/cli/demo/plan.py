@@ -1,4 +1,4 @@
-"""The demo's jobs: who asks for what, and when."""
+"""The demo's jobs: what each asks for, and when."""
 
 from __future__ import annotations
 

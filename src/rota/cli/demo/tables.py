@@ -17,7 +17,7 @@ def forecast_text(forecast: WhatIfAnswer, played: Round) -> str:
     rows, columns = [], []
     for number, id in enumerate(played.ids):
         if id not in forecast.stayed_s or id not in forecast.swapped_s:
-            continue  # it had ended, or nobody could say when it would
+            continue  # it had ended, or its end could not be predicted
         submit_s = played.views[id]["submit_s"]
         cells = forecast.stayed_s[id] - submit_s, played.jct_s(number), forecast.swapped_s[id] - submit_s
         rows.append([played.name(id), *map(_seconds, cells)])

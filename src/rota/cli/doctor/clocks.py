@@ -1,4 +1,4 @@
-"""Clocks: whether somebody keeps the wall clock right, whether it jumps, whether the machine has slept."""
+"""Clocks: whether the wall clock is synchronised, whether it jumps, whether the machine has slept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def wall_clock(machine: MachinePlaces) -> Iterator[MachineFinding]:
     facts = {"synchronised": not status & UNSYNCHRONISED, "most_error_s": error_s}
     if status & UNSYNCHRONISED:
         yield MachineFinding(
-            "synchronised", FindingState.ADVICE, "nobody keeps the wall clock right", ADVICE, facts
+            "synchronised", FindingState.ADVICE, "the wall clock is not synchronised", ADVICE, facts
         )
     else:
         says = f"yes, wrong by {error_s * 1000:.0f} ms at most"

@@ -53,7 +53,7 @@ def settings(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _should_run(machine: MachinePlaces) -> bool:
-    """Whether somebody named a controller, or one has been started here and not been stopped since."""
+    """True if $ROTA_URL names a controller, or one was started here and not stopped since."""
     files = ("controller.sock", "controller.json")
     return "ROTA_URL" in os.environ or any((machine.home / name).exists() for name in files)
 

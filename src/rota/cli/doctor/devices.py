@@ -65,7 +65,9 @@ def _gpu(nvml: Nvml, index: int) -> MachineFinding:
         )
     if used / GIB > BUSY_GIB:
         says += f", {used / GIB:.1f} GiB of it in use now"
-        advice = "if that is no job of Rota, `--devices nvidia:I,J` leaves this GPU to whoever uses it"
+        advice = (
+            "if that is no job of Rota, `--devices nvidia:I,J` leaves this GPU to the process that uses it"
+        )
         return MachineFinding(subject, FindingState.ADVICE, says, advice, facts)
     return MachineFinding(subject, FindingState.OK, says, facts=facts)
 

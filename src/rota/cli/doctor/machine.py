@@ -1,4 +1,4 @@
-"""Memory, control groups, limits of the user, and who the user is."""
+"""Memory, control groups, the user and its limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rota.engines.rota.usage import machine_memory_gib
 
 GIB = float(2**30)
 FEW_FILES, TOO_FEW_FILES = 4096, 256
-"""A controller has a connection or two with every agent and every person who waits."""
+"""A controller has a connection or two with every agent and every waiting client."""
 FEW_PROCESSES = 1024
 SMALL_SHM_GIB = 1.0
 

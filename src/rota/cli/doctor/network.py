@@ -20,7 +20,7 @@ def ports(machine: MachinePlaces) -> Iterator[MachineFinding]:
     try:
         _reach(free_port())
     except OSError as error:
-        why = f"nobody can listen on a port of this machine: {error.strerror or error}"
+        why = f"no process can listen on a port of this machine: {error.strerror or error}"
         advice = "the controller and the ranks of a gang need ports: look at loopback (`ip link set lo up`)"
         yield MachineFinding("ports", FindingState.BROKEN, why, advice)
         return

@@ -17,7 +17,7 @@ ENTER = stat.S_IXOTH
 _PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 """In an address, as that of a database."""
 _HOOK = re.compile(r"^\s*(?:-\s*)?\{?[^#\n]*\burl:\s*[\"']?https?://", re.MULTILINE)
-"""A webhook: whoever has its address may call it."""
+"""A webhook: its address is enough to call it."""
 _KEY = "PRIVATE KEY-----"
 _LONGEST_KEY = 100_000
 

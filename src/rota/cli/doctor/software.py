@@ -151,7 +151,7 @@ def packages(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _lacking(extra: str, missing: list[str]) -> MachineFinding:
-    """Without a server nothing runs here, but jobs elsewhere do; the rest is for whoever wants it."""
+    """Advice for an extra that is missing: only `server` matters here, all others are a choice."""
     get = "pip install torch" if extra == "torch" else f"pip install '.[{extra}]'"
     if extra == "server":
         says = f"no controller can run here: {', '.join(missing)} missing"

@@ -177,7 +177,7 @@ def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool
 
 
 def _line(verb: str, view: Mapping[str, Any]) -> str:
-    # What is told to happen happens in a moment: the state is still that of before.
+    # The act is carried out in a moment: the state is still the one before it.
     state = view["state"].lower()
     if verb == "cancel" and view["state"] not in (*LIVE_STATES.split(","), "CANCELLED"):
         return f"job {view['id']} had ended already: {state}"

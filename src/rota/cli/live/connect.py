@@ -1,4 +1,4 @@
-"""How a command reaches the controller: address, token, and one sentence when nobody answers."""
+"""How a command reaches the controller: address, token, and one sentence if none answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
             except Unreachable as error:
                 is_own = not url and client.address == str(home() / SOCKET)
                 if is_own and not error.was_sent and not _listens(home() / SOCKET):
-                    raise nobody("nobody listens at its socket any more") from None
+                    raise no_controller("no process listens at its socket") from None
                 raise
             except Refused as refused:
                 if refused.status in BAD_INPUT:
@@ -112,15 +112,15 @@ def connect(url: str | None = None, token_file: Path | None = None, timeout_s: f
         return Client(url, token or _token_of_home(), timeout_s)
     path = home() / SOCKET
     if path.exists():
-        # The kernel tells the controller who is calling; only a token somebody names is sent on top.
+        # The kernel identifies the caller to the controller; a token is sent only if one is given.
         return Client(str(path), token, timeout_s)
     if address := recorded_url():
         return Client(address, token or _token_of_home(), timeout_s)
-    raise nobody(f"there is no {path}")
+    raise no_controller(f"there is no {path}")
 
 
-def nobody(why: str) -> RotaError:
-    """What to say when no controller is there."""
+def no_controller(why: str) -> RotaError:
+    """The error if no controller is there."""
     return RotaError(f"no rota is running here ({why}); start it with 'rota up'")
 
 
@@ -162,7 +162,7 @@ def recorded_url() -> str:
 
 
 def _listens(path: Path) -> bool:
-    """Whether somebody accepts connections at a socket."""
+    """True if a process accepts connections at a socket."""
     from rota.client.http import socket_address
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""Follow what a job writes, through all its attempts, until it ends."""
+"""The output of a job through all its attempts, followed until it ends."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ PATIENCE_S = 600.0
 
 
 class Follower:
-    """Prints what is new in the logs of some ranks of a job, and what becomes of it.
+    """Prints new output of some ranks of a job, and changes of its state.
 
-    `ranks` None is all; `from_end` begins there with so many lines of the present attempt.
+    `ranks` None is all; `from_end` begins with that number of last lines of the present attempt.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Follower:
     def _next_attempts(self, job: JobView) -> bool:
         """Read the present attempt to its end, then those behind it; whether any of them wrote."""
         wrote = bool(self._attempt) and self._drain()
-        # With `from_end`, who joins late does not want to read all earlier attempts.
+        # With `from_end` the user asks for the end of the output, not for all earlier attempts.
         first = job.attempt if self._attempt == 0 and self._from_end is not None else self._attempt + 1
         tells = not self._quiet and (self._attempt or first < job.attempt)
         attempts = self._attempts() if self._ranks is None or tells else {}
@@ -177,12 +177,12 @@ class Follower:
 
 
 def has_ended(job: JobView) -> bool:
-    """Whether nothing of it is left: one that is told to end may still write, and has no exit code yet."""
+    """True if nothing of it is left; a job that is ending may still write, and has no exit code yet."""
     return job.end_s is not None and job.state != "COMPLETING"
 
 
 def already(job: JobView) -> str:
-    """What to tell who comes when it is being ended or has completed; other ends `follow_to_end` tells."""
+    """What to say first of a job that is ending or completed; `follow_to_end` reports all other ends."""
     if job.state == "COMPLETING":
         return f"job {job.id} has been told to end" + _because(job)
     return f"job {job.id} has completed already" if job.state == "COMPLETED" else ""

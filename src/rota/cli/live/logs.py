@@ -76,7 +76,7 @@ def attach(
     rank: RankOption = 0,
     all_ranks: Annotated[bool, typer.Option("--all-ranks", help="Every rank, not one only.")] = False,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", metavar="N", min=0, help="Begin with so many lines.")
+        int, typer.Option("--lines", "-n", metavar="N", min=0, help="Begin with the last N lines.")
     ] = 10,
 ) -> None:
     """Follow a job's output until it ends.
@@ -92,7 +92,7 @@ def attach(
     from rota.cli.live.job_output import Follower, already, follow_to_end
 
     follower = Follower(client, job, None if all_ranks else [rank], from_end=lines)
-    present, _ = follower.look(0.0)  # a controller is waited for only by those who have met it
+    present, _ = follower.look(0.0)  # waits for a controller only once it has answered
     if said := already(present):
         warn(said)
     raise typer.Exit(follow_to_end(follower, cancels=False))

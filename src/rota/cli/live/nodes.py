@@ -42,7 +42,7 @@ def nodes(
       rota nodes --devices
       rota nodes --forget gpu-3   # it was lost and will not be back
 
-    A forgotten node is neither listed nor counted any more. Its agent is refused until it joins anew.
+    A forgotten node is neither listed nor counted any more.  Its agent is refused until it joins again.
     """
     from rota.wire.views import NodeView
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOOK_S, MOST_LOOK_S = 1.0, 10.0
 END_S = 30.0
 DEFAULTS = {"ranks": "node", "preemptible": False, "retries": "0", "name": "shell", "checkpoint": "none"}
-"""What `rota shell` asks for unasked: a person who sits there cannot be preempted, or run again."""
+"""Defaults of `rota shell`: an interactive job cannot be preempted or run again."""
 
 
 @live
@@ -77,14 +77,14 @@ def shell(
 
 
 def _terminal(client: Client, id: str) -> LocalTerminal:
-    """This terminal, for that job; who types and sees nothing of it is told if its node is silent."""
+    """This terminal, for that job; it reports a silent node if keys have no echo."""
     from rota.cli.live.terminal import LocalTerminal
 
     return LocalTerminal(client, id, 0, 1, unanswered=lambda: silent_node(client, _view(client, id)))
 
 
 def _tell_at_first(client: Client, id: str) -> None:
-    """What somebody at this terminal should know before the first key."""
+    """Warn, before the first key, of what keeps this terminal from working."""
     job = _view(client, id)
     for said in (without_a_terminal(id, job.nodes), already(job), silent_node(client, job)):
         if said:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WAIT_S, PAUSE_S, ANSWER_S = 20.0, 0.5, 10.0
 PIECE, MOST_TYPED = 1 << 14, 1 << 16
 LAST_WORDS_S = 2.0
-"""What was typed before one left has so long to be sent."""
+"""Seconds to send what was typed before leaving."""
 LEAVE, LEAVE_TIMES, LEAVE_S = b"\x1d", 3, 1.0
 """Ctrl-] three times within a second leaves the job to itself."""
 NOT_FOUND = 404
@@ -209,7 +209,7 @@ class LocalTerminal:
             time.sleep(PAUSE_S)
 
     def _leave(self) -> None:
-        """Say that nobody is here; a controller that is away finds out by itself."""
+        """Report that this terminal has left; a controller that is away notices it by itself."""
         from rota.client import Refused, Unreachable
 
         try:
@@ -242,7 +242,7 @@ class LocalTerminal:
         os.write(self._screen, f"\r\nrota: {sentence}\r\n".encode())  # a raw terminal needs both
 
     def _size(self) -> dict[str, int]:
-        """Of this terminal, or the largest that a controller takes: some have no real one, and say so."""
+        """The size of this terminal, or the largest that a controller accepts: some terminals report none."""
         from rota.wire.terminal import MOST_SIDE
 
         columns, rows = os.get_terminal_size(self._screen)

@@ -58,8 +58,8 @@ def update(
       rota update 17 --deadlines +2h=10,+6h=4 --weight 2
 
     With another number of devices a running job leaves by its checkpoint and starts again when it gets
-    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.  What is
-    no option here cannot be changed: cancel the job and submit it anew.
+    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin again.  All else
+    cannot be changed: cancel the job and submit it again.
     """
     from rota.cli.live.job_rows import jobs_text
     from rota.client import route

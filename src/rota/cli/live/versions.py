@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NOT_THERE = ("is no parameter of this call", "; GET /openapi.json lists what")
 """What a controller says of calls and of their parameters that it does not have: ours are spelt right."""
 NO_FIELD = "is no field here"
-"""It may be a user who wrote that, so this alone says nothing of versions."""
+"""The user may have misspelt it, so this alone says nothing of versions."""
 
 
 @contextmanager

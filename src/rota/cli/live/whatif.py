@@ -34,9 +34,9 @@ def whatif(
             autocompletion=complete_policy,
         ),
     ] = None,
-    gpus: Annotated[str, typer.Option(metavar="+N", help="On so many devices more.")] = "+0",
+    gpus: Annotated[str, typer.Option(metavar="+N", help="Number of additional devices.")] = "+0",
     duration: Annotated[
-        str, typer.Option(metavar="SOURCE", help="Who says how long jobs run: user, predicted, history.")
+        str, typer.Option(metavar="SOURCE", help="Source of durations: user, predicted, history.")
     ] = "user",
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of durations that are sampled.")] = 0,
     as_json: JsonFlag = False,
@@ -50,7 +50,7 @@ def whatif(
       rota whatif --policy srtf --duration history --json
 
     The live state is copied into a simulated cluster; nothing here changes.  Times are from now on.
-    Jobs whose duration nobody knows are sampled from their tenant's past and shown as a range.
+    Unknown durations are sampled from the past of the job's tenant, and times are shown as a range.
     """
     from rota.wire.views import WhatIf
 
