@@ -77,8 +77,8 @@ def apply(
 
     All tenants are in the file, as in the configuration: a tenant that is not named has no quota and
     weight 1.  Cells that the machines cannot hold are refused.  So are, without --yes, changes that would
-    preempt, refuse or hold jobs or leave them without a guarantee.  It holds over restarts, until the tenants of the
-    configuration change.  Admins only.
+    preempt, refuse or hold jobs or leave them without a guarantee.  It holds over restarts, until the
+    tenants of the configuration change.  Admins only.
     """
     from rota.wire.tenants import TenantsMoved
 
