@@ -34,7 +34,7 @@ TITLES = {
 }
 PAGE = "analysis.html"
 NAMED = 12
-"""Faults beyond those in full that are named."""
+"""Faults named after those that are shown in full."""
 
 
 @takes_run_options("analyze")
@@ -44,7 +44,7 @@ def analyze(
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; what the jobs show of it if not given."
+            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; derived from the jobs if not given."
         ),
     ] = None,
     replays: Annotated[
@@ -61,7 +61,7 @@ def analyze(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="From where on something is a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
+            help="Values that make something a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
         ),
     ] = None,
     out: Annotated[
@@ -133,7 +133,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
 
 
 def _show(analysis: Analysis, out: Path | None) -> None:
-    """Faults first, then what the trace shows, then what it cannot."""
+    """Print faults first, then what the trace shows, then what it cannot show."""
     from rota.reports.findings.sending import FOLDER, TABLE
 
     screen, told = console(), set[str]()
@@ -180,7 +180,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
 
 
 def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
-    """The faults of one kind: the worst in full, the others by name, and what helps against all of them."""
+    """Print the faults of one kind: the worst in full, the others by name, and remedies."""
     from rota.reports.findings.finding import listed
 
     _say(screen, f"{group.kind.title}: {group.summary}", "bold")
@@ -194,13 +194,13 @@ def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
 
 
 def _finding(screen: Console, finding: Finding, told: set[str]) -> None:
-    """The sentence, and below it the gains and pages that were not `told` before."""
+    """Print the sentence, and below it gains and pages that were not printed before (`told`)."""
     _say(screen, finding.sentence, first="  ", rest="  ")
     _remedies(screen, finding.remedies, told)
 
 
 def _remedies(screen: Console, remedies: Sequence[Remedy], told: set[str]) -> None:
-    """The gains and pages that were not `told` before."""
+    """Print gains and pages that were not printed before (`told`)."""
     gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in remedies if remedy.gain]
     others = [f"docs/{remedy.page}" for remedy in remedies if not remedy.gain]
     new = [line for line in gains if line not in told]
@@ -211,7 +211,7 @@ def _remedies(screen: Console, remedies: Sequence[Remedy], told: set[str]) -> No
 
 
 def _say(screen: Console, text: str, style: str = "", first: str = "", rest: str = "  ") -> None:
-    """One paragraph, its first line and the others behind what is to stand before them."""
+    """Print one paragraph, with `first` before its first line and `rest` before the others."""
     lines = textwrap.wrap(text, screen.width, initial_indent=first, subsequent_indent=rest) or [""]
     for line in lines:
         screen.print(line, style=style, markup=False)

@@ -1,4 +1,4 @@
-"""Which commands the live cluster has, and in which section of the help every command stands."""
+"""The commands of the live cluster, and the section of the help of every command."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ LIVE: dict[str, Lazy] = {
 """Every command that speaks to a running cluster."""
 
 DESCRIBING = ("submit", "run", "shell")
-"""Those that describe a job, and may have the words of a program behind their own."""
+"""Commands that describe a job, and may have the words of a program behind their own."""
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Jobs": (

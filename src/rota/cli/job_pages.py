@@ -14,7 +14,7 @@ BEGIN, END = "<!-- columns of a job: printed by `make docs` -->", "<!-- end of c
 SOURCE = Path(rota.__file__).parent
 STAGES = SOURCE / "scheduler" / "stages"
 ROOMS = {"knowledge": "knowledge", "worlds": "worlds"}
-"""Rooms other than a system's own that look at a column, by what they are called in the table."""
+"""Rooms, other than a system's own, that read columns, with their names in the table."""
 
 
 def pages(docs: Path) -> dict[Path, str]:

@@ -39,7 +39,7 @@ HERE = {
 
 @dataclass(frozen=True)
 class Lazy:
-    """Where a command is, and its line in the help."""
+    """The module of a command, and its line in the help."""
 
     target: str
     """`module:name` of a function or a `typer.Typer`."""
@@ -120,5 +120,5 @@ def load(target: str, name: str) -> Any:
 
 
 def command_here(word: str) -> str:
-    """What `word`, a command of another tool, is here; empty for any other word."""
+    """The command here for `word`, a command of another tool; empty for any other word."""
     return next((ours for ours, theirs in HERE.items() if word.lower() in theirs), "")
