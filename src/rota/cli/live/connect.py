@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 BAD_INPUT = frozenset({400, 404, 413, 422})
-"""Answers that mean: what was asked for cannot be (exit 2), rather than: it failed (exit 1)."""
+"""Status codes of bad input (exit 2); all others are failures (exit 1)."""
 PANEL = "Connection"
 SOCKET = "controller.sock"
 UrlOption = Annotated[
@@ -78,7 +78,7 @@ def _options(url: UrlOption = None, token_file: TokenFileOption = None) -> None:
 
 
 def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
-    """Its parameters but the first `skip`, whose types may be unknown when the program runs."""
+    """The parameters of `function` without the first `skip`, whose types may not exist at run time."""
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     names = getattr(function, "__globals__", {})
     return [
@@ -90,7 +90,7 @@ def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.P
 
 
 def with_parameters(function: Any, parameters: list[inspect.Parameter]) -> Any:
-    """`function`, seen from outside as one that takes these parameters by name."""
+    """`function` with the signature of one that takes these parameters by name."""
     by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     function.__signature__ = inspect.Signature(by_name)
     function.__annotations__ = {}
@@ -153,7 +153,7 @@ def _token_of_home() -> str:
 
 
 def recorded_url() -> str:
-    """What the controller wrote of itself, for a $ROTA_HOME whose socket is elsewhere; may be empty."""
+    """The address that the controller recorded in $ROTA_HOME, if its socket is elsewhere; may be empty."""
     try:
         recorded = json.loads((home() / "controller.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -200,7 +200,7 @@ def complete_node(incomplete: str) -> list[str]:
 
 
 def job_id(given: str) -> str:
-    """The argument, which would not reach the controller as it is if it had slashes or were empty."""
+    """The argument.  Raises InputError if it is empty or has slashes, which paths of calls cannot hold."""
     if not _JOB_ID.fullmatch(given):
         raise InputError(f"there is no job {given!r}; ids look like 17 or 17_3")
     return given

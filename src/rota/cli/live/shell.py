@@ -92,7 +92,7 @@ def _tell_at_first(client: Client, id: str) -> None:
 
 
 def silent_node(client: Client, job: JobView) -> str:
-    """That the node with the terminal of `job` is not heard of; empty if it is."""
+    """A sentence if the node with the terminal of `job` is silent; else empty."""
     from rota.client import route
     from rota.wire.views import ClusterStatus
 
@@ -105,7 +105,7 @@ def silent_node(client: Client, job: JobView) -> str:
 
 
 def without_a_terminal(id: str, nodes: Sequence[str]) -> str:
-    """What to say of a job on several nodes, of which the first has the terminal; empty for one on one."""
+    """A sentence for a job on several nodes, of which the first has the terminal; else empty."""
     if len(nodes) < 2:
         return ""
     others = ", ".join(nodes[1:])
@@ -180,7 +180,7 @@ def _view(client: Client, id: str, wait_s: float = 0.0) -> JobView:
 
 
 def _why(client: Client, id: str) -> str:
-    """What is most in the way of a job's start."""
+    """The main reason why a job waits."""
     from rota.client import route
     from rota.wire.views import Why
 
@@ -189,18 +189,18 @@ def _why(client: Client, id: str) -> str:
 
 
 def _warn_below(sentence: str) -> None:
-    """A warning on a line of its own: what the program printed last may have no end."""
+    """Print a warning on a line of its own: the last output may lack an end of line."""
     typer.echo(err=True)
     warn(sentence)
 
 
 def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
-    """What to say when the terminal is closed, and the exit code."""
+    """Report the end of the session; the exit code."""
     if session is not None and session.why.startswith("another terminal"):
         _warn_below(f"{session.why} {id}")
         return 1
     job = _view(client, id, END_S)
-    if session is None or not session.has_shown:  # it had ended before anybody was there
+    if session is None or not session.has_shown:  # it had ended before this terminal was attached
         _print_log(client, id)
     if not has_ended(job):
         warn(f"the terminal of job {id} was closed, and the job goes on: {job.state.lower()}")

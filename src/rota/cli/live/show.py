@@ -26,7 +26,7 @@ BARS = "▁▂▃▄▅▆▇█"
 PICTURE = 32
 """Characters of the picture of a curve."""
 MOST_SLOTS = 8
-"""Stretches of a plan that are listed."""
+"""Parts of a plan that are listed."""
 
 
 @live
@@ -160,7 +160,7 @@ def detail_text(detail: JobDetail) -> str:
 
 
 def _idle(job: JobView) -> str:
-    """Since when it has done nothing with its devices, if that is too long."""
+    """How long it has not used its devices, if that is too long."""
     if job.idle_since_s is None:
         return ""
     return f"for {duration(now_s() - job.idle_since_s)}: it holds devices and does nothing"
@@ -173,7 +173,7 @@ def _offered(job: JobView) -> str:
 
 
 def _brief(seconds: float) -> str:
-    """A duration; of less than a moment in milliseconds."""
+    """A duration; a very short one in milliseconds."""
     return f"{max(1, round(1000 * seconds))} ms" if 0 < seconds < 0.05 else duration(seconds)
 
 
@@ -187,13 +187,13 @@ def _stops(preemptions: int, failures: int) -> str:
 
 
 def _lost(attempts: Sequence[AttemptView]) -> str:
-    """`8m 20s of work by preemption`; nothing if that is not worth a line."""
+    """`8m 20s of work by preemption`; nothing if little work was lost."""
     lost_s = sum(one.lost_s for one in attempts)
     return f"{duration(lost_s)} of work by preemption" if lost_s >= 1.0 else ""
 
 
 def _attempts(attempts: list[AttemptView], said: str) -> str:
-    """One line for each, and beneath why they ended, but for what has been `said` of the job."""
+    """One line for each, and below why it ended, except causes that were `said` of the job."""
     rows = [
         (
             str(one.number),
@@ -218,7 +218,7 @@ def _attempts(attempts: list[AttemptView], said: str) -> str:
 
 
 def _sizes(sizes: Sequence[SizeView]) -> str:
-    """How fast it is on which size; what a policy plans with where it has not run."""
+    """Its speed by size: measured, or what a policy plans with where it has not run."""
     unit = "SAMPLES" if any(one.batch_size for one in sizes) else "STEPS"
     rows = [
         (
@@ -247,7 +247,7 @@ def _lasted(attempt: AttemptView) -> str:
 
 
 def _progress(attempt: AttemptView) -> str:
-    """`1200/5000 steps, gpu 93%`; of one that has ended what it used in all."""
+    """`1200/5000 steps, gpu 93%`; of an attempt that has ended its use in all."""
     parts = []
     if (progress := attempt.progress) is not None:
         done, total = progress.steps, progress.total_steps
@@ -301,7 +301,7 @@ def spark(at_s: Sequence[float], values: Sequence[float | None], width: int = PI
 
 
 def _bar(value: float, least: float, most: float) -> int:
-    half = most / 2 - least / 2  # of halves, which never overflow
+    half = most / 2 - least / 2  # halves never overflow
     return min(int(len(BARS) * (value / 2 - least / 2) / half), len(BARS) - 1) if half > 0 else 0
 
 

@@ -107,7 +107,7 @@ def said_in(file: Path) -> dict[str, Any]:
 
 
 def tenants_text(view: TenantsView) -> str:
-    """One line for each tenant, what counts since when, and what a reader should know."""
+    """One line for each tenant, the time of the last change, and remarks."""
     if not view.tenants:
         return "no tenants are configured, and no tenant has jobs; `rota tenants apply` configures some\n"
     rows = [_row(tenant) for tenant in view.tenants]

@@ -24,7 +24,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "deadlines": {"deadlines": []},
     "batch_range": {"batch_min": None, "batch_max": None},
 }
-"""What is changed by `none`, by option."""
+"""Fields that `none` resets, by option."""
 
 
 @live

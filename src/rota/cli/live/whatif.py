@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST_S = 300.0
 MOST_NAMED = 10_000
-"""Newest jobs whose names are shown."""
+"""Names of the newest jobs that are shown."""
 
 
 @live
@@ -92,7 +92,7 @@ def _more(text: str) -> int:
 
 
 def whatif_text(answer: WhatIf, names: Mapping[str, str], now: str) -> str:
-    """One line for each job, start and finish under each policy; one for each policy; where it comes from."""
+    """One line for each job with start and finish under each policy; totals by policy; sources."""
     policies = list(dict.fromkeys(row.policy for row in answer.rows))
     by_job: dict[str, dict[str, ForecastRow]] = {}
     for row in answer.rows:
