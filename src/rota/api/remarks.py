@@ -79,9 +79,9 @@ def slices_remarks(cluster: Cluster) -> Iterator[str]:
 def limit_remarks(records: Sequence[Record], trace: Trace) -> Iterator[str]:
     """Policies that take durations from users, where some jobs have no time limit."""
     silent = int(np.isnan(trace.jobs.limit_s).sum())
-    told = [record.policy for record in records if _takes_limits(record)]
-    if silent and told:
-        names, states = list(dict.fromkeys(told)), "states" if silent == 1 else "state"
+    readers = [record.policy for record in records if _takes_limits(record)]
+    if silent and readers:
+        names, states = list(dict.fromkeys(readers)), "states" if silent == 1 else "state"
         receive = f"{', '.join(names)} {'receives' if len(names) == 1 else 'receive'}"
         yield (
             f"{silent:,} of {plural(len(trace), 'job')} {states} no time limit: in its place {receive} a "

@@ -43,8 +43,8 @@ def run_seeds(
     def ran(some: Sequence[PolicyRun], under: Sequence[int], *, again: bool) -> list[Record]:
         tasks = _tasks(some, under, faults, trace, cluster)
         tasks = tasks if is_only else [replace(task, policy=_copy(task.policy)) for task in tasks]
-        told = _named(progress, tasks, len(trace), again=again)
-        return run_all(tasks, trace, cluster, workers=workers, progress=told)
+        report = _named(progress, tasks, len(trace), again=again)
+        return run_all(tasks, trace, cluster, workers=workers, progress=report)
 
     firsts = ran(runs, seeds[:1], again=False)
     drawn = [(isinstance(faults, str) and bool(faults)) or bool(one.provenance["draws"]) for one in firsts]
@@ -119,7 +119,7 @@ def _named(
         return None
     names = [f"{task.policy} seed {task.setting.seed}" if again else str(task.policy) for task in tasks]
 
-    def told(number: int, done: int) -> None:
+    def report(number: int, done: int) -> None:
         progress(names[number], done, jobs)
 
-    return told
+    return report

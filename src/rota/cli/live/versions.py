@@ -21,7 +21,7 @@ NO_FIELD = "is no field here"
 def told_apart(client: Client) -> Iterator[None]:
     """Turns missing calls, parameters and fields in this block into an error about an older controller.
 
-    The protocol only ever gains them: an older controller refuses what it does not know, and omits new fields.
+    The protocol only ever gains them: an older controller refuses unknown calls and omits new fields.
     """
     from rota.client import Refused
 
