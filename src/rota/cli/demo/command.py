@@ -126,7 +126,7 @@ def _say(text: str) -> None:
 
 
 def _type(command: str) -> None:
-    """Show what one would type."""
+    """Print a command as a user would type it."""
     typer.secho(f"  $ rota {command}", fg=typer.colors.CYAN)
 
 

@@ -1,4 +1,4 @@
-"""Devices: what NVML shows, what the driver can checkpoint, and the cores that CPU slots stand on."""
+"""Devices: what NVML shows, what the driver can checkpoint, and the cores for CPU slots."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _checkpoint(driver: str) -> MachineFinding:
 
 
 def cores(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Cores that this process may use, and how much of them a control group lets it have."""
+    """Cores that this process may use, and the CPU time that its control group allows."""
     count = len(os.sched_getaffinity(0))
     limit = cpu_limit(machine)
     facts = {"cores": count, "limit_cores": limit}
