@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from rota.api.run_options import OPTIONS, RunOption
-from rota.cli.live.connect import SOCKET, connect, parameters_of, with_parameters
-from rota.cli.shell import complete_format, complete_policy, complete_semantics
+from rota.cli.shell import (
+    complete_format,
+    complete_policy,
+    complete_semantics,
+    parameters_of,
+    with_parameters,
+)
 from rota.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,6 +110,7 @@ def costs_of(text: str | None) -> str | Costs | None:
 
 def _client(where: str) -> Client:
     """A client of the cluster with the home or URL `where`; if it is empty, as other commands find theirs."""
+    from rota.cli.live.connect import SOCKET, connect
     from rota.client import Client
 
     if not where or "://" in where:

@@ -1,12 +1,14 @@
-"""What all commands share: consoles, JSON, completion."""
+"""What all commands share: consoles, JSON, checks of output files, parameters, completion."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,6 +88,27 @@ def check_file(path: Path, field: str = "--out") -> None:
 
 _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Control characters that JSON does not escape."""
+
+
+def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
+    """The parameters of `function` without the first `skip`, whose types may not exist at run time."""
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    names = getattr(function, "__globals__", {})
+    return [
+        one.replace(
+            annotation=eval(one.annotation, names) if isinstance(one.annotation, str) else one.annotation
+        )
+        for one in parameters
+    ]
+
+
+def with_parameters(function: Any, parameters: list[inspect.Parameter]) -> Any:
+    """`function` with the signature of one that takes these parameters by name."""
+    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    function.__signature__ = inspect.Signature(by_name)
+    function.__annotations__ = {}
+    del function.__wrapped__
+    return function
 
 
 def complete_policy(incomplete: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import getpass
-import inspect
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 
 import typer
 
+from rota.cli.shell import parameters_of, with_parameters
 from rota.errors import InputError, RotaError
 
 if TYPE_CHECKING:
@@ -75,27 +75,6 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
 
 def _options(url: UrlOption = None, token_file: TokenFileOption = None) -> None:
     """Carries the options that `live` adds."""
-
-
-def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
-    """The parameters of `function` without the first `skip`, whose types may not exist at run time."""
-    parameters = list(inspect.signature(function).parameters.values())[skip:]
-    names = getattr(function, "__globals__", {})
-    return [
-        one.replace(
-            annotation=eval(one.annotation, names) if isinstance(one.annotation, str) else one.annotation
-        )
-        for one in parameters
-    ]
-
-
-def with_parameters(function: Any, parameters: list[inspect.Parameter]) -> Any:
-    """`function` with the signature of one that takes these parameters by name."""
-    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    function.__signature__ = inspect.Signature(by_name)
-    function.__annotations__ = {}
-    del function.__wrapped__
-    return function
 
 
 def home() -> Path:

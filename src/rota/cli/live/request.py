@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 
 from rota.cli.live.caller import pass_on
-from rota.cli.live.connect import parameters_of, with_parameters
+from rota.cli.shell import parameters_of, with_parameters
 from rota.errors import InputError
 from rota.model.job_columns import COLUMNS, DEVICES, NAMES, WHEN
 
