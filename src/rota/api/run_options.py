@@ -335,5 +335,5 @@ def documented(function: F) -> F:
     for name, one in OPTIONS.items():
         text = ". ".join(filter(None, (one.help.removesuffix("."), one.in_python)))
         lines += wrap(text, 106, initial_indent=f"    {name:<18} ", subsequent_indent=" " * 23)
-    function.__doc__ = "\n".join([str(function.__doc__).rstrip(), "", *lines, "    "])
+    function.__doc__ = "\n".join([(function.__doc__ or "").rstrip(), "", *lines, "    "])
     return function
