@@ -49,7 +49,7 @@ class RunOption:
     in_python: str = ""
     """What only callers of the Python API need to know, as a clause."""
     commands: tuple[str, ...] = (SIMULATE,)
-    """The commands that take it."""
+    """The commands that take it; empty for what only Python can hand over."""
     flags: tuple[str, ...] = ()
     """How the command line writes it; `--NAME`, or `--NAME/--no-NAME` where it is on by default, if empty."""
     noun: str = ""
@@ -70,11 +70,6 @@ class RunOption:
     type: str = ""
     """The annotation, as it is written."""
     default: Any = None
-
-    @property
-    def is_in_commands(self) -> bool:
-        """False for what only Python can hand over."""
-        return bool(self.commands)
 
     @property
     def option(self) -> str:

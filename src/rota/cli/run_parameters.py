@@ -49,7 +49,7 @@ def takes_run_options(
     command, by option.
     """
     taken = [
-        functools.partial(_parameter, option)(**changes.get(name, {}))
+        _parameter(option, **changes.get(name, {}))
         for name, option in OPTIONS.items()
         if command in option.commands
     ]
