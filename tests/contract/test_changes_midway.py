@@ -178,7 +178,7 @@ MODES = [
     "gandiva:mode=tiresias",
     "gandiva:mode=elasticflow",
     "tiresias@authors",
-    "themis:mode=artifact",
+    "themis@elasticflow",
 ]
 
 
