@@ -23,7 +23,7 @@ from unittest import mock
 import numpy as np
 import polars as pl
 
-from rota.api.setting import make_speed
+from rota.api.speed_sources import make_speed
 from rota.model.cluster import parse_cluster
 from rota.model.columns import read_only
 from rota.model.trace import Trace

@@ -30,8 +30,8 @@ PATTERNS = {
 }
 """What not to write, with what to write instead; a space is any white space, case does not matter."""
 CEILINGS = {
-    "src": {"nobody": 921, "who": 392, "whoever": 261, "so many": 298, "is told": 250, "anew": 175},
-    "docs": {"nobody": 141, "who": 72, "whoever": 37, "so many": 14, "is told": 18, "anew": 42},
+    "src": {"nobody": 872, "who": 376, "whoever": 248, "so many": 283, "is told": 229, "anew": 169},
+    "docs": {"nobody": 138, "who": 70, "whoever": 37, "so many": 12, "is told": 17, "anew": 38},
 }
 """The most hits of each pattern.  Ceilings only fall: write the lower count here when there is one."""
 PROSE = re.compile(

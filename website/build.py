@@ -31,8 +31,10 @@ NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Sections with their pages, by name; pages that are not listed go to `More`."""
 API: dict[str, tuple[str, ...]] = {
     "simulate": (
-        "rota.api",
+        "rota.api.simulation",
+        "rota.api.run_options",
         "rota.api.results",
+        "rota.api.moments",
         "rota.reports.shown",
         "rota.model.record",
         "rota.model.trace",

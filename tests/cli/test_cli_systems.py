@@ -38,7 +38,7 @@ def test_priorities() -> None:
     """Who looks at them: the registry says so."""
     listed = json.loads(rota("systems", "--json").out)
     assert {one["name"] for one in listed if one["heeds_priority"]} == {
-        *("fifo", "hived", "multifactor", "partition", "prerun", "synergy")
+        *("fifo", "hived", "multifactor", "partition", "prerun", "synergy", "synergy@authors")
     }
     assert "higher ones first" in rota("systems", "fifo").out
     assert "has no effect" in rota("systems", "tiresias").out

@@ -1,4 +1,4 @@
-"""What the registry and the files of the policies say about each system, ready to print."""
+"""Facts about each system for printing, from the registry and the heads of policy files."""
 
 from __future__ import annotations
 
