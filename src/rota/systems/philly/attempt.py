@@ -44,7 +44,7 @@ class Premises:
         """Where jobs move, each decision may move one: no job sleeps because too few GPUs are free."""
 
 
-class Attempt:
+class GangAttempts:
     """The attempts of one decision's waiting jobs."""
 
     def __init__(

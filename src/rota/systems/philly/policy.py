@@ -2,15 +2,15 @@
 
 The steps of the paper, in its order, and where they stand:
 
-1. A job joins the queue of its virtual cluster          `Attempt._enter`
+1. A job joins the queue of its virtual cluster          `GangAttempts._enter`
 2. Least use of a quota first, then arrival; a job that
    does not fit is passed over                           `_serve`, `_least_served`, `_next`
 3. A quota may be exceeded while GPUs are idle           no step: a quota decides order and step 6 only
 4. An attempt fixes its nodes, holds what is free there
-   until the timeout, and starts once it is complete     `Attempt._try`, `_collect`; `gang.Cycle`
+   until the timeout, and starts once it is complete     `GangAttempts._try`, `_collect`; `gang.Cycle`
 5. After failed attempts locality is relaxed             `gang.Cycle.latest`, `locality.Domains`
 6. Above 90 % use, a job within its quota takes GPUs
-   back from virtual clusters above theirs               `Attempt._reclaim`, `quota.reclaim`
+   back from virtual clusters above theirs               `GangAttempts._reclaim`, `quota.reclaim`
 
 Memory    `attempts`        efforts of each waiting job (`gang.Attempts`)
           `asleep_until_s`  openings before this moment were slept through: they could find nothing
@@ -31,7 +31,7 @@ from typing import TypedDict
 
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.fit import Fitter
-from rota.systems.philly.attempt import Attempt, Premises
+from rota.systems.philly.attempt import GangAttempts, Premises
 from rota.systems.philly.delays import Class
 from rota.systems.philly.parameters import PhillyParameters
 from rota.systems.philly.queues import AttemptQueues, Key, Line
@@ -47,7 +47,7 @@ class Slept(TypedDict):
     """Their keys: an attempt that opened then found nothing."""
 
 
-class PhillyDecision(Attempt):
+class PhillyDecision(GangAttempts):
     """One call: which jobs are served, in which order, and until when all others sleep."""
 
     def __init__(
