@@ -42,7 +42,6 @@ def _entry(one: System) -> Entry:
         levers=_values(one.levers),
         heeds_priority=one.heeds_priority,
         status=one.status.value,
-        scale=one.scale,
         module=one.make.__module__,
         page=page_of(one.make.__module__),
         head=head_of(getattr(sys.modules.get(one.make.__module__), "__doc__", None) or ""),

@@ -44,7 +44,6 @@ class Entry:
     levers: tuple[str, ...]
     heeds_priority: bool
     status: str
-    scale: str
     module: str
     page: str
     """Path of the system's page in the repository; empty for a policy from elsewhere."""

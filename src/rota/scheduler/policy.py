@@ -89,7 +89,6 @@ class System:
     summary: str
     """One line, without a full stop."""
     paper: str
-    scale: str
     needs_when: Mapping[Knowledge, When]
     levers_when: Mapping[Lever, When]
     heeds_priority_when: When
@@ -163,7 +162,6 @@ def register(
     summary: str,
     *,
     paper: str = "",
-    scale: str = "cluster",
     needs: Facts[Knowledge] = (),
     levers: Facts[Lever] = (),
     status: Status = Status.WORKING,
@@ -196,7 +194,6 @@ def register(
             name=name,
             summary=summary,
             paper=paper,
-            scale=scale,
             needs_when=_facts(needs, Knowledge, f"policy {name!r} is registered with needs"),
             levers_when=_facts(levers, Lever, f"policy {name!r} is registered with levers"),
             heeds_priority_when=heeds_priority,

@@ -112,18 +112,14 @@ def _solvers(advice: str) -> MachineFinding:
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.future import SOURCE as FUTURE
     from rota.solvers.inner_walk import SOURCE as WALK
-    from rota.solvers.tournament import SOURCE as TOURNAMENT
     from rota.systems.gandiva.swaps import SOURCE as TURNS
-    from rota.systems.philly.waits import SOURCE as WAITS
     from rota.table.turnover import SOURCE as TURNOVER
     from rota.worlds.simulated.ends import SOURCE as ENDS
 
     built = {
-        "afs": library(TOURNAMENT),
         "elasticflow": library(CLIMB) and functions(FUTURE),
         "gandiva": all(functions(source) for source in (TURNOVER, ENDS, TURNS)),
         "gavel": library(WALK),
-        "philly": library(WAITS),
         "pollux": library(BREEDING),
     }
     slow = [policy for policy, is_built in built.items() if not is_built]

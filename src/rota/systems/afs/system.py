@@ -40,7 +40,8 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.targets import GPUS
-from rota.solvers.one_by_one import Filling, fill_apathetic
+from rota.solvers.one_by_one import Filling
+from rota.solvers.tournament import fill_apathetic
 from rota.stages.fit import Fitter
 from rota.stages.place import consolidate
 from rota.stages.plenty import Plenty, start_beside

@@ -39,8 +39,8 @@ from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.systems.philly.kept import PhillyRun
 from rota.systems.philly.parameters import PhillyParameters
+from rota.systems.philly.run import PhillyRun
 
 
 @register(
