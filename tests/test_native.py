@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from rota import native
-from rota.published.artifacts.elasticflow import climb as climbing
+from rota.published.artifacts.elasticflow import climb
 from rota.solvers import breeding, inner_walk
 from rota.systems.gandiva import swaps
-from rota.systems.philly import waits
 from rota.table import turnover
 from rota.worlds.simulated import ends
 
 ROOT = Path(__file__).parents[1]
 OF_PYTHON = [turnover.SOURCE, ends.SOURCE, swaps.SOURCE]
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, *OF_PYTHON]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climb.SOURCE, *OF_PYTHON]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])
