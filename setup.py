@@ -6,10 +6,9 @@ modules beside them (`tools/compiled_engine.py`).  ROTA_COMPILE=0 leaves everyth
 ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md has the
 figures.  What is written in C is always built: the process that keeps an attempt (`engines/rota/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
-jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva
-(`systems/gandiva/turns.c`), the plans of ElasticFlow's artifact (`systems/elasticflow/climb.c`) and the
-reasons of Philly's waits (`systems/philly/waits.c`).
+AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), the plans of
+ElasticFlow's artifact (`systems/elasticflow/climb.c`) and the reasons of Philly's waits
+(`systems/philly/waits.c`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ HOT = [
     "src/rota/model/whole.py",
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
-    "src/rota/table/turnover.py",
     "src/rota/table/progress.py",
     "src/rota/table/device_memory.py",
     "src/rota/table/occupancy.py",
@@ -108,7 +106,6 @@ HOT = [
     "src/rota/systems/philly/kept.py",
     "src/rota/systems/philly/moving.py",
     "src/rota/systems/philly/premises.py",
-    "src/rota/worlds/simulated/ends.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/holds.py",
@@ -182,10 +179,7 @@ FUTURE = library("solvers.libfuture", "solvers/future.c")
 TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
 CLIMB = library("systems.elasticflow.libclimb", "systems/elasticflow/climb.c")
 WAITS = library("systems.philly.libwaits", "systems/philly/waits.c")
-TURNOVER = library("table.libturnover", "table/turnover.c")
-ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")
-TURNS = library("systems.gandiva.libturns", "systems/gandiva/turns.c")
-IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS, TURNOVER, ENDS, TURNS]
+IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS]
 
 
 class BuildAll(build_ext):

@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 
 from rota import native
-from rota.solvers import breeding, inner_walk
+from rota.solvers import breeding, future, inner_walk
 from rota.systems.elasticflow import climbing
-from rota.systems.gandiva import swaps
 from rota.systems.philly import waits
-from rota.table import turnover
-from rota.worlds.simulated import ends
 
 ROOT = Path(__file__).parents[1]
-OF_PYTHON = [turnover.SOURCE, ends.SOURCE, swaps.SOURCE]
+OF_PYTHON = [future.SOURCE]
 SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, *OF_PYTHON]
 
 

@@ -113,15 +113,11 @@ def _solvers(advice: str) -> MachineFinding:
     from rota.solvers.inner_walk import SOURCE as WALK
     from rota.solvers.tournament import SOURCE as TOURNAMENT
     from rota.systems.elasticflow.climbing import SOURCE as CLIMB
-    from rota.systems.gandiva.swaps import SOURCE as TURNS
     from rota.systems.philly.waits import SOURCE as WAITS
-    from rota.table.turnover import SOURCE as TURNOVER
-    from rota.worlds.simulated.ends import SOURCE as ENDS
 
     built = {
         "afs": library(TOURNAMENT),
         "elasticflow": library(CLIMB) and functions(FUTURE),
-        "gandiva": all(functions(source) for source in (TURNOVER, ENDS, TURNS)),
         "gavel": library(WALK),
         "philly": library(WAITS),
         "pollux": library(BREEDING),

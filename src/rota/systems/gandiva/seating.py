@@ -20,7 +20,7 @@ from rota.systems.gandiva.growth import Growth
 from rota.systems.gandiva.pairing import PairTrials
 from rota.systems.gandiva.parameters import GandivaParameters
 from rota.systems.gandiva.server_group import EPSILON, ServerGroup, members
-from rota.systems.gandiva.swaps import TAKE_TURNS, Swaps
+from rota.systems.gandiva.swaps import Swaps
 from rota.systems.gandiva.turns import counting, join_turn, take_turn, take_turn_by_count
 from rota.table.free import mask_of
 
@@ -63,13 +63,8 @@ class Seating:
         """
         self.left, self.moved = left, moved
         swaps, apart = Swaps(self.snapshot, self.derived.devices_of, self.derived.grant_of), Apart()
-        placed, at = [], 0
-        while at < len(keys):
-            at = self._take_common_turns(keys, at, swaps, apart)
-            if at == len(keys):
-                break
-            key = keys[at]
-            at += 1
+        placed = []
+        for key in keys:
             home = self.homes.homes[key]
             if self._is_simple(key, home):
                 self._take_turn(key, home, swaps)
@@ -102,25 +97,6 @@ class Seating:
             grants.sort(key=lambda grant: home_of.get(grant[0], none))
             leaving.sort(key=lambda row: home_of.get(row, none))
         return grants, leaving
-
-    def _take_common_turns(self, keys: list[int], at: int, swaps: Swaps, apart: Apart) -> int:
-        """Let new turns begin in homes of `keys` from `at` on, in C, up to one that is not as most are.
-
-        Returns the place of that.  Of the others `_is_simple` and `_take_turn`, or `_is_apart` and
-        `_take_apart`, would say and do the same.
-        """
-        if TAKE_TURNS is None or not self._is_bare or self._may_grow or self.p.switch or self.lengths.longer:
-            return at
-        turns, grounds = self.derived.turns, self.grounds
-        whole = None if grounds.all_whole_gpus else grounds.whole_gpus
-        use = self.trials.use_of_all() if self._packs and self.homes.index.crowded else None
-        end_s = turns.end_s(self.now, 0.0)
-        next_place: int = TAKE_TURNS(
-            keys, at, self.homes.homes, self.left, self.moved, turns.end_of, turns.ends, end_s, self.now,
-            self.sizes, whole, use, *swaps.places(), swaps.grants, swaps.leaving,
-            None if self.derived.without_gpus else apart,
-        )  # fmt: skip
-        return next_place
 
     def _is_simple(self, key: int, home: ServerGroup) -> bool:
         """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from rota import native
 from rota.model.grants import Grant
-from rota.model.whole import MODEL, whole_grant
+from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.place import consolidate
-
-SOURCE: Final = Path(__file__).with_name("turns.c")  # compiled, this file ends differently
-FUNCTIONS: Final[Mapping[str, Any]] = native.functions(SOURCE)
-TAKE_TURNS: Final[Any] = FUNCTIONS.get("take_turns")
-"""The turns of one moment in C, as far as they are common; None where it is not built."""
 
 DevicesOf = list[dict[Any, tuple[int, ...]]]
 """Per node, the devices behind each mask of its devices that somebody has been given; those that begin there
@@ -36,10 +28,6 @@ class Swaps:
         self._grant_of = grant_of
         self.grants: list[Grant] = []
         self.leaving: list[int] = []
-
-    def places(self) -> tuple[Any, ...]:
-        """What `TAKE_TURNS` gives devices by: who holds which, which are free where, and what is kept."""
-        return self._grants, self._free.devices, self._free.first, self._devices_of, self._grant_of, MODEL
 
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
         """Of the jobs that belong to `node`, `leaving` give way there, and `coming` run, in order."""
