@@ -80,7 +80,7 @@ HOT = [
     "src/rota/systems/fifo/queues.py",
     "src/rota/systems/fifo/backfill.py",
     "src/rota/systems/las/quanta.py",
-    "src/rota/systems/tiresias/queues.py",
+    "src/rota/systems/tiresias/policy.py",
     "src/rota/systems/gandiva/server_group.py",
     "src/rota/systems/gandiva/server_index.py",
     "src/rota/systems/gandiva/server_groups.py",

@@ -27,7 +27,7 @@ from rota.worlds.simulated.semantics import PRESETS
 
 cluster = parse_cluster("6x8")
 trace = generate(1500, seed=3, load=1.1, cluster=cluster)
-policies = ["fifo", "fifo:skip=yes", "srtf", "srsf", "las", "tiresias", "tiresias:mode=artifact", "gandiva"]
+policies = ["fifo", "fifo:skip=yes", "srtf", "srsf", "las", "tiresias", "tiresias@authors", "gandiva"]
 policies += ["philly", "pai", "edf"]
 sums = {}
 for policy in policies:
