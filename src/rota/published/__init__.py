@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 _ARTIFACTS = "rota.published.artifacts"
 POLICIES: Mapping[str, str] = {
+    "gandiva@elasticflow": f"{_ARTIFACTS}.gandiva.system",
+    "gandiva@tiresias": f"{_ARTIFACTS}.gandiva.system",
     "tiresias@authors": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@elasticflow": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@pollux": f"{_ARTIFACTS}.tiresias.system",
@@ -13,6 +15,11 @@ POLICIES: Mapping[str, str] = {
 """The module that registers each of them.  SOURCE is `authors` for code of the paper's own authors, else the
 system in whose repository the code stands."""
 FORMER_MODES: Mapping[str, Mapping[str, str]] = {
+    "gandiva": {
+        "paper": "gandiva",
+        "tiresias": "gandiva@tiresias",
+        "elasticflow": "gandiva@elasticflow",
+    },
     "tiresias": {
         "paper": "tiresias",
         "artifact": "tiresias@authors",

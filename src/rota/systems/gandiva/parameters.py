@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rota.errors import InputError
 
 
-class GandivaMode(StrEnum):
-    """Whose Gandiva."""
-
-    PAPER = "paper"
-    TIRESIAS = "tiresias"
-    ELASTICFLOW = "elasticflow"
-
-
 @dataclass(frozen=True)
 class GandivaParameters:
-    """Parameters of `gandiva`; all but `mode` are those of the paper's."""
+    """Parameters of `gandiva`."""
 
     quantum: float = 60.0
     """Length of a turn, and time between two looks at what was tried, in seconds."""
@@ -40,8 +31,6 @@ class GandivaParameters:
     """Let elastic jobs use idle GPUs of their server."""
     grow_after: float = 60.0
     """Seconds for which GPUs must have been idle."""
-    mode: GandivaMode = GandivaMode.PAPER
-    """The paper's Gandiva, or the one in a simulator of a later paper."""
 
     def __post_init__(self) -> None:
         for name, least in (

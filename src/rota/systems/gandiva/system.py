@@ -19,9 +19,7 @@ Departs   The paper gives rules 1 and 4 in outline; the order of choices is that
           No job gets GPUs of several servers that would fit on one, so there is no move to restore
           locality; several servers become one home for a job that needs them, be it for cores or memory.
           A server takes others in where hard quotas keep its jobs from running together (ours).
-          Other modes are the simplified re-implementations of later papers' simulators: see `artifact.py`.
-Checked   systems/gandiva.md, examples 1 to 7; Tiresias' simulator (2,396 and 60 jobs) and ElasticFlow's
-          (100, 195, 260 and 195 jobs): every job ends at the same second
+Checked   systems/gandiva.md, examples 1 to 7; equals a naive scheduler on thousands of small random scenes
 """
 
 from __future__ import annotations
@@ -31,22 +29,21 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.stages.grounds import Grounds
-from rota.systems.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
 from rota.systems.gandiva.decision import GandivaDecision
 from rota.systems.gandiva.derived import Derived
-from rota.systems.gandiva.parameters import GandivaMode, GandivaParameters
+from rota.systems.gandiva.parameters import GandivaParameters
 
 
 @register(
     "gandiva",
     "Turns on oversubscribed servers, packing and migration by trial",
     paper="OSDI 2018",
-    needs={Knowledge.UTILISATION: lambda p: p.packing and p.mode is GandivaMode.PAPER},
+    needs={Knowledge.UTILISATION: lambda p: p.packing},
     levers={
         Lever.PREEMPT: True,
         Lever.MIGRATE: True,
-        Lever.SHARE: lambda p: p.packing and p.mode is GandivaMode.PAPER,
-        Lever.RESIZE: lambda p: p.grow and p.mode is GandivaMode.PAPER,
+        Lever.SHARE: lambda p: p.packing,
+        Lever.RESIZE: lambda p: p.grow,
     },
     parameters=GandivaParameters,
     rotates=True,
@@ -55,15 +52,11 @@ class Gandiva:
     """Introspective scheduling."""
 
     def __init__(self, parameters: GandivaParameters | None = None) -> None:
-        self.parameters = p = parameters or GandivaParameters()
-        skips = p.mode is GandivaMode.TIRESIAS
-        self._sets = SetTurns(TIRESIAS_ORDER if skips else ELASTICFLOW_ORDER, skips=skips)
+        self.parameters = parameters or GandivaParameters()
         self._cursor = Cursor()
         self._derived: Derived | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        if self.parameters.mode is not GandivaMode.PAPER:
-            return self._sets.decide(snapshot, memory)
         derived = self._derived_of(snapshot, memory)
         changed = derived.news(snapshot, self._cursor)
         if derived is not self._derived:

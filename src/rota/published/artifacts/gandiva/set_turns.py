@@ -2,7 +2,7 @@
 
 From      SymbioticLab/Tiresias, `simulator/` (`gandiva`); pkusys/ElasticFlow, `ElasticFlow/scheduler/`
           (`gandiva`), which grew out of it
-Differs   1. Nodes form sets by job size (`stages.node_sets`), resized at each step in proportion to demand.
+Differs   1. Nodes form sets by job size (`node_sets.py`), resized at each step in proportion to demand.
              No affinity of partly filled servers, no packing, no migration with measurement, no growing.
           2. Turns pass only at a step that falls on a multiple of 60 s, in all sets at once.
           3. A waiting job no set could take is tried again only when a set falls empty, and each one that
@@ -22,12 +22,12 @@ from collections.abc import Iterable
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
+from rota.published.artifacts.gandiva.node_sets import EqualNodeSets, NodeSet
+from rota.published.artifacts.gandiva.set_grants import all_turns, changed_turns
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.stages.fit import FitterWithin
 from rota.stages.place import consolidate
-from rota.systems.gandiva.node_sets import EqualNodeSets, NodeSet
-from rota.systems.gandiva.set_grants import all_turns, changed_turns
 from rota.systems.gandiva.turns import TAKES_TURNS
 from rota.table.free import mask_of
 from rota.table.plain import plain_rows
