@@ -29,9 +29,9 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.stages.grounds import Grounds
-from rota.systems.gandiva.decision import GandivaDecision
 from rota.systems.gandiva.derived import Derived
 from rota.systems.gandiva.parameters import GandivaParameters
+from rota.systems.gandiva.policy import GandivaDecision
 
 
 @register(
