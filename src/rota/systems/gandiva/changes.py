@@ -1,7 +1,7 @@
 """What has happened since the last decision: nodes that came or went, jobs that came, ended, or run already.
 
-None of this is in the paper: a live cluster loses nodes, drains them and gets others, and a policy can take over
-jobs that run.
+None of this is in the paper: a live cluster loses nodes, drains them and gets others, and a policy can take
+over jobs that run.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ClusterChanges:
                 self.left.update(node for node in home["nodes"] if node not in lost)
 
     def _bring_home(self, node: int) -> None:
-        """Jobs that ran on while `node` took no new ones, in a home without it or in none, belong there now."""
+        """Jobs that ran on while `node` took no new ones, in a home without it or in none, get another home."""
         node_of = self.snapshot.occupancy.free.node_of
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]

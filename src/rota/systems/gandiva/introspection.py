@@ -44,11 +44,11 @@ def next_pair(
 class PairTrials:
     """The pairs of a cluster: on trial, kept, parted; one trial at a time in each home.
 
-    Nothing is predicted: a pair stays if its rates, each relative to the job's own rate alone, sum to more than
-    `pack_gain`.  That the device is busier proves nothing.
+    Nothing is predicted: a pair stays if its rates, each relative to the job's own rate alone, sum to more
+    than `pack_gain`.  That the device is busier proves nothing.
 
-    `alone` (rate of each job when it last ran alone) and `bad` (per job, the jobs it was parted from) are plain
-    values, changed in place, so that a policy can keep them in its memory.
+    `alone` (rate of each job when it last ran alone) and `bad` (per job, the jobs it was parted from) are
+    plain values, changed in place, so that a policy can keep them in its memory.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class PairTrials:
         return self._use
 
     def next_of(self, home: ServerGroup) -> Pair | None:
-        """The pair to try next: both ran alone and leave a GPU idle in part, least utilised first; or None."""
+        """The pair to try next: both ran alone and leave a GPU partly idle, least utilised first; or None."""
         use = self._utilisation()
         rows = [
             row
@@ -296,7 +296,7 @@ def _load(home: ServerGroup) -> float:
 
 
 class Growth:
-    """How many GPUs the jobs of a home get at one moment: idle GPUs go to elastic jobs until others need them."""
+    """GPUs of each job of a home at one moment: idle GPUs go to elastic jobs until others need them."""
 
     def __init__(self, snapshot: Snapshot, parameters: GandivaParameters, homeless: Sized) -> None:
         """`homeless` are the jobs that wait for a home: while there are some, no job grows."""
@@ -313,7 +313,8 @@ class Growth:
     def sizes(self, home: ServerGroup, rows: list[int], room: float) -> dict[int, int]:
         """GPUs of each job: elastic ones keep what is idle, and get more if that was idle for long.
 
-        `room` is the GPUs that no job of the home asks for.  Notes in the home since when a job could use them.
+        `room` is the GPUs that no job of the home asks for.  Notes in the home since when a job could use
+        them.
         """
         sizes = {row: self.asked[row] for row in rows}
         elastic, is_due, can_grow = self._elastic(home, rows), self.is_due(home), False

@@ -1,8 +1,8 @@
 """Servers with the jobs that belong to them: each job has a home, and a home may take more jobs than it runs.
 
-Servers specialise in one size of job (`affinity`), so that their GPUs divide evenly among jobs that take turns.
-What counts here is what jobs asked for, whether or not they run at the moment.  A job larger than a server gets
-several empty servers; they are one home until the last job has left.
+Servers specialise in one size of job (`affinity`), so that their GPUs divide evenly among jobs that take
+turns.  What counts here is what jobs asked for, whether or not they run at the moment.  A job larger than a
+server gets several empty servers; they are one home until the last job has left.
 """
 
 from __future__ import annotations

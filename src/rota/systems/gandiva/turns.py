@@ -1,11 +1,11 @@
 """Suspend-resume turns: which jobs of a server run now, for how long, and on which of its GPUs.
 
-The jobs of a server stand in a circle.  In each turn it is walked from the head; a job that fits what is still
-free runs, and goes to the tail.  The head always runs, so that no gang waits for ever; and room that a gang
-leaves is used by those behind it, which fixed groups would leave idle.
+The jobs of a server stand in a circle.  In each turn it is walked from the head; a job that fits what is
+still free runs, and goes to the tail.  The head always runs, so that no gang waits for ever; and room that a
+gang leaves is used by those behind it, which fixed groups would leave idle.
 
-In most homes counting GPUs decides, and each is looked at by itself.  Where jobs share devices, grow, or ask for
-more than GPUs, placements are tried out.
+In most homes counting GPUs decides, and each is looked at by itself.  Where jobs share devices, grow, or ask
+for more than GPUs, placements are tried out.
 """
 
 from __future__ import annotations
@@ -308,8 +308,8 @@ class TurnDevices:
     def place(self, runners: list[tuple[int, int]], running: list[int]) -> tuple[list[Grant], list[int]]:
         """Devices for `runners`, each with the mask of its nodes, where `running` of their homes hold some.
 
-        A job that runs on its nodes stays; the others get what is free or left there, in order, on as few nodes
-        as possible.  Returns grants to those that come or move, and the jobs that leave.
+        A job that runs on its nodes stays; the others get what is free or left there, in order, on as few
+        nodes as possible.  Returns grants to those that come or move, and the jobs that leave.
         """
         held, free = self._held, self._free.copy()
         stay = {row for row, nodes in runners if row in held and self._are_within(held[row][1], nodes)}
