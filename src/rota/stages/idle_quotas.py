@@ -18,7 +18,7 @@ def idle_by_quotas(
 ) -> float:
     """GPUs that the jobs `rows` cannot use at once of the `gpus` that `nodes` have; 0 if quotas keep none.
 
-    `demand_of` gives the GPUs that a row asks for.  Where gangs leave more of their quota unused, the answer is
+    `demand_of` gives the GPUs that a row asks for.  Where gangs leave more of their quota unused, these are
     the GPUs that are idle at present.
     """
     jobs, asked = snapshot.jobs.table, dict[str, float]()

@@ -96,7 +96,7 @@ class ClusterChanges:
                 self.left.update(node for node in home["nodes"] if node not in lost)
 
     def _bring_home(self, node: int) -> None:
-        """Jobs that ran on while `node` took no new ones, in a home without it or in none, get another home."""
+        """Jobs that ran on while `node` took no new ones, in a home without it or in none, move in."""
         node_of = self.snapshot.occupancy.free.node_of
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]

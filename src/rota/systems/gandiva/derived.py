@@ -119,8 +119,8 @@ class TurnEnds:
     def end_s(self, now: float, switch_s: float) -> float:
         """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
 
-        It ends with another turn that ends within its second half: so turns end at no more than two moments in
-        a quantum, however many homes there are.
+        It ends with another turn that ends within its second half: so turns end at no more than two moments
+        in a quantum, however many homes there are.
         """
         least_s, most_s = now + self.quantum_s * LEAST_TURN, now + self.quantum_s + switch_s
         if most_s in self.ends:
