@@ -1,4 +1,4 @@
-"""What may be set about Gandiva."""
+"""Parameters of Gandiva."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class GandivaParameters:
     quantum: float = 60.0
     """Length of a turn, and time between two looks at what was tried, in seconds."""
     switch: float = 0.0
-    """Seconds that a switch of jobs takes; a turn that begins with one is so much longer."""
+    """Seconds that a switch of jobs takes; a turn that begins with one is longer by them."""
     packing: bool = True
     """Try two jobs on the same GPUs where jobs take turns."""
     pack_gain: float = 1.0
@@ -22,7 +22,7 @@ class GandivaParameters:
     head_room: float = 0.1
     """Part of what two jobs state of device memory that must be left beside it for them to share."""
     migration: bool = True
-    """Move running jobs when somebody leaves."""
+    """Move running jobs when a job leaves."""
     defrag: float = 0.75
     """Part of its GPUs that must be free for a server to be cleared."""
     noise: float = 0.02
