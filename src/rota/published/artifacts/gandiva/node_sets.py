@@ -4,8 +4,9 @@ Jobs of g GPUs share sets of ceil(g / GPUs of a node) whole nodes.  The first jo
 as it can hold; the others wait in it for their turn.  At each step sets are opened and closed so that the
 nodes are divided among the sizes in proportion to demand.  Nothing is known of where else a job could run.
 
-The order of every list matters, since runs of those simulators are repeated exactly: sets of a size are sorted by
-the number of jobs they were ever dealt, stably, and free nodes are taken in the order they became free.
+The order of every list matters, since runs of those simulators are repeated exactly: sets of a size are
+sorted by the number of jobs they were ever dealt, stably, and free nodes are taken in the order they became
+free.
 """
 
 from __future__ import annotations
