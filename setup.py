@@ -7,7 +7,7 @@ ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/
 figures.  What is written in C is always built: the process that keeps an attempt (`engines/rota/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
 AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), the plans of
-ElasticFlow's artifact (`systems/elasticflow/climb.c`) and the reasons of Philly's waits
+ElasticFlow's artifact (`published/artifacts/elasticflow/climb.c`) and the reasons of Philly's waits
 (`systems/philly/waits.c`).
 """
 
@@ -68,10 +68,10 @@ HOT = [
     "src/rota/systems/pai/queues.py",
     "src/rota/systems/pai/machines.py",
     "src/rota/systems/elasticflow/asks.py",
-    "src/rota/systems/elasticflow/backward.py",
-    "src/rota/systems/elasticflow/events.py",
-    "src/rota/systems/elasticflow/hand_out.py",
-    "src/rota/systems/elasticflow/artifact.py",
+    "src/rota/published/artifacts/elasticflow/backward.py",
+    "src/rota/published/artifacts/elasticflow/events.py",
+    "src/rota/published/artifacts/elasticflow/hand_out.py",
+    "src/rota/published/artifacts/elasticflow/artifact.py",
     "src/rota/solvers/dominant_share.py",
     "src/rota/systems/drf/book.py",
     "src/rota/systems/drf/placing.py",
@@ -172,7 +172,7 @@ WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 FUTURE = library("solvers.libfuture", "solvers/future.c")
 TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
-CLIMB = library("systems.elasticflow.libclimb", "systems/elasticflow/climb.c")
+CLIMB = library("published.artifacts.elasticflow.libclimb", "published/artifacts/elasticflow/climb.c")
 WAITS = library("systems.philly.libwaits", "systems/philly/waits.c")
 IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS]
 

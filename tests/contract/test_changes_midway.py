@@ -178,7 +178,7 @@ MODES = [
     "gandiva@tiresias",
     "gandiva@elasticflow",
     "tiresias@authors",
-    "themis:mode=artifact",
+    "themis@elasticflow",
 ]
 
 

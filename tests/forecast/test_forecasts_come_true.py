@@ -35,7 +35,7 @@ from rota.worlds.simulated.speed_table import ThroughputSpeed
 from tiers import first
 
 REMEMBERING = [
-    *("gavel:objective=finish_time", "gavel:mode=artifact", "themis:mode=artifact", "pollux:mode=artifact"),
+    *("gavel:objective=finish_time", "gavel:mode=artifact", "themis@elasticflow", "pollux:mode=artifact"),
     *(
         "tiresias@elasticflow",
         "tiresias@elasticflow:promote=2",

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 
 _ARTIFACTS = "rota.published.artifacts"
 POLICIES: Mapping[str, str] = {
+    "chronus@authors": f"{_ARTIFACTS}.chronus.system",
+    "elasticflow@authors": f"{_ARTIFACTS}.elasticflow.system",
     "gandiva@elasticflow": f"{_ARTIFACTS}.gandiva.system",
     "gandiva@tiresias": f"{_ARTIFACTS}.gandiva.system",
+    "shockwave@authors": f"{_ARTIFACTS}.shockwave.system",
+    "srsf@tiresias": f"{_ARTIFACTS}.srsf.system",
+    "synergy@authors": f"{_ARTIFACTS}.synergy.system",
+    "themis@elasticflow": f"{_ARTIFACTS}.themis.system",
     "tiresias@authors": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@elasticflow": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@pollux": f"{_ARTIFACTS}.tiresias.system",
@@ -15,11 +21,17 @@ POLICIES: Mapping[str, str] = {
 """The module that registers each of them.  SOURCE is `authors` for code of the paper's own authors, else the
 system in whose repository the code stands."""
 FORMER_MODES: Mapping[str, Mapping[str, str]] = {
+    "chronus": {"paper": "chronus", "artifact": "chronus@authors"},
+    "elasticflow": {"paper": "elasticflow", "artifact": "elasticflow@authors"},
     "gandiva": {
         "paper": "gandiva",
         "tiresias": "gandiva@tiresias",
         "elasticflow": "gandiva@elasticflow",
     },
+    "shockwave": {"paper": "shockwave", "artifact": "shockwave@authors"},
+    "srsf": {"paper": "srsf", "artifact": "srsf@tiresias"},
+    "synergy": {"paper": "synergy", "artifact": "synergy@authors"},
+    "themis": {"paper": "themis", "artifact": "themis@elasticflow"},
     "tiresias": {
         "paper": "tiresias",
         "artifact": "tiresias@authors",
