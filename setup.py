@@ -6,9 +6,8 @@ modules beside them (`tools/compiled_engine.py`).  ROTA_COMPILE=0 leaves everyth
 ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md has the
 figures.  What is written in C is always built: the process that keeps an attempt (`engines/rota/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), the plans of
-ElasticFlow's artifact (`published/artifacts/elasticflow/climb.c`) and the reasons of Philly's waits
-(`systems/philly/waits.c`).
+plans on curves of free GPUs (`solvers/future.c`) and the plans of ElasticFlow's artifact
+(`published/artifacts/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -73,6 +72,9 @@ HOT = [
     "src/rota/published/artifacts/elasticflow/hand_out.py",
     "src/rota/published/artifacts/elasticflow/artifact.py",
     "src/rota/solvers/dominant_share.py",
+    "src/rota/solvers/shared_caps.py",
+    "src/rota/solvers/one_by_one.py",
+    "src/rota/solvers/tournament.py",
     "src/rota/systems/drf/book.py",
     "src/rota/systems/drf/placing.py",
     "src/rota/systems/drf/filling.py",
@@ -91,16 +93,14 @@ HOT = [
     "src/rota/published/artifacts/gandiva/set_grants.py",
     "src/rota/published/artifacts/gandiva/set_turns.py",
     "src/rota/systems/philly/locality.py",
-    "src/rota/systems/philly/kinds.py",
     "src/rota/systems/philly/gang.py",
     "src/rota/systems/philly/queues.py",
     "src/rota/systems/philly/quota.py",
     "src/rota/systems/philly/delays.py",
-    "src/rota/systems/philly/attempting.py",
-    "src/rota/systems/philly/decision.py",
-    "src/rota/systems/philly/kept.py",
+    "src/rota/systems/philly/attempt.py",
+    "src/rota/systems/philly/policy.py",
+    "src/rota/systems/philly/run.py",
     "src/rota/systems/philly/moving.py",
-    "src/rota/systems/philly/premises.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/holds.py",
@@ -171,10 +171,8 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
 WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 FUTURE = library("solvers.libfuture", "solvers/future.c")
-TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
 CLIMB = library("published.artifacts.elasticflow.libclimb", "published/artifacts/elasticflow/climb.c")
-WAITS = library("systems.philly.libwaits", "systems/philly/waits.c")
-IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS]
+IN_C = [SHIM, WALK, BREEDING, FUTURE, CLIMB]
 
 
 class BuildAll(build_ext):

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from rota import native
-from rota.published.artifacts.elasticflow import climb as climbing
+from rota.published.artifacts.elasticflow import climb
 from rota.solvers import breeding, future, inner_walk
-from rota.systems.philly import waits
 
 ROOT = Path(__file__).parents[1]
 OF_PYTHON = [future.SOURCE]
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, *OF_PYTHON]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climb.SOURCE, *OF_PYTHON]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])

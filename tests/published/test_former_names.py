@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from rota.published import FORMER_MODES, FORMER_PARAMETERS, POLICIES
-from rota.scheduler import policy
+from rota.scheduler import former_names
 from rota.scheduler.policy import parse_policy, published, systems
 
 
@@ -28,7 +28,7 @@ def test_former_names_are_read(former: str, todays: str) -> None:
 
 
 def test_each_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
-    policy._note_once.cache_clear()
+    former_names._note_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         parse_policy("srsf:mode=artifact")
         parse_policy("srsf:mode=artifact")

@@ -36,9 +36,9 @@ class ChronusParameters:
     objective: LeaseObjective = LeaseObjective.ADAPTIVE
     """What of equally good plans is preferred for the lease that begins."""
     tolerance: float = 1.0
-    """A deadline that cannot be kept is promised if it can by so many times the time that was asked for."""
+    """A deadline that cannot be kept is promised if this multiple of the requested time suffices."""
     guarantee: bool = True
-    """Jobs without a promise that end within the lease keep their GPUs so long, if leases are short."""
+    """Jobs without a promise that end within the lease keep their GPUs until then, if leases are short."""
     rows: int = 400
     """Jobs and deadlines of one integer program; with more, the largest jobs stay as they were planned."""
     columns: int = 6000

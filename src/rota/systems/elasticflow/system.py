@@ -8,8 +8,8 @@ Idea      1. The least share of a job: the smallest level of GPUs that is done b
              as many of it as those with earlier deadlines leave free.
           2. A job is admitted if all promised jobs and it have least shares, by deadline; else it is refused,
              or offered the earliest deadline that could be promised (ours).
-          3. GPUs that no promise needs now go, step by step, to whoever loses least GPU time by them; who has
-             none comes first, jobs without a deadline among them.
+          3. GPUs that no promise needs now go, step by step, to the job that loses least GPU time by them;
+             jobs without GPUs come first, jobs without a deadline among them.
           4. Numbers of GPUs are powers of two and so are nodes: whatever was promised can be placed, if
              need be by moving small jobs together.
 Departs   Of several that come at once those due first are tried first (the paper's come one by one).  A
@@ -17,8 +17,8 @@ Departs   Of several that come at once those due first are tried first (the pape
           has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
           paper says; the published code prefers the opposite (`elasticflow@authors`).  A job with several
           deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
-          once: back from a pause it is promised what can be kept beside the others.  Whose deadline is moved
-          keeps its promise until the new one can be kept beside the others (ours).  Who stays without a
+          once: back from a pause it is promised what can be kept beside the others.  A job whose deadline
+          is moved keeps its promise until the new one can be kept beside the others (ours).  A job without a
           promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
           in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share

@@ -16,11 +16,11 @@ Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GP
           in parts on two nodes.  More or fewer servers alone are no restart.  Whose workload has no speeds by
           servers reduces gradients among its workers; where nobody has any, a unit is a GPU and divides
           nothing.  Slow workers are not replaced, and which server holds which parameters is left to the
-          program (`rota.solvers.parameter_blocks`).  A resize that saves less than it costs is left out
-          (ours); sizes between which a job must jump are compared by saving per GPU (ours).
+          program.  A resize that saves less than it costs is left out (ours); sizes between which a job must
+          jump are compared by saving per GPU (ours).
           A job about which nobody knows anything is taken to need what the others need in the mean (ours).
           The cluster is taken to be of one type.  `mode=artifact` follows the baseline in Pollux' simulator.
-Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of thirteen workloads of
+Checked   systems/optimus.md, worked examples 1 to 3; `mode=artifact`: every job of thirteen workloads of
           Pollux' simulator ends in the same second (docs/fidelity.md)
 """
 

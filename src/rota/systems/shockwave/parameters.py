@@ -23,7 +23,7 @@ class ShockwaveParameters:
     window_rounds: int = 20
     """Rounds that are planned ahead (T)."""
     resolve_rounds: int = 8
-    """The plan is made anew every so many rounds, besides at each arrival and end."""
+    """Rounds after which the plan is made again, besides at each arrival and end."""
     makespan_weight: float = 1e-3
     """What a second of the longest run time left after the window counts against mean utility (the paper's
     lambda; the authors' k)."""
@@ -35,7 +35,7 @@ class ShockwaveParameters:
     predictor: Predictor = Predictor.RESTATE
     """How changes of batch size are foreseen."""
     resolve_on_regime_change: bool = False
-    """Plan anew when a job changes its batch size, too."""
+    """Plan again when a job changes its batch size, too."""
     patience: float = 1.0
     """Windows that a job may wait without a round before it goes first, whatever the plan says."""
     nodes: int = 200

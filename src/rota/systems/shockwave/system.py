@@ -1,26 +1,26 @@
-"""Shockwave — plan the rounds to come so that everybody's progress is fair over time, not at every moment.
+"""Shockwave — plan the next rounds so that progress is fair over time, not at every moment.
 
 Paper     Zheng et al., "Shockwave: Fair and Efficient Cluster Scheduling for Dynamic Adaptation in Machine
           Learning", NSDI 2023
 Decides   order, preemption: which jobs run in which of the next 20 rounds
 Needs     run time left of each job; where jobs change their batch size as they train, their epochs, the
           batch sizes they may use and how long an epoch takes with each, but not when they change
-Idea      1. Welfare is the sum of the logarithms of everybody's progress, over a window of rounds: who has
-             little gains most from a round, and who needs none soon may wait.
+Idea      1. Welfare is the sum of the logarithms of all jobs' progress, over a window of rounds: a job with
+             little progress gains most from a round, and one that needs none soon may wait.
           2. Changes of batch size are foreseen: epochs to come are shared out among those not seen yet.
           3. A job is to end no later than with an equal part of the cluster (a target that averages over its
              life).  If all can, they do.  If not, progress counts by a power of how late a job will be.
           4. The longest run time left after the window counts against the plan, for the sake of the makespan.
-          5. The plan is made anew when jobs come or end, and every 8 rounds; idle GPUs go to the longest.
+          5. The plan is made again when jobs come or end, and every 8 rounds; idle GPUs go to the longest.
 Departs   Numbers of rounds are planned, not a binary for each job and round, and the worst time left is
           branched upon: the optimum of the same objective in milliseconds (docs/systems/shockwave.md says
           what it costs).  Rounds are put in order of urgency without a second program.  A job is late by
           times since its submission.  The paper weighs all jobs so; as in the authors' code, only those that
-          are late, with the hundredth power for a job that needs less than a round.
-          Who has had no round for a whole window goes first, whatever the plan says: planned anew at each
-          arrival, short jobs may put off a long one for ever.  A job that outlives its forecast is taken to
-          need another round.  GPU types count alike.  Who has nothing to show for its rounds in a row, for a
-          start took them or a stop undid them, has twice as many from then on, whatever the plan says.
+          are late, with the hundredth power for a job that needs less than a round. A job without a round for
+          a whole window goes first, whatever the plan says: with a new plan at each arrival, short jobs may
+          put off a long one for ever.  A job that outlives its forecast is taken to need another round.  GPU
+          types count alike.  A job that made no progress in its rounds in a row, since a start took them or a
+          stop undid them, has twice as many from then on, whatever the plan says.
 Checked   systems/shockwave.md, worked examples 1 to 5; small windows against the program with binaries;
           beside the authors' results for 120 jobs on 32 GPUs: makespan 7.3 % shorter, 4 jobs late instead of
           9, the worst by 1.17 instead of 1.78

@@ -25,11 +25,11 @@ class SynergyParameters:
     """Parameters of `synergy`."""
 
     policy: str = "fifo[skip=yes]"
-    """Policy that says who runs; its parameters stand in brackets, as in `las[quantum=7200]`."""
+    """Policy that chooses the jobs that run, with its parameters in brackets: `las[quantum=7200]`."""
     mechanism: SynergyMechanism = SynergyMechanism.TUNE
     """`tune`, `opt`, `proportional` or `greedy`."""
     round_s: float = 300.0
-    """Length of a round, at whose end everything is divided anew; 0 does so whenever something happens."""
+    """Length of a round, at whose end everything is divided again; 0 does so after each event."""
     saturation_tolerance: float = 0.0
     """Part of its best speed that a job does without before it wants more cores or memory."""
     migrate: bool = True

@@ -1,13 +1,14 @@
 """Synergy: CPU cores and host memory by need instead of in proportion to GPUs, under any policy.
 
 Paper     Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022
-Decides   cores, memory and storage bandwidth of each job, and where it runs; who runs, the inner policy does
+Decides   cores, memory and storage bandwidth of each job, and where it runs; the inner policy decides which
+          jobs run
 Needs     how fast each workload is by cores and memory for each GPU; what the inner policy needs
-Idea      1. The inner policy chooses who runs by GPUs alone, as if nodes had cores and memory without end.
+Idea      1. The inner policy chooses jobs by GPUs alone, as if nodes had unlimited cores and memory.
           2. A job wants the least with which it is as fast as it can be; it is placed where that fits.
-          3. If that fits nowhere it gets its share in proportion to GPUs; if that does not fit either, those
-             on the node who hold more than theirs are cut to it: nobody is ever slower than his share.
-          4. Everything is divided anew in rounds of five minutes.
+          3. If that fits nowhere it gets its share in proportion to GPUs; if that does not fit either, jobs
+             on the node that hold more than their share are cut to it: no job is slower than with its share.
+          4. Everything is divided again in rounds of five minutes.
 Departs   A job that runs keeps its GPUs if what it wants fits there, and the inner policy sees what runs.
           Speed follows the table at what is granted, not the best and the share only.  Cores follow a node's
           own GPUs where nodes differ.  A job that was never profiled wants what it asks for, or its share.

@@ -1,4 +1,4 @@
-"""Themis — serve those who would finish worst beside the others, by auctions of GPUs for one lease.
+"""Themis — serve the apps whose finish suffers most from the others, by auctions of GPUs for one lease.
 
 Paper     Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020
 Decides   order, preemption, placement; the number of GPUs of jobs that run on several
@@ -16,7 +16,7 @@ Departs   Of many apps with nothing, the worst is the one whose ρ would be larg
           gang larger than what is free, leases end together with those that will make room for it.
           Jobs of a group that end with the first of them, or came at the same moment, are one app, which
           began with the earliest of them.
-Checked   systems/themis.md, worked examples 1 to 7; the auction by tables of all allocations, and that nobody
+Checked   systems/themis.md, worked examples 1 to 7; the auction by tables of all allocations, and that no app
           gains by lying
 """
 

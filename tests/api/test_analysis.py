@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import rota
-from rota.api.analyzing import analyze
-from rota.api.gains import busiest
+from rota.api.analysis import analyze, busiest
 from rota.errors import InputError
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace

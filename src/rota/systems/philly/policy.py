@@ -1,14 +1,26 @@
-"""One decision of Philly: every waiting job that can get further is served, in order.
+"""The rule of Philly: every waiting job that can get further is served, in order.
 
-Memory    `attempts`        efforts of each waiting job (`stages.gang.Attempts`)
+The steps of the paper, in its order, and where they stand:
+
+1. A job joins the queue of its virtual cluster          `GangAttempts._enter`
+2. Least use of a quota first, then arrival; a job that
+   does not fit is passed over                           `_serve`, `_least_served`, `_next`
+3. A quota may be exceeded while GPUs are idle           no step: a quota decides order and step 6 only
+4. An attempt fixes its nodes, holds what is free there
+   until the timeout, and starts once it is complete     `GangAttempts._try`, `_collect`; `gang.Cycle`
+5. After failed attempts locality is relaxed             `gang.Cycle.latest`, `locality.Domains`
+6. Above 90 % use, a job within its quota takes GPUs
+   back from virtual clusters above theirs               `GangAttempts._reclaim`, `quota.reclaim`
+
+Memory    `attempts`        efforts of each waiting job (`gang.Attempts`)
           `asleep_until_s`  openings before this moment were slept through: they could find nothing
           `slept`           kinds of jobs whose openings were slept through, and when
-          `labels`, `delay_s`  why jobs wait and waited (`stages.delays`)
+          `labels`, `delay_s`  why jobs wait and waited (`delays`)
           `down`            nodes that were lost, or closed to new grants
 
-An attempt that opens while no GPU is free that would do, and none may be taken back, finds the nodes that an
-entirely full cluster offers; that is worked out when a GPU becomes free.  Neither will a free GPU do that is
-of a later type than those a gang turns to, which needs more of them (`kinds`).
+Most openings find nothing and are slept through.  While no suitable GPU is free and none may be taken back,
+an attempt would fix the nodes that a full cluster offers, so they are computed when a GPU becomes free.  A
+free GPU of a later type does not suit a gang that needs more of that type than there are (`queues`).
 """
 
 from __future__ import annotations
@@ -19,12 +31,10 @@ from typing import TypedDict
 
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.fit import Fitter
-from rota.systems.philly.attempting import Attempting
+from rota.systems.philly.attempt import GangAttempts, Premises
 from rota.systems.philly.delays import Class
-from rota.systems.philly.kinds import Key
 from rota.systems.philly.parameters import PhillyParameters
-from rota.systems.philly.premises import Premises
-from rota.systems.philly.queues import AttemptQueues, Line
+from rota.systems.philly.queues import AttemptQueues, Key, Line
 from rota.systems.philly.quota import QuotaShares
 
 
@@ -32,13 +42,13 @@ class Slept(TypedDict):
     """Kinds of jobs whose openings were slept through; JSON, for a policy's memory."""
 
     at_s: float
-    """The latest moment of which somebody was asked."""
+    """The latest moment at which the policy decided."""
     kinds: list[list[int]]
-    """Their keys: who opened an attempt then found nothing."""
+    """Their keys: an attempt that opened then found nothing."""
 
 
-class PhillyDecision(Attempting):
-    """One call: who is served, in which order, and until when all others sleep."""
+class PhillyDecision(GangAttempts):
+    """One call: which jobs are served, in which order, and until when all others sleep."""
 
     def __init__(
         self,
@@ -50,14 +60,14 @@ class PhillyDecision(Attempting):
         shares: QuotaShares,
         slept: Slept,
     ) -> None:
-        """`slept` says who was told to sleep, and is written over: it is kept between decisions."""
+        """`slept` holds the kinds that sleep; it is overwritten, since it is kept between decisions."""
         super().__init__(p, snapshot, fit, queues, premises, shares)
         self.slept = slept
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float, *, are_others_there: bool) -> None:
-        """Serve everybody; `gone` no longer wait, `come` have begun to.
+        """Serve all waiting jobs; the rows `gone` no longer wait, the rows `come` have begun to.
 
-        If nodes are lost or back, so that others are there, whose attempt is open looks for nodes anew.
+        If nodes are lost or back (`are_others_there`), each open attempt fixes its nodes again.
         """
         for row in gone:
             self.ended.append(self.queues.drop(row))
@@ -73,54 +83,12 @@ class PhillyDecision(Attempting):
         self._serve_all(fresh, self._free_nodes() & ~self.queues.unwanted)
 
     def _serve_all(self, fresh: list[int], news: int) -> None:
-        """As `_serve`, and those who come to wait by it, until nobody gets further."""
+        """Serve, also the jobs that wait because of it, until no job gets further."""
         taken = len(self.victims)
-        while not self._serve(fresh, news):  # whoever was taken off waits again, and may have left too much
+        while not self._serve(fresh, news):  # a victim waits again, and may have left too much
             fresh = [row for row in (*self.fresh, *self.victims[taken:]) if row in self.attempts]
             news, taken = self._free_nodes(), len(self.victims)
         self.queues.unwanted = self._free_nodes() if self.sleeps else 0
-
-    def _fresh(self, come: list[int], from_s: float) -> list[int]:
-        """Rows of which an attempt has opened since `from_s` and may find something.
-
-        The others are slept through, which is noted: the next decision may be of the same moment.
-        """
-        queues, now = self.queues, self.now
-        slept: set[Key] = set()
-        if self.slept["at_s"] == now:
-            slept = {(nodes, gpus) for nodes, gpus in self.slept["kinds"]}
-        asleep = self._asleep()
-        opened = queues.opened(from_s, now, slept | asleep)
-        late = [row for row in come if queues.kind_of[row].key in slept - asleep]
-        self.slept["at_s"], self.slept["kinds"] = now, [list(key) for key in slept | asleep]
-        attempts, latest = self.attempts, queues.latest
-        return late + [row for row in opened if attempts[row]["opened_s"] != latest.of(row, now).opened_s]
-
-    def _asleep(self) -> Set[Key]:
-        """Kinds whose attempts find nothing now, whatever else this decision does."""
-        if not self._may_sleep():
-            return set()
-        return set(self.queues.without(self.scratch.free, self._free_nodes(), not self._is_anybody_due()))
-
-    def _is_anybody_due(self) -> bool:
-        """True if there is who may take GPUs back as soon as others have borrowed enough."""
-        shares = self.shares
-        return len(shares.quota) > 1 and any(of[1] > 0 and shares.is_due(*of) for of in self.queues.classes)
-
-    def _may_sleep(self) -> bool:
-        """True if whoever finds no free GPU that will do finds nothing."""
-        return self.sleeps and not self.queues.without_gpus and not self._may_anybody_reclaim()
-
-    def next_opening_s(self) -> float:
-        """The next opening of an attempt that may find something, if nothing happens before."""
-        if not self.sleeps:
-            return self.queues.next_of_any_s(self.now)
-        return self.queues.next_s(self.now, self.scratch.free, self._free_nodes(), self._hopeful)
-
-    def _hopeful(self) -> set[Class]:
-        """Classes of which an attempt may find something where no GPU is free."""
-        tight = self._is_tight()
-        return {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
 
     # -- order -------------------------------------------------------------------------------------
 
@@ -154,15 +122,6 @@ class PhillyDecision(Attempting):
         if len(names) == 1:  # as where nobody has a quota: nothing to compare
             return next(iter(names))
         return min(names, key=lambda name: (self.shares.ratio(name), name))
-
-    def _sleep_through(self, special: dict[str, list[int]]) -> None:
-        """No GPU is left for those whose attempt is fresh: they are `special` no longer."""
-        for row in self.fresh:
-            latest = self._latest(row)
-            self._open(row, self._offered_when_full(row, latest), latest)
-        for name, rows in special.items():
-            special[name] = [row for row in rows if row not in self.fresh]
-        self.fresh.clear()
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
@@ -228,3 +187,56 @@ class PhillyDecision(Attempting):
             else:
                 return False
         return bool(latest.wants & nodes)
+
+    # -- openings that can find nothing are slept through (ours) --------------------------------------
+
+    def _fresh(self, come: list[int], from_s: float) -> list[int]:
+        """Rows of which an attempt has opened since `from_s` and may find something.
+
+        The others are slept through, which is noted: the next decision may be of the same moment.
+        """
+        queues, now = self.queues, self.now
+        slept: set[Key] = set()
+        if self.slept["at_s"] == now:
+            slept = {(nodes, gpus) for nodes, gpus in self.slept["kinds"]}
+        asleep = self._asleep()
+        opened = queues.opened(from_s, now, slept | asleep)
+        late = [row for row in come if queues.kind_of[row].key in slept - asleep]
+        self.slept["at_s"], self.slept["kinds"] = now, [list(key) for key in slept | asleep]
+        attempts, latest = self.attempts, queues.latest
+        return late + [row for row in opened if attempts[row]["opened_s"] != latest.of(row, now).opened_s]
+
+    def _asleep(self) -> Set[Key]:
+        """Kinds whose attempts find nothing now, whatever else this decision does."""
+        if not self._may_sleep():
+            return set()
+        return set(self.queues.without(self.scratch.free, self._free_nodes(), not self._is_anybody_due()))
+
+    def _is_anybody_due(self) -> bool:
+        """True if some job may take GPUs back as soon as others have borrowed enough."""
+        shares = self.shares
+        return len(shares.quota) > 1 and any(of[1] > 0 and shares.is_due(*of) for of in self.queues.classes)
+
+    def _may_sleep(self) -> bool:
+        """True if an attempt without a suitable free GPU finds nothing."""
+        return self.sleeps and not self.queues.without_gpus and not self._may_anybody_reclaim()
+
+    def next_opening_s(self) -> float:
+        """The next opening of an attempt that may find something, if nothing happens before."""
+        if not self.sleeps:
+            return self.queues.next_of_any_s(self.now)
+        return self.queues.next_s(self.now, self.scratch.free, self._free_nodes(), self._hopeful)
+
+    def _hopeful(self) -> set[Class]:
+        """Classes of which an attempt may find something where no GPU is free."""
+        tight = self._is_tight()
+        return {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
+
+    def _sleep_through(self, special: dict[str, list[int]]) -> None:
+        """No GPU is left for those whose attempt is fresh: they are `special` no longer."""
+        for row in self.fresh:
+            latest = self._latest(row)
+            self._open(row, self._offered_when_full(row, latest), latest)
+        for name, rows in special.items():
+            special[name] = [row for row in rows if row not in self.fresh]
+        self.fresh.clear()

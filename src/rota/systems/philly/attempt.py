@@ -8,23 +8,44 @@ from __future__ import annotations
 from functools import cached_property
 
 from rota.knowledge.needs import Knowledge
+from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
 from rota.model.whole import whole_grant
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.fit import Fitter
 from rota.systems.philly.delays import Class
 from rota.systems.philly.gang import Attempts, LatestAttempt
-from rota.systems.philly.locality import Locality, gather, room_on
+from rota.systems.philly.locality import Domains, Locality, gather, room_on
 from rota.systems.philly.parameters import PhillyParameters
-from rota.systems.philly.premises import Premises
-from rota.systems.philly.queues import AttemptQueues
-from rota.systems.philly.quota import QuotaShares, reclaim
+from rota.systems.philly.queues import AttemptQueues, Kinds
+from rota.systems.philly.quota import QuotaShares, VirtualClusterQuotas, reclaim
 from rota.table.free import Free, mask_of
 from rota.table.occupancy import EPSILON, Occupancy
 
 
-class Attempting:
-    """What the waiting jobs of one decision try."""
+class Premises:
+    """What follows from the cluster, the table of jobs and the nodes that are `down`: lost, or closed."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable, p: PhillyParameters, down: list[int]) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self.down = down
+        self.up = ~mask_of(down)
+        """Mask of the nodes where attempts look."""
+        self.domains = Domains(cluster, p.domain)
+        self.clusters = VirtualClusterQuotas(cluster, jobs)
+        hosts = jobs.cpus.any() and cluster.node_cpus.any()
+        hosts |= jobs.memory_gib.any() and cluster.node_memory_gib.any()
+        caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())
+        self.sleeps = not (p.dedicated or hosts or caps)
+        """True if the candidate nodes of an attempt depend on nothing but free GPUs."""
+        self.kinds = Kinds(cluster, self.domains, self.sleeps and not p.migrate, self.up)
+        """Where jobs move, each decision may move one: no job sleeps because too few GPUs are free."""
+
+
+class GangAttempts:
+    """The attempts of one decision's waiting jobs."""
 
     def __init__(
         self,
@@ -68,7 +89,7 @@ class Attempting:
         self.queues.add(row, (self.shares.of(row), self.gpus_of[row]), kind)
 
     def _first_level(self, row: int) -> Locality:
-        """The strictest level at which `row` would find its nodes if nobody else were there."""
+        """The strictest level at which `row` would find its nodes in an empty cluster."""
         fit, domains, gpus = self.fit, self.domains, self.gpus_of[row]
         if self.sleeps or not fit.asks_of_hosts(row):
             within = fit.nodes_for(self.scratch, row)
@@ -82,7 +103,7 @@ class Attempting:
 
     @cached_property
     def _empty(self) -> Occupancy:
-        """The cluster as if nobody were there: no quota is used, nor a core."""
+        """The empty cluster: no quota is used, nor a core."""
         return Occupancy(self.snapshot.cluster, self.snapshot.jobs.table)
 
     def _latest(self, row: int) -> LatestAttempt:
@@ -115,7 +136,7 @@ class Attempting:
             self._reclaim(row)
 
     def _makes_room(self, row: int) -> bool:
-        """Start `row`, whose attempt could not complete at once, in another way: for those who know one."""
+        """Start `row`, whose attempt could not complete at once, in another way; a subclass may know one."""
         return False
 
     def _offered_when_full(self, row: int, latest: LatestAttempt) -> int:
@@ -134,8 +155,8 @@ class Attempting:
     def _candidates(self, row: int) -> int:
         """Nodes of one type for the attempt: where the gang fits now, if anywhere.
 
-        Where others have used up its hard quota, or the cores and memory of too many nodes, those on which
-        it would look if they had not: they may be gone while the attempt is open.
+        Where its hard quota is used up, or the cores and memory of too many nodes are, the nodes of an empty
+        cluster: the jobs that use them may end while the attempt is open.
         """
         free, level = self.scratch.free, self._latest(row).level
         nodes = self._candidates_among(free, row, level)
@@ -165,7 +186,7 @@ class Attempting:
         return not self.sleeps and self.gpus_of[row] > 1 and self.fit.asks_of_hosts(row)
 
     def _open_to(self, row: int) -> int:
-        """Nodes on which `row` disturbs nobody else, if nodes are dedicated; else all."""
+        """Nodes on which `row` disturbs no other job, if nodes are dedicated; else all."""
         if not self.p.dedicated:
             return -1
         node_of = self.scratch.free.node_of
@@ -232,7 +253,7 @@ class Attempting:
         return self._is_tight() and any(self._may_reclaim(of) for of in self.queues.classes)
 
     def _is_tight(self) -> bool:
-        """True if so many GPUs are in use that some may be taken from those who borrowed them."""
+        """True if enough GPUs are in use that those a virtual cluster has borrowed may be taken back."""
         shares = self.shares
         return shares.granted >= self.much - EPSILON and shares.somebody_borrows()
 

@@ -1,19 +1,23 @@
-"""What a system on the list would have gained: the busiest jobs of a trace, replayed under it and without it.
+"""What a trace says about the cluster that made it, and what other systems would have gained on its jobs.
 
-Both sides of a gain are replays of the same jobs on the same cluster, so that what the simulation leaves out
-is left out of both.
+A gain compares two replays of the busiest jobs of the trace, with the system and without it, on the same
+cluster: what the simulation leaves out is left out of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from os import PathLike
 
 import numpy as np
 
-from rota.api.comparing import simulate
-from rota.api.fitting import longest_waits, usual_policy
+from rota.api.run_options import ARGUMENTS
+from rota.api.run_setup import parse_knowledge
+from rota.api.simulation import simulate
+from rota.api.site_policy import longest_waits, usual_policy
 from rota.api.site_terms import site_terms
+from rota.arguments import WHOLE, Argument, takes
 from rota.bounds import has_observed
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
@@ -25,19 +29,59 @@ from rota.reports.findings import queueing, tenants
 from rota.reports.findings.finding import Finding, Gain, Remedy, Replay
 from rota.reports.findings.history import JobHistory
 from rota.reports.findings.pools import Pools
-from rota.reports.findings.studies import Analysis
+from rota.reports.findings.studies import Analysis, study
+from rota.reports.findings.thresholds import Thresholds
 from rota.reports.metrics import METRICS
 from rota.reports.wording import factor_words, words
+from rota.traces import read
+from rota.traces.capacity import cluster_from
+from rota.traces.describe import TRACE
 
 Measured = Callable[[str, int, int], None]
 SPREAD = "spread=0.854"
 """Rate of a gang on more nodes than it needs, as the Philly study measured it: where locality is compared."""
 
+_THRESHOLDS = Argument("set of thresholds", None, "such as 'idle_utilisation=0.1'")
+
+
+@takes(**{**ARGUMENTS, "trace": TRACE, "thresholds": _THRESHOLDS, "replays": WHOLE})
+def analyze(
+    trace: str | PathLike[str] | Trace,
+    *,
+    cluster: str | PathLike[str] | Cluster | None = None,
+    format: str | None = None,
+    thresholds: str | Thresholds | None = None,
+    replays: int = 0,
+    knowledge: str = "duration=predicted",
+    progress: Measured | None = None,
+) -> Analysis:
+    """The findings of all studies of `rota.reports.findings` about `trace`.
+
+    cluster     as for `simulate`; None derives it from the jobs, for replays too
+    thresholds  `idle_utilisation=0.1,array_tasks=8`: values from which on something is a fault
+    replays     jobs on which the gain of each system that addresses a finding is measured; 0 measures none
+    knowledge   sources of what policies know in these replays; an operator has no oracle
+
+    Raises InputError for anything that is not as expected.
+    """
+    limits = Thresholds.parse(thresholds) if isinstance(thresholds, str) else thresholds or Thresholds()
+    parse_knowledge(knowledge)  # also where no replay reads it: mistakes are reported at once
+    if replays < 0:
+        raise InputError.at(f"{replays} is no number of jobs", argument="replays", expected="0 or more")
+    whole = trace if isinstance(trace, Trace) else read(trace, format)
+    where = cluster if isinstance(cluster, Cluster) or cluster is None else cluster_from(cluster, whole)
+    # A cluster derived from the nodes of the jobs adds nothing: the studies see these nodes themselves.
+    derived = cluster == "auto" and whole.observed is not None and bool(whole.observed.nodes)
+    analysis = study(whole, None if derived else where, limits)
+    if not replays:
+        return analysis
+    return with_gains(analysis, whole, where or cluster_from("auto", whole), replays, knowledge, progress)
+
 
 def busiest(trace: Trace, jobs: int) -> Ints:
-    """Rows of `jobs` jobs submitted one after the other: those that waited longest together, by the record.
+    """Rows of `jobs` consecutive jobs that waited longest in all, by the record.
 
-    Where no starts are recorded, those that asked for most GPU time per second.
+    Where no starts are recorded, the jobs that asked for most GPU time per second.
     """
     n = len(trace)
     if n <= jobs:
@@ -48,7 +92,7 @@ def busiest(trace: Trace, jobs: int) -> Ints:
     total = np.concatenate(([0.0], np.cumsum(work)))
     first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
     span_s = trace.jobs.submit_s[first + jobs - 1] - trace.jobs.submit_s[first]
-    # A burst of a few minutes is no load: what cannot be done within an hour counts as an hour's.
+    # A burst of a few minutes is no load: jobs that come within less than an hour count as an hour's.
     best = first[int(np.argmax((total[first + jobs] - total[first]) / np.maximum(span_s, 3600.0)))]
     return np.arange(best, best + jobs, dtype=np.int64)
 
@@ -90,7 +134,7 @@ def with_gains(
         whole = "all jobs" if len(part) == len(trace) else f"the {len(part):,} jobs in a row {most}"
         remarks.append(
             f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
-            f"{cluster.describe()}, empty at first; policies are told {knowledge}, and know nothing of "
+            f"{cluster.describe()}, empty at first; policies know {knowledge}, and nothing of "
             f"earlier jobs; {_stops_cost(part)}."
         )
     return analysis.with_findings(findings, remarks)
@@ -105,9 +149,9 @@ def _stops_cost(part: Trace) -> str:
 def replayed(
     part: Trace, cluster: Cluster, policy: str, knowledge: str, progress: Measured | None
 ) -> list[Finding]:
-    """What the studies of waiting find once `policy` has run the jobs, for a trace that records no starts.
+    """Findings about waiting once `policy` has run the jobs, for a trace that records no starts.
 
-    They say so: their keys begin with `replayed_`, and they are no faults of anybody.
+    Their keys begin with `replayed_`, and none of them is a fault.
     """
     results = simulate(
         part, cluster=cluster, policies=[policy], knowledge=knowledge, workers=1, progress=progress

@@ -8,8 +8,8 @@ import pytest
 import replayed_site
 import rota
 from play import trace_of
-from rota.api.fitting import MOST_JOBS, fitted_part, orders, queueings
 from rota.api.results import Results
+from rota.api.site_policy import MOST_JOBS, fitted_part, orders, queueings
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.traces.generate import generate

@@ -41,21 +41,21 @@ def is_at_risk(job: Row) -> bool:
 
 
 def _idle(job: Row) -> str:
-    """` (idle 40m)` of one that holds devices and does nothing."""
+    """` (idle 40m)` of a job that holds devices and does nothing."""
     return "" if job.idle_since_s is None else f" (idle {duration(now_s() - job.idle_since_s)})"
 
 
 def gpus(job: Row) -> str:
-    """`2`, `0.5` of one, or `1/2`: running on another number than was asked for."""
+    """`2`, `0.5` of a GPU, or `1/2`: running on 1 where 2 were asked for."""
     if job.gpus_now and job.gpus_now != job.gpus:
         return f"{job.gpus_now}/{job.gpus}"
     return count(job.gpus * job.share)
 
 
 def where_or_why(job: Row) -> str:
-    """Nodes of one that runs; in parentheses what others wait for, or how they ended.
+    """Nodes of a running job; in parentheses what a waiting job waits for, or how a job ended.
 
-    A promised deadline that is at risk is told beside it.
+    A promised deadline that is at risk is added.
     """
     if job.state in ("RUNNING", "COMPLETING") and job.nodes:
         return ",".join(job.nodes) + _idle(job) + (f" ({RISK})" if is_at_risk(job) else "")

@@ -1,8 +1,8 @@
 """The window of rounds with a binary for each job and round, as Shockwave's authors wrote it.
 
-What `window` replaces, kept to compare with: the same program with x[job, round], progress below its rounds,
-the utility as the lowest of its straight lines, and the worst time left as one more column.  Solved by HiGHS
-in one piece, within a relative gap and a number of nodes.
+An oracle for `rota.solvers.window`, which plans numbers of rounds.  The program has x[job, round], progress
+below its rounds, the utility as the lowest of its straight lines, and the worst time left as one more column.
+HiGHS solves it in one piece, within a relative gap and a number of nodes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Binaries(NamedTuple):
     runs: Bools
     """[job, round]"""
     value: float
-    """Its objective, worked out anew from the rounds."""
+    """Its objective, computed again from the rounds."""
     is_cut: bool
     """True if it ended at the limit of nodes."""
 
 
 def solve_binary(window: PlanningWindow, gap: float = 1e-3, nodes: int = 10_000) -> Binaries | None:
-    """The best rounds to within `gap`; None if the program is infeasible or nothing was found.
+    """The best rounds to within `gap`; None if the program is infeasible or the solver has no solution.
 
     Columns: x[job, round] row by row, the utility of each job, the worst time left.
     """

@@ -64,7 +64,7 @@ def test_a_number_of_gpus_that_nobody_measured_is_taken_between_its_neighbours(t
     rates = table(tmp_path, without=(3,))
     results = rota.simulate(elastic("S 1x30", "s"), cluster="1x3:V100", policies="afs", throughput=rates)
     assert finishes(results.records[0]) == {"S": 10}
-    assert any("Nobody measured s on 3 GPUs" in remark for remark in results.remarks)
+    assert any("No rate of s was measured on 3 GPUs" in remark for remark in results.remarks)
 
 
 def test_a_job_that_asks_for_what_nobody_measured_is_refused_with_a_sentence(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""From a moment to a decision of Philly: what is kept between two of them, and why jobs wait."""
+"""One run of Philly: its decisions, what is kept between two of them, and why jobs wait."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.stages.fit import Fitter
 from rota.stages.place import consolidate
-from rota.systems.philly.decision import PhillyDecision, Slept
+from rota.systems.philly.attempt import Premises
 from rota.systems.philly.delays import DelayReasons, Delays, label_of
 from rota.systems.philly.gang import Attempts, Cycle
-from rota.systems.philly.kinds import Kinds
 from rota.systems.philly.moving import MovingDecision
 from rota.systems.philly.parameters import PhillyParameters
-from rota.systems.philly.premises import Premises
-from rota.systems.philly.queues import AttemptQueues
+from rota.systems.philly.policy import PhillyDecision, Slept
+from rota.systems.philly.queues import AttemptQueues, Kinds
 from rota.systems.philly.quota import QuotaShares
 
 
@@ -38,7 +37,7 @@ class PhillyRun:
         fit, before = Fitter(snapshot, consolidate), self.queues
         gone, come = self._changes(snapshot, attempts, shares, fit, premises.kinds)
         queues, slept = self.queues, memory.setdefault("slept", Slept(at_s=-math.inf, kinds=[]))
-        if queues is not before:  # those who wait may count against other quotas than they did
+        if queues is not before:  # waiting jobs may count against other quotas now
             free = shares.there - shares.granted
             delays.begin(queues.in_order(), lambda name, gpus: label_of(shares, name, gpus, free), now)
         turn: PhillyDecision
@@ -67,7 +66,7 @@ class PhillyRun:
         )
 
     def _staying(self, snapshot: Snapshot, memory: Memory) -> dict[int, float]:
-        """Running jobs that the world did not move, and until when nobody asks it to again."""
+        """Running jobs that the world did not move, and until when they stay."""
         stays: dict[int, float] = memory.setdefault("stays", {})
         for row in stays.keys() - snapshot.grants.keys():
             del stays[row]
@@ -76,7 +75,7 @@ class PhillyRun:
         )
         return stays
 
-    # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
+    # -- caches: built again from snapshot and memory whenever they do not match ---------------------
 
     def _changes(
         self,
@@ -101,11 +100,11 @@ class PhillyRun:
         return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
 
     def _premises_of(self, snapshot: Snapshot, down: list[int]) -> Premises:
-        """What holds for these nodes and this table of jobs; worked out anew when one of them is another."""
+        """What follows from these nodes and this table of jobs, computed again when one of them changes."""
         cluster, jobs, known = snapshot.cluster, snapshot.jobs.table, self._premises
         are_same_nodes = known is not None and known.cluster is cluster and known.down == down
         if known is None or not are_same_nodes or known.jobs is not jobs:
             if not are_same_nodes:
-                self._cursor = Cursor()  # other nodes will do
+                self._cursor = Cursor()  # the nodes of each kind have changed
             known = self._premises = Premises(cluster, jobs, self.p, down)
         return known

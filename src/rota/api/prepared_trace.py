@@ -1,9 +1,10 @@
-"""The jobs of a trace that a table of speeds knows; the others are left out and named."""
+"""The trace that is replayed: with drawn sizes and deadlines, without jobs that a table of speeds lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 
 import numpy as np
 
@@ -11,10 +12,31 @@ from rota.errors import InputError
 from rota.knowledge.unmeasured import UnmeasuredError
 from rota.model.trace import DROPPED, EXAMPLES, OddRows, Trace
 from rota.model.units import plural
+from rota.traces import read
+from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
+from rota.traces.elastic import ElasticSizes, make_elastic, parse_sizes
 from rota.worlds.simulated.speed import SpeedModel
 
 _TOO_MANY = 0.5
-"""Part of the jobs from which on a table is rather of another trace."""
+"""Part of the jobs from which on a table probably belongs to another trace."""
+
+
+def trace_as_asked(
+    trace: str | PathLike[str] | Trace,
+    format: str | None,
+    *,
+    elastic: str | ElasticSizes | None,
+    deadlines: str | DrawnDeadlines | None,
+    seed: int = 0,
+) -> Trace:
+    """The trace itself or in a file; missing deadlines are drawn from `seed`.  Raises InputError."""
+    whole = trace if isinstance(trace, Trace) else read(trace, format)
+    if elastic is not None:
+        whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
+    if deadlines is not None:
+        drawn = parse_deadlines(deadlines) if isinstance(deadlines, str) else deadlines
+        whole = with_deadlines(whole, drawn, seed)
+    return whole
 
 
 def measured_jobs(
@@ -22,7 +44,7 @@ def measured_jobs(
 ) -> tuple[Trace, SpeedModel | None]:
     """`trace` without the jobs that the tables of `make` do not know, and its speeds.
 
-    `Trace.odd` counts those that are left out.
+    `Trace.odd` counts the jobs that are left out.
     Raises InputError, with the first of them, if half or more of the jobs are unknown.
     """
     left, total = trace, len(trace)

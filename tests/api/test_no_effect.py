@@ -1,4 +1,4 @@
-"""Options that change nothing under the chosen policies are said, not passed over."""
+"""A comparison remarks on options that change nothing under the chosen policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_failing_attempts_that_are_there_are_read(tmp_path: Path) -> None:
         assert not [remark for remark in results.remarks if "no effect" in remark]
 
 
-def test_whoever_is_tried_again_comes_back(tmp_path: Path) -> None:
+def test_a_failing_job_restarts(tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     file.write_text("job_id,submit_s,gpus,duration_s,failures_s\na,0,1,100,20;30\n")
     results = rota.simulate(str(file), cluster="1x4", policies="fifo", costs="restore=30s", workers=1)
@@ -56,12 +56,12 @@ def remarks(tmp_path: Path, policies: str, **options: Any) -> list[str]:
             {"elastic": "1:4"},
             "--elastic has no effect: fifo gives each job the GPUs",
         ),
-        ("srtf,fifo", {"accept": "1.5"}, "--accept has no effect: srtf, fifo offer nobody a later"),
-        ("fifo,sjf", {"can": "checkpoint"}, "--can has no effect: fifo, sjf stop nobody who runs."),
+        ("srtf,fifo", {"accept": "1.5"}, "--accept has no effect: srtf, fifo offer no later deadlines."),
+        ("fifo,sjf", {"can": "checkpoint"}, "--can has no effect: fifo, sjf stop no running job."),
         (
             "fifo",
             {"observation_noise": 0.1},
-            "--observation-noise has no effect: fifo watches nobody who runs.",
+            "--observation-noise has no effect: fifo observes no running job.",
         ),
         ("fifo", {"retries": 5}, "--retries 5 has no effect: the trace records no failing attempts."),
         ("fifo", {"failures": False}, "--no-failures has no effect: the trace records no failing attempts."),
@@ -77,23 +77,23 @@ def remarks(tmp_path: Path, policies: str, **options: Any) -> list[str]:
         ),
         ("fifo", {"confidence": True}, "--confidence has no effect: fewer than 50 jobs are no basis."),
         ("fifo", {"ideal": True}, "--ideal has no effect: true durations and free stops are what is taken"),
-        ("fifo", {"costs": "restore=30s"}, "--costs restore has no effect: fifo stops nobody who runs."),
+        ("fifo", {"costs": "restore=30s"}, "--costs restore has no effect: fifo stops no running job."),
         (
             "fifo,sjf",
             {"costs": "start=20s,checkpoint=5s,restore=30s"},
-            "--costs checkpoint and restore have no effect: fifo, sjf stop nobody who runs.",
+            "--costs checkpoint and restore have no effect: fifo, sjf stop no running job.",
         ),
         (
             "fifo",
             {"costs": "migrate=9s,restore=1s", "faults": "mtbf=1d,repair=1h"},
-            "--costs migrate has no effect: fifo moves nobody who runs.",
+            "--costs migrate has no effect: fifo moves no running job.",
         ),
-        ("srtf", {"costs": "resize=elan"}, "--costs resize has no effect: srtf changes nobody's number of"),
+        ("srtf", {"costs": "resize=elan"}, "--costs resize has no effect: srtf changes no job's number of"),
         ("srtf", {"costs": "checkpoint_every=1h"}, "--costs checkpoint_every has no effect: no node is lost"),
         ("fifo", {"site_policy": "srtf"}, "--site-policy srtf has no effect: no recorded start is there"),
     ],
 )
-def test_what_nobody_reads_is_said(
+def test_an_unread_option_is_remarked_upon(
     tmp_path: Path, policies: str, options: dict[str, Any], expected: str
 ) -> None:
     (said,) = remarks(tmp_path, policies, **options)
@@ -118,17 +118,19 @@ def test_what_nobody_reads_is_said(
         ("fifo", {"seeds": 2, "faults": "mtbf=30s,repair=10s"}),
     ],
 )
-def test_what_one_of_them_reads_is_not(tmp_path: Path, policies: str, options: dict[str, Any]) -> None:
+def test_an_option_that_some_policy_reads_is_not(
+    tmp_path: Path, policies: str, options: dict[str, Any]
+) -> None:
     """Also through a policy around another one, and in the variants that read more."""
     assert remarks(tmp_path, policies, **options) == []
 
 
-def test_pairs_nobody_puts_together(tmp_path: Path) -> None:
+def test_pairs_without_packing(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text(
         "workload,other,rate,other_rate,utilisation,other_utilisation\nx,y,.8,.8,,\n"
     )
     given = {"pairs": str(tmp_path / "pairs.csv")}
     assert remarks(tmp_path, "fifo", **given) == ["--pairs has no effect: fifo puts no two jobs on one GPU."]
     assert remarks(tmp_path, "gandiva", **given) == []
-    said = "--pairs has no effect on gavel:pairs=yes: it pairs jobs by the pairs of a --throughput file."
+    said = "--pairs has no effect on gavel:pairs=yes: it pairs jobs by those of a --throughput file."
     assert remarks(tmp_path, "gandiva,gavel:pairs=yes", **given) == [said]

@@ -1,4 +1,4 @@
-"""Which policies and bounds a comparison is of, and against which of them its changes are."""
+"""The policies and bounds of a comparison, and the one against which changes are shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Policies = str | PolicySpec | Policy | Sequence[str | PolicySpec | Policy]
 
 
 def chosen_policies(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:
-    """Policies as specs or instances, and names of bounds; a name given twice would look like two seeds."""
+    """Policies as specs or instances, and names of bounds.  Raises InputError for a name given twice."""
     listed: list[str | PolicySpec | Policy] = []
     several = isinstance(policies, Sequence) and not isinstance(policies, str)
     for policy in cast(Sequence[str | PolicySpec | Policy], policies if several else [policies]):
@@ -41,7 +41,7 @@ def chosen_policies(policies: Policies) -> tuple[list[PolicySpec | Policy], list
 def check_baseline(
     baseline: str | None, specs: Sequence[PolicySpec | Policy], bounds: Sequence[str]
 ) -> str | None:
-    """The baseline as a record will call it."""
+    """The baseline by the name that records have.  Raises InputError if it is none of the policies."""
     if baseline is None:
         return None
     names = [*map(called, specs), *bounds]

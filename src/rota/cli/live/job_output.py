@@ -1,4 +1,4 @@
-"""Follow what a job writes, through all its attempts, until it ends."""
+"""The output of a job through all its attempts, followed until it ends."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ QUICK_S, SLOW_S = 0.2, 2.0
 """Pause between looks at a log: short while it grows, longer while it does not."""
 TAIL_BYTES, MOST_TAIL_BYTES = 1 << 16, 1 << 20
 NOT_NOW = frozenset({429, 502, 503, 504})
-"""Answers after which it is worth asking again."""
+"""Status codes after which a call may be repeated."""
 CONFLICT = 409
 PATIENCE_S = 600.0
-"""How long a controller may be away before a follower gives up."""
+"""Seconds without a controller after which a follower gives up."""
 
 
 class Follower:
-    """Prints what is new in the logs of some ranks of a job, and what becomes of it.
+    """Prints new output of some ranks of a job, and changes of its state.
 
-    `ranks` None is all; `from_end` begins there with so many lines of the present attempt.
+    `ranks` None is all; `from_end` begins with that number of last lines of the present attempt.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class Follower:
                 raise
 
     def finish(self) -> None:
-        """Print lines that were never ended."""
+        """Print last lines that have no end of line."""
         for rank, text in self._begun.items():
             if text:
                 self._write(rank, text + "\n")
         self._begun.clear()
 
     def _next_attempts(self, job: JobView) -> bool:
-        """Read the present attempt to its end, then those behind it; whether any of them wrote."""
+        """Read the present attempt to its end, then the following ones; true if any of them wrote."""
         wrote = bool(self._attempt) and self._drain()
-        # With `from_end`, who joins late does not want to read all earlier attempts.
+        # With `from_end` the user asks for the end of the output, not for all earlier attempts.
         first = job.attempt if self._attempt == 0 and self._from_end is not None else self._attempt + 1
         tells = not self._quiet and (self._attempt or first < job.attempt)
         attempts = self._attempts() if self._ranks is None or tells else {}
@@ -125,7 +125,7 @@ class Follower:
         return {attempt.number: attempt for attempt in detail.attempts}
 
     def _processes_of(self, attempt: AttemptView | None) -> Sequence[int]:
-        """The ranks to read: those asked for, or all of that attempt."""
+        """The ranks to read: the chosen ones, or all of that attempt."""
         if self._ranks is not None:
             return self._ranks
         if attempt is None:
@@ -134,7 +134,7 @@ class Follower:
         return range(len(attempt.devices) if by_gpu else max(len(attempt.nodes), 1))
 
     def _drain(self) -> bool:
-        """Print what is new; whether there was anything."""
+        """Print new output; true if there was any."""
         wrote = False
         for rank in self._processes:
             for text, offset in pieces(
@@ -162,7 +162,7 @@ class Follower:
         sys.stdout.flush()
 
     def _tell(self, job: JobView) -> None:
-        """Say when it begins to wait, is suspended, or goes on."""
+        """Report that the job waits, is suspended, or goes on."""
         state, self._state = self._state, job.state
         if self._quiet or job.state == state or has_ended(job):
             return
@@ -177,12 +177,12 @@ class Follower:
 
 
 def has_ended(job: JobView) -> bool:
-    """Whether nothing of it is left: one that is told to end may still write, and has no exit code yet."""
+    """True if nothing of it is left; a job that is ending may still write, and has no exit code yet."""
     return job.end_s is not None and job.state != "COMPLETING"
 
 
 def already(job: JobView) -> str:
-    """What to tell who comes when it is being ended or has completed; other ends `follow_to_end` tells."""
+    """What to say first of a job that is ending or completed; `follow_to_end` reports all other ends."""
     if job.state == "COMPLETING":
         return f"job {job.id} has been told to end" + _because(job)
     return f"job {job.id} has completed already" if job.state == "COMPLETED" else ""
@@ -210,7 +210,7 @@ def follow_to_end(follower: Follower, *, cancels: bool) -> int:
 
 
 class Interrupts:
-    """Remembers Ctrl-C: one that strikes while an object is being destroyed raises nothing that arrives."""
+    """Remembers Ctrl-C, whose exception is lost if it comes while an object is being destroyed."""
 
     def __init__(self, *more: signal.Signals) -> None:
         """Signals in `more` count as Ctrl-C does."""
@@ -232,12 +232,12 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if one got lost."""
+        """Raise KeyboardInterrupt if a Ctrl-C got lost."""
         if self._pending:
             raise KeyboardInterrupt
 
     def clear(self) -> None:
-        """The one that came has been seen."""
+        """Forget the Ctrl-C that has been handled."""
         self._pending = False
 
 
@@ -252,7 +252,7 @@ def _until_ended_or_cancelled(follower: Follower, interrupts: Interrupts) -> Job
 
 
 def _until_ended(follower: Follower, interrupts: Interrupts) -> JobView:
-    """Look again and again; a controller that is away for a while is waited for."""
+    """Look again and again, and wait for a controller that is away for a while."""
     from rota.client import Refused, Unreachable
 
     pause_s, away_since = QUICK_S, None

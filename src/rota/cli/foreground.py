@@ -60,7 +60,7 @@ def agent(
     if token_file is not None:
         token = _token_in(token_file)
     elif token and token != os.environ.get("ROTA_JOIN_TOKEN"):
-        typer.echo("rota: everybody on this machine sees --token in `ps`; use --token-file", err=True)
+        typer.echo("rota: every user of this machine sees --token in `ps`; use --token-file", err=True)
     options = Options(
         home=(folder or home() / "agent").absolute(),
         controller=join,

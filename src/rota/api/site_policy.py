@@ -1,10 +1,10 @@
-"""Which policy a site runs, as its own trace tells: a small family is replayed, and the nearest one is taken.
+"""The policy that a site runs: a small family is replayed on its trace, and the nearest one is taken.
 
-The family is of policies that batch schedulers have: strict order, what does not fit passed by, or EASY
+The family has the policies of batch schedulers: strict order, passing by jobs that do not fit, or EASY
 backfill; a queue for each partition or one for all; Slurm's QOS first or not; its multifactor priority, by
 fair share or by size.  First the ways to queue are tried, with the trace's priorities; then other orders.
-What cannot differ on a trace is not tried: EASY without time limits, queues without partitions, priorities
-that are all equal.  Near is what misplaces little waiting (`rota.reports.calibration`).
+Policies that cannot differ on a trace are not tried: EASY without time limits, queues without partitions,
+priorities that are all equal.  A near policy misplaces little waiting (`rota.reports.calibration`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from rota.api.results import Results
-from rota.api.setting import parse_knowledge
+from rota.api.run_options import OF_SITE
+from rota.api.run_setup import parse_knowledge
 from rota.model.columns import Ints
 from rota.model.trace import Trace
 from rota.model.units import format_duration
@@ -25,31 +26,13 @@ from rota.reports.likeness import PolicyFit
 from rota.reports.window import Window, WindowEdge
 
 SITE_POLICY = "fifo:skip=yes"
-"""What a site is taken to have run where no recorded start tells."""
+"""The policy that a site is taken to have run if no starts are recorded."""
 SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
-"""The same by format: batch schedulers backfill, on the limits that users state."""
+"""That policy by trace format: batch schedulers backfill, by the time limits that users state."""
 MOST_JOBS = 2_000
-"""Jobs that count in a fit; of more, those in a row that waited longest together."""
+"""Jobs that count in a fit; of a longer trace the consecutive ones that waited longest in all."""
 LITTLE = 0.01
-"""Part of all waiting: policies that misplace as much to within it are equal; one that misplaces no more ends
-the search."""
-
-WORLD = (
-    *(
-        "cluster",
-        "semantics",
-        "costs",
-        "ideal",
-        "can",
-        "failures",
-        "retries",
-        "limits",
-        "throughput",
-        "scaling",
-    ),
-    *("goodput", "regimes", "step_times", "epochs", "slowdowns", "pairs", "observation_noise", "workers"),
-)
-"""Words of a simulation that say in what world the family is replayed."""
+"""Part of all waiting within which policies are equal; one that misplaces no more than it ends the search."""
 
 Replay = Callable[..., Results]
 """`rota.simulate`."""
@@ -67,17 +50,17 @@ class FittedPart:
 
 
 def usual_policy(trace: Trace) -> str:
-    """What the site is taken to have run if nothing tells."""
+    """The policy that the site is taken to have run if no starts are recorded."""
     return SITE_POLICY_OF.get(trace.format, SITE_POLICY)
 
 
 def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> PolicyFit:
     """The policy of the family under which `trace` waits most like what it recorded.
 
-    `given` are the words of `replay` that the caller was given; those of `WORLD` count.  `trace` has recorded
+    `given` are options of `replay`; those that describe the site (`OF_SITE`) count.  `trace` has recorded
     starts.  Policies that fit equally stand in the order of `queueings` and `orders`: the usual one first.
     """
-    words = {name: given[name] for name in WORLD if name in given}
+    words = {name: given[name] for name in OF_SITE if name in given}
     words["knowledge"] = site_knowledge(trace, parse_knowledge(given.get("knowledge")))
     if (told := given.get("progress")) is not None:
         words["progress"] = lambda name, done, jobs: told(f"fit: {name}", done, jobs)
@@ -98,7 +81,7 @@ def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> Polic
 
 
 def queueings(trace: Trace) -> list[str]:
-    """Ways to queue that can differ on `trace`, the usual one for its format first."""
+    """Policies with other queues that can differ on `trace`, the usual one of its format first."""
     jobs = trace.jobs
     has_limits = bool(np.isfinite(jobs.limit_s).any())
     has_parts = len(set(jobs.node_set.tolist())) > 1
@@ -110,7 +93,7 @@ def queueings(trace: Trace) -> list[str]:
 
 
 def orders(trace: Trace, queueing: str) -> list[str]:
-    """`queueing` with other orders, as far as they can differ on `trace`."""
+    """`queueing` with other orders that can differ on `trace`."""
     jobs = trace.jobs
     policies = []
     if len(set(jobs.priority.tolist())) > 1:
@@ -122,9 +105,9 @@ def orders(trace: Trace, queueing: str) -> list[str]:
 
 
 def fitted_part(trace: Trace, most: int = MOST_JOBS) -> FittedPart:
-    """`trace`, or of a longer one the jobs in a row that waited longest together, by the record.
+    """`trace`, or of a longer one the consecutive jobs that waited longest in all, by the record.
 
-    Jobs submitted before them that were still waiting or running then are replayed as well and do not count.
+    Jobs submitted before them that were still waiting or running are replayed as well, and do not count.
     """
     if len(trace) <= most:
         return FittedPart(trace, None, "")
@@ -143,7 +126,7 @@ def fitted_part(trace: Trace, most: int = MOST_JOBS) -> FittedPart:
 
 
 def longest_waits(trace: Trace, jobs: int) -> Ints:
-    """Rows of the `jobs` jobs submitted one after the other that waited longest together, by the record."""
+    """Rows of the `jobs` consecutive jobs that waited longest in all, by the record."""
     seen = trace.observed
     assert seen is not None, "nothing is recorded"
     waits_s = np.nan_to_num(seen.start_s - trace.jobs.submit_s)
@@ -154,7 +137,7 @@ def longest_waits(trace: Trace, jobs: int) -> Ints:
 
 
 def site_knowledge(trace: Trace, knowledge: Mapping[str, str]) -> dict[str, str]:
-    """`knowledge` with durations as the site knew them: from users, if they stated any."""
+    """`knowledge`, with durations from users if they stated any, as the site knew them."""
     users = {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
     return {**users, **knowledge}
 
