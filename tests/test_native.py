@@ -53,7 +53,7 @@ def test_functions_belong_to_the_python_whose_objects_they_take(
     native.functions.cache_clear()
 
 
-@pytest.mark.parametrize("copied", [waits.SOURCE], indirect=True)
+@pytest.mark.parametrize("copied", [climb.SOURCE], indirect=True)
 def test_a_library_of_numbers_has_no_such_functions(copied: Path) -> None:
     assert native.functions(copied) == {}
 
