@@ -6,9 +6,8 @@ modules beside them (`tools/compiled_engine.py`).  ROTA_COMPILE=0 leaves everyth
 ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md has the
 figures.  What is written in C is always built: the process that keeps an attempt (`engines/rota/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-plans on curves of free GPUs (`solvers/future.c`), what is noted of jobs that stop and begin together
-(`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva (`systems/gandiva/turns.c`) and the plans of
-ElasticFlow's artifact (`published/artifacts/elasticflow/climb.c`).
+plans on curves of free GPUs (`solvers/future.c`) and the plans of ElasticFlow's artifact
+(`published/artifacts/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ HOT = [
     "src/rota/model/whole.py",
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
-    "src/rota/table/turnover.py",
     "src/rota/table/progress.py",
     "src/rota/table/device_memory.py",
     "src/rota/table/occupancy.py",
@@ -85,20 +83,15 @@ HOT = [
     "src/rota/systems/fifo/backfill.py",
     "src/rota/systems/las/quanta.py",
     "src/rota/systems/tiresias/policy.py",
-    "src/rota/systems/gandiva/server_group.py",
-    "src/rota/systems/gandiva/server_index.py",
-    "src/rota/systems/gandiva/server_groups.py",
-    "src/rota/systems/gandiva/migration.py",
+    "src/rota/systems/gandiva/servers.py",
+    "src/rota/systems/gandiva/introspection.py",
     "src/rota/systems/gandiva/derived.py",
     "src/rota/systems/gandiva/turns.py",
-    "src/rota/systems/gandiva/swaps.py",
-    "src/rota/systems/gandiva/node_sets.py",
-    "src/rota/systems/gandiva/set_grants.py",
-    "src/rota/systems/gandiva/artifact.py",
-    "src/rota/systems/gandiva/growth.py",
-    "src/rota/systems/gandiva/pairing.py",
-    "src/rota/systems/gandiva/seating.py",
-    "src/rota/systems/gandiva/decision.py",
+    "src/rota/systems/gandiva/changes.py",
+    "src/rota/systems/gandiva/policy.py",
+    "src/rota/published/artifacts/gandiva/node_sets.py",
+    "src/rota/published/artifacts/gandiva/set_grants.py",
+    "src/rota/published/artifacts/gandiva/set_turns.py",
     "src/rota/systems/philly/locality.py",
     "src/rota/systems/philly/gang.py",
     "src/rota/systems/philly/queues.py",
@@ -108,7 +101,6 @@ HOT = [
     "src/rota/systems/philly/policy.py",
     "src/rota/systems/philly/run.py",
     "src/rota/systems/philly/moving.py",
-    "src/rota/worlds/simulated/ends.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/holds.py",
@@ -180,10 +172,7 @@ WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 FUTURE = library("solvers.libfuture", "solvers/future.c")
 CLIMB = library("published.artifacts.elasticflow.libclimb", "published/artifacts/elasticflow/climb.c")
-TURNOVER = library("table.libturnover", "table/turnover.c")
-ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")
-TURNS = library("systems.gandiva.libturns", "systems/gandiva/turns.c")
-IN_C = [SHIM, WALK, BREEDING, FUTURE, CLIMB, TURNOVER, ENDS, TURNS]
+IN_C = [SHIM, WALK, BREEDING, FUTURE, CLIMB]
 
 
 class BuildAll(build_ext):

@@ -10,13 +10,10 @@ import pytest
 
 from rota import native
 from rota.published.artifacts.elasticflow import climb
-from rota.solvers import breeding, inner_walk
-from rota.systems.gandiva import swaps
-from rota.table import turnover
-from rota.worlds.simulated import ends
+from rota.solvers import breeding, future, inner_walk
 
 ROOT = Path(__file__).parents[1]
-OF_PYTHON = [turnover.SOURCE, ends.SOURCE, swaps.SOURCE]
+OF_PYTHON = [future.SOURCE]
 SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climb.SOURCE, *OF_PYTHON]
 
 
@@ -56,7 +53,7 @@ def test_functions_belong_to_the_python_whose_objects_they_take(
     native.functions.cache_clear()
 
 
-@pytest.mark.parametrize("copied", [breeding.SOURCE], indirect=True)
+@pytest.mark.parametrize("copied", [climb.SOURCE], indirect=True)
 def test_a_library_of_numbers_has_no_such_functions(copied: Path) -> None:
     assert native.functions(copied) == {}
 

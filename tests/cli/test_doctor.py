@@ -358,10 +358,7 @@ def test_node_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_inner_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy that is slower because its C was not built is named."""
-    import rota.solvers.future
-    import rota.systems.gandiva.swaps
-    import rota.worlds.simulated.ends  # noqa: F401
-
+    monkeypatch.setattr("rota.native.functions", lambda path: {"plan": path})
     monkeypatch.setattr("rota.native.library", lambda path: None if path.stem == "climb" else path)
     [found] = [one for one in software.engine(MachinePlaces(Path("/"))) if one.subject == "solvers"]
     assert found.state is FindingState.ADVICE

@@ -175,8 +175,8 @@ def _quota_moved(policy: str, becomes: float) -> list[float]:
 
 
 MODES = [
-    "gandiva:mode=tiresias",
-    "gandiva:mode=elasticflow",
+    "gandiva@tiresias",
+    "gandiva@elasticflow",
     "tiresias@authors",
     "themis@elasticflow",
 ]

@@ -19,6 +19,7 @@ from rota.scheduler.policy import parse_policy, published, systems
         ("tiresias:mode=paper,promote=2", "tiresias:promote=2"),
         ("tiresias:quantum=60,promote=2", "tiresias:promote=2"),
         ("themis:mode=artifact", "themis@elasticflow"),
+        ("gandiva:mode=tiresias", "gandiva@tiresias"),
         ("synergy:policy=las[quantum=7200],mode=artifact", "synergy@authors:policy=las[quantum=7200]"),
     ],
 )

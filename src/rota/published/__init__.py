@@ -8,6 +8,8 @@ _ARTIFACTS = "rota.published.artifacts"
 POLICIES: Mapping[str, str] = {
     "chronus@authors": f"{_ARTIFACTS}.chronus.system",
     "elasticflow@authors": f"{_ARTIFACTS}.elasticflow.system",
+    "gandiva@elasticflow": f"{_ARTIFACTS}.gandiva.system",
+    "gandiva@tiresias": f"{_ARTIFACTS}.gandiva.system",
     "shockwave@authors": f"{_ARTIFACTS}.shockwave.system",
     "srsf@tiresias": f"{_ARTIFACTS}.srsf.system",
     "synergy@authors": f"{_ARTIFACTS}.synergy.system",
@@ -21,6 +23,11 @@ system in whose repository the code stands."""
 FORMER_MODES: Mapping[str, Mapping[str, str]] = {
     "chronus": {"paper": "chronus", "artifact": "chronus@authors"},
     "elasticflow": {"paper": "elasticflow", "artifact": "elasticflow@authors"},
+    "gandiva": {
+        "paper": "gandiva",
+        "tiresias": "gandiva@tiresias",
+        "elasticflow": "gandiva@elasticflow",
+    },
     "shockwave": {"paper": "shockwave", "artifact": "shockwave@authors"},
     "srsf": {"paper": "srsf", "artifact": "srsf@tiresias"},
     "synergy": {"paper": "synergy", "artifact": "synergy@authors"},

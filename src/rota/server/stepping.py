@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rota.model.grants import LIMITS, Grant
@@ -59,10 +59,6 @@ class StepRecorder:
                 **limits,
             )
         )
-
-    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
-        for grant, start_s in zip(grants, starts_s, strict=True):
-            self.interval(grant, start_s, now, how, Lost())
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """Reasons are derived when somebody asks."""

@@ -112,13 +112,9 @@ def _solvers(advice: str) -> MachineFinding:
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.future import SOURCE as FUTURE
     from rota.solvers.inner_walk import SOURCE as WALK
-    from rota.systems.gandiva.swaps import SOURCE as TURNS
-    from rota.table.turnover import SOURCE as TURNOVER
-    from rota.worlds.simulated.ends import SOURCE as ENDS
 
     built = {
         "elasticflow": library(CLIMB) and functions(FUTURE),
-        "gandiva": all(functions(source) for source in (TURNOVER, ENDS, TURNS)),
         "gavel": library(WALK),
         "pollux": library(BREEDING),
     }

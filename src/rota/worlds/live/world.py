@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant, Leave
+from rota.model.grants import Leave
 from rota.model.growing import GrowingTable
 from rota.model.jobs import PlainJob
 from rota.model.promises import Offer
@@ -132,9 +132,6 @@ class LiveWorld:
 
     def scale(self, nodes: int) -> None:
         scaling.ask(self.live, nodes)
-
-    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        return False
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""

@@ -4,8 +4,9 @@ Jobs of g GPUs share sets of ceil(g / GPUs of a node) whole nodes.  The first jo
 as it can hold; the others wait in it for their turn.  At each step sets are opened and closed so that the
 nodes are divided among the sizes in proportion to demand.  Nothing is known of where else a job could run.
 
-The order of every list matters to whoever wants to repeat those simulators: sets of a size are sorted by
-the number of jobs they were ever dealt, stably, and free nodes are taken in the order they became free.
+The order of every list matters, since runs of those simulators are repeated exactly: sets of a size are
+sorted by the number of jobs they were ever dealt, stably, and free nodes are taken in the order they became
+free.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class NodeSet(TypedDict):
     jobs: list[int]
     """In order of turns: the first ones run."""
     dealt: int
-    """Jobs it was given since it was opened or dealt anew; those that ended are not taken off."""
+    """Jobs it was given since it was opened or dealt again; those that ended are not taken off."""
 
 
 _Pattern = list[tuple[int, list[int], list[int]]]
@@ -72,7 +73,7 @@ class EqualNodeSets:
         self.changed: set[int] = set()
         """Sizes of which the sets may be others than at first."""
         self._shared: set[int] = set()
-        """Sizes of which the sets belong to somebody else as well, and are copied before they change."""
+        """Sizes whose sets belong to another object as well, and are copied before they change."""
         self._sums: dict[int, _Sum] = {}
         self._watched: dict[int, _Pattern] | None = None
         """Patterns of the sizes that have changed since `watch`, as they were then."""
@@ -280,7 +281,7 @@ class EqualNodeSets:
     def _expand(self, size: int, sets: list[NodeSet], count: int) -> None:
         """Open up to `count` sets.
 
-        The simulators deal all jobs anew unless the last of them could be opened on a single node; the
+        The simulators deal all jobs again unless the last of them could be opened on a single node; the
         new sets are otherwise left to newcomers, or given up at the next step.
         """
         opened = [self._open(size, sets) for _ in range(count)]

@@ -2,7 +2,7 @@
 
 From      SymbioticLab/Tiresias, `simulator/` (`gandiva`); pkusys/ElasticFlow, `ElasticFlow/scheduler/`
           (`gandiva`), which grew out of it
-Differs   1. Nodes form sets by job size (`stages.node_sets`), resized at each step in proportion to demand.
+Differs   1. Nodes form sets by job size (`node_sets.py`), resized at each step in proportion to demand.
              No affinity of partly filled servers, no packing, no migration with measurement, no growing.
           2. Turns pass only at a step that falls on a multiple of 60 s, in all sets at once.
           3. A waiting job no set could take is tried again only when a set falls empty, and each one that
@@ -22,12 +22,12 @@ from collections.abc import Iterable
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
+from rota.published.artifacts.gandiva.node_sets import EqualNodeSets, NodeSet
+from rota.published.artifacts.gandiva.set_grants import all_turns, changed_turns
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.stages.fit import FitterWithin
 from rota.stages.place import consolidate
-from rota.systems.gandiva.node_sets import EqualNodeSets, NodeSet
-from rota.systems.gandiva.set_grants import all_turns, changed_turns
 from rota.systems.gandiva.turns import TAKES_TURNS
 from rota.table.free import mask_of
 from rota.table.plain import plain_rows
@@ -70,10 +70,10 @@ class SetTurns:
               `lent`   nodes in no set on which jobs of other kinds run
               `nodes`  nodes that are not lost
               `next_s` moment of the first step left out so far; infinite if none is
-              `quotas` whether somebody had a quota: then nobody is in a set
+              `quotas` whether any tenant had a quota: then no job is in a set
 
-    Most steps open and close sets without giving anybody other devices.  With `skips` nobody asks for
-    those: they are made up for at the next one.  That is for clocks with a step every 10 s, as the
+    Most steps open and close sets without giving any job other devices.  With `skips` the policy is not woken
+    for those: they are made up for at the next one.  That is for clocks with a step every 10 s, as the
     simulator's own; where a round is longer, so is a step.
     """
 
@@ -127,13 +127,13 @@ class SetTurns:
         return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=wake, otherwise=TAKES_TURNS)
 
     def _are_all_seated(self, snapshot: Snapshot) -> bool:
-        """True if all whose turn it was at the last decision hold what it gave them, and nobody else does."""
+        """True if just those jobs hold GPUs whose turn it was at the last decision."""
         return len(snapshot.grants) == self._seated and not snapshot.cause & _STOPPED
 
     # -- steps that are left out -------------------------------------------------------------------
 
     def _next_s(self, snapshot: Snapshot, memory: Memory, sets: EqualNodeSets, moves: bool) -> float:
-        """The next step to be asked for: the first one that gives somebody other devices."""
+        """The next step to be asked for: the first one that gives a job other devices."""
         at_s = _next(snapshot.now, moves, sets)
         memory["next_s"] = math.inf
         if not (self.skips and moves and self._are_all_in_sets(snapshot)):
@@ -178,7 +178,7 @@ class SetTurns:
         return self._plain[row] and not snapshot.cluster.tenants
 
     def _news(self, snapshot: Snapshot, memory: Memory) -> tuple[set[int], bool]:
-        """Rows of the lists that have ended, and whether somebody may be in no list yet."""
+        """Rows of the lists that have ended, and whether a job may be in no list yet."""
         phase, starts = snapshot.by_row.phase, snapshot.by_row.starts
         changed = snapshot.changes(self._cursor)
         if changed is None or snapshot.cause & _CAPACITY or snapshot.refused:
@@ -201,7 +201,7 @@ class SetTurns:
         return EqualNodeSets(memory["sets"], memory["free"], node_gpus, snapshot.gpus_of, self.order)
 
     def _is_of(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True unless quotas have come or gone, or somebody in the lists asks for other than it did then."""
+        """True unless quotas have come or gone, or a job in the lists asks for other than it did then."""
         if not snapshot.cause & _CAPACITY:
             return True
         gpus_of = snapshot.gpus_of
@@ -217,7 +217,7 @@ class SetTurns:
         )
 
     def _adopt(self, snapshot: Snapshot, memory: Memory) -> None:
-        """Take over a cluster: whoever has nodes to itself, or shares them with its size, keeps them."""
+        """Take over a cluster: a job that has nodes to itself, or shares them with its size, keeps them."""
         sizes = snapshot.cluster.node_gpus
         if (sizes != sizes[0]).any():
             raise PolicyError("gandiva in the mode of a simulator divides equal nodes; these differ in GPUs")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from copy import deepcopy
 
-from rota.systems.gandiva.artifact import STEP_S, _quiet_step, _quiet_steps
-from rota.systems.gandiva.node_sets import EqualNodeSets
+from rota.published.artifacts.gandiva.node_sets import EqualNodeSets
+from rota.published.artifacts.gandiva.set_turns import STEP_S, _quiet_step, _quiet_steps
 
 
 def sets_on(nodes: int, sizes: list[int], node_gpus: int = 4) -> EqualNodeSets:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rota.model.grants import Grant
+from rota.published.artifacts.gandiva.node_sets import EqualNodeSets, NodeSet
 from rota.scheduler.snapshot import Snapshot
-from rota.systems.gandiva.node_sets import EqualNodeSets, NodeSet
 
 
 def all_turns(snapshot: Snapshot, sets: EqualNodeSets) -> tuple[list[Grant], list[int]]:
