@@ -29,9 +29,8 @@ from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
-from rota.server.api.plain_protocol import PlainProtocol
 from rota.server.auth import ROOT, Peer
-from rota.server.connections import AT_ONCE, Connections, JoinedWrites, most_connections
+from rota.server.connections import AT_ONCE, Connections, CountedProtocol, JoinedWrites, most_connections
 
 LOOPBACK = "127.0.0.1"
 PORT_FILE = "controller.port"
@@ -103,7 +102,7 @@ class Serving:
                     path.unlink()
 
 
-class PeerProtocol(PlainProtocol):
+class PeerProtocol(CountedProtocol):
     """HTTP/1.1 that knows the process at the other end of a UNIX socket."""
 
     def __init__(self, port: Connections, accounts: Connections, *args: Any, **more: Any) -> None:
@@ -159,7 +158,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
     port, accounts = map(Connections, most_connections())
     return uvicorn.Config(
         app,
-        http=partial(PeerProtocol, port, accounts, app.state.desk),  # type: ignore[arg-type]
+        http=partial(PeerProtocol, port, accounts),  # type: ignore[arg-type]
         loop="asyncio",
         ws="none",
         lifespan="on",

@@ -20,10 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
 from rota.server.api.calling import Waiting, known_parameters
-from rota.server.api.desk import NOW_HEADER, PlainDesk
 from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
-from rota.server.api.talking import StraightCalls
 from rota.server.auth import AuthenticationGate, Roster
 from rota.server.dashboard.errors import SIGN_IN, ErrorPages, refused_at_gate
 from rota.server.dashboard.feed import Feed
@@ -41,11 +39,13 @@ from rota.server.limits import (
     UnreadAnswers,
 )
 from rota.server.metrics import Metrics
+from rota.wire import cluster_clock
 
 ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
 OPEN_PATHS = ("/health",)
 OPEN_PAGES = (SIGN_IN, FOLDER, "/favicon.ico")
 """Of the dashboard, what strangers may see."""
+NOW_HEADER = cluster_clock.HEADER.encode()
 log = logging.getLogger(__name__)
 
 
@@ -76,7 +76,6 @@ def create_app(
     What is told to `feed` is heard by the browsers that look on.
     """
     chosen, kept = settings or ApiSettings(), metrics or Metrics()
-    rates = CallRates(chosen.calls_per_s, chosen.burst_calls)
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
 
     @asynccontextmanager
@@ -104,18 +103,14 @@ def create_app(
                 open_paths=(*open_paths, *OPEN_PAGES),
                 refused=refused_at_gate,
             ),
-            Middleware(RateLimit, rates=rates),
+            Middleware(RateLimit, rates=CallRates(chosen.calls_per_s, chosen.burst_calls)),
             Middleware(LongQuestions),
             Middleware(UnreadAnswers),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
-            Middleware(StraightCalls),
         ],
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     app.state.roster, app.state.feed = roster, feed or Feed()
-    app.state.desk = PlainDesk(
-        services, app.state.waiting, roster, rates, kept, most_body_bytes=chosen.most_body_bytes
-    )
     app.state.memo, app.state.pulse = Memo(app.state.feed), service.Pulse(services.cluster.health)
     handle_errors(app)
     for room in ROOMS:  # probes and Prometheus may send what they like

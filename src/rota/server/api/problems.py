@@ -84,16 +84,11 @@ def handle_errors(app: FastAPI) -> None:
 
 def refused(request: Request, error: Exception) -> Response:
     """An error of ours as its caller gets it."""
-    return refused_at(f"{request.method} {request.url.path}", error)
-
-
-def refused_at(call: str, error: Exception) -> Response:
-    """The same; `call` is its method and its path."""
     if isinstance(error, Unauthorized | Forbidden):
         return refusal(error)
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
     if status == 500:
-        log.error("%s failed", call, exc_info=error)
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else None
     return problem(status, str(error), headers)
 
