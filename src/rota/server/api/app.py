@@ -160,7 +160,7 @@ class CallWatch:
             self._count(scope, status, time.perf_counter() - began_s)
 
     def _count(self, scope: Scope, status: int, took_s: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
+        route = getattr(scope.get("route"), "path_format", "other")
         method = scope["method"] if route != "other" else "other"
         self._metrics.answered(method, route, status, took_s)
 

@@ -69,14 +69,14 @@ class Stepping:
         if step.specs:
             _write_specs(writing, step, epoch_s)
         if step.attempts:
-            writing.change("attempts", self._attempts, [ATTEMPT.params(row) for row in step.attempts])
+            writing.run("attempts", self._attempts, [ATTEMPT.params(row) for row in step.attempts])
         self._insert(writing, t.intervals, INTERVAL, step.intervals)
         if step.decision is not None:
             self._insert(writing, t.decisions, DECISION, [step.decision])
         for name in step.without:
             writing.run("policies", _GONE, {"n": name})
         if step.policies:
-            writing.change("policies", self._policies, [POLICY.params(row) for row in step.policies])
+            writing.run("policies", self._policies, [POLICY.params(row) for row in step.policies])
         if step.nodes:
             _changed(writing, t.nodes, _NODES, [_node(row) for row in step.nodes])
         if step.done:
@@ -90,7 +90,7 @@ class Stepping:
         self._insert(writing, t.shadow, SHADOW, step.shadow)
         if step.facts:
             facts = [{"key": key, "value": to_text(value)} for key, value in step.facts.items()]
-            writing.change("facts", self._facts, facts)
+            writing.run("facts", self._facts, facts)
 
     def _insert(self, writing: Writing, table: Table, form: RowForm[Any], rows: Sequence[Any]) -> None:
         if not rows:
@@ -98,7 +98,7 @@ class Stepping:
         params = [form.params(row) for row in rows]
         for values in params:
             values.pop("seq", None)
-        writing.change(table.name, INSERT[table.name], params)
+        writing.run(table.name, INSERT[table.name], params)
         if table.name in KEEP:
             self._trim(writing, table.name, len(rows))
 
@@ -118,7 +118,7 @@ class Stepping:
 
 def _changed(writing: Writing, table: Table, statement: Any, params: Sequence[Params]) -> None:
     """Update rows that are there; a row that is not is a mistake that must not pass for a success."""
-    updated = writing.change(table.name, statement, params)
+    updated = writing.run(table.name, statement, params).rowcount
     if updated != len(params):
         wanted = ", ".join(str(values["at"]) for values in params[:5])
         raise LookupError(f"{len(params) - updated} of these {table.name} are not in the store: {wanted}")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from rota.errors import InputError
 from rota.server.store import tables as t
@@ -46,20 +46,19 @@ def add_jobs(
         return []
     texts = _Texts(jobs)
     user, key = clean(user), None if key is None else clean(key)
-    if key is not None and (known := writing.first("known", _KNOWN, {"u": user, "k": key})):
+    if key is not None and (known := writing.run("known", _KNOWN, {"u": user, "k": key}).first()):
         return _again(writing, known, key, texts.digest)
-    last = writing.first("last", _LAST, {})
-    assert last is not None  # aggregates always give a row
-    first, spec = last[0] + 1, last[1] + 1
+    last = writing.run("last", _LAST).one()
+    first, spec = last.job + 1, last.spec + 1
     rows = _rows(jobs, first, epoch_s, user, tenant, submit_s, account)
     specs = [{"number": spec + i, "text": text} for i, text in enumerate(texts.distinct)]
-    writing.change("specs", INSERT["specs"], specs)
+    writing.run("specs", INSERT["specs"], specs)
     params = [job_params(row, spec + own) for row, own in zip(rows, texts.own, strict=True)]
-    writing.change("jobs", INSERT["jobs"], params)
-    writing.change("events", INSERT["events"], [_event(rows, submit_s)])
+    writing.run("jobs", INSERT["jobs"], params)
+    writing.run("events", INSERT["events"], _event(rows, submit_s))
     if key is not None:
         done = {"user": user, "key": key, "digest": texts.digest, "first_row": first, "count": len(rows)}
-        writing.change("submissions", INSERT["submissions"], [done])
+        writing.run("submissions", INSERT["submissions"], done)
     return rows
 
 
@@ -103,7 +102,7 @@ def _rows(
     return rows
 
 
-def _again(writing: Writing, known: tuple[str, int, int], key: str, digest: str) -> list[JobRow]:
+def _again(writing: Writing, known: Row[tuple[str, int, int]], key: str, digest: str) -> list[JobRow]:
     """The rows that were made when this was asked for the first time."""
     known_digest, first, count = known
     if known_digest != digest:
