@@ -30,8 +30,8 @@ from rota.server.policy.messages import (
     unseal,
 )
 from rota.server.policy.process import PolicyChild
-from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
+from rota.server.store.submitting import asked
 from rota.server.tenants.layout import NodeLayout
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun

@@ -35,7 +35,7 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
-from rota.server.store.lines import JobLine
+from rota.server.store.reading import JobLine
 from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes

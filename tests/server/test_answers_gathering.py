@@ -19,7 +19,7 @@ from rota.wire.job import After, JobSpec
 from rota.wire.sync import ProgressReport, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.holds import ARRAY, BACK_OFF, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
-from rota.worlds.live.names import Names
+from rota.worlds.live.jobs import Names
 
 
 def cost(kind: str, seconds: float, workload: str = "w") -> CostRow:

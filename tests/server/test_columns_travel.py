@@ -154,7 +154,7 @@ def test_rota_show_says_it(column: Any) -> None:
 
 def test_only_the_first_deadline_is_needed() -> None:
     """Reports count by `deadline`; without it the first of several is that."""
-    from rota.server.store.asked import asked
+    from rota.server.store.submitting import asked
 
     spec = make_spec({"command": ["x"], **read_fields("deadlines", "1795341600=5,1795342600=1", "deadlines")})
     wants = asked(spec, "ann", "own", 1795340700.0)

@@ -15,7 +15,7 @@ from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.queue import ROWS, Look, queue_of, queue_page
 from rota.server.refusals import Busy
-from rota.server.store.lines import JobLine
+from rota.server.store.reading import JobLine
 from rota.wire.views import JobView, ReasonView
 
 ANN = Caller(user="ann", tenant="vision/ann")

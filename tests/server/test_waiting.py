@@ -12,12 +12,13 @@ import pytest
 
 from rota.server.api.calling import Waiting
 from rota.server.callers import Caller
+from rota.server.commanding import CommandOutcomes
 from rota.server.jobs import Jobs
 from rota.server.refusals import Busy
-from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
+from rota.server.store.submitting import asked
 from rota.server.views import job_view
-from rota.server.waiting import CommandOutcomes, Notifier
+from rota.server.waiting import Notifier
 from rota.wire.job import JobSpec
 from rota.wire.views import JobView
 

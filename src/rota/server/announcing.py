@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rota.server.commanding import CommandOutcomes
 from rota.server.dashboard.feed import Feed
 from rota.server.hooks.notifying import Notices
 from rota.server.metrics import Metrics
 from rota.server.turning import TurnChanges
-from rota.server.waiting import CommandOutcomes
 
 
 class Announcer:

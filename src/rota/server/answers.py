@@ -12,27 +12,30 @@ from rota.model.reasons import Code
 from rota.model.tenants import Tenants
 from rota.model.words import utc
 from rota.scheduler.reasons.order import Precedence
-from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.moving import losses
-from rota.server.answering.planned import as_planned_now
-from rota.server.answering.policy import policy_view
-from rota.server.answering.reasons import Words
-from rota.server.answering.several import reasons_of
+from rota.server.answering.policy import policy_view, try_policy
+from rota.server.answering.reasons import Words, reasons_of
 from rota.server.answering.starts import StartOutlook
-from rota.server.answering.trial import try_policy
-from rota.server.answering.unread import unread_by_itself, unread_by_policy
+from rota.server.answering.unread import (
+    answers_deadlines,
+    unread_by_itself,
+    unread_by_policy,
+    unread_deadline,
+    unread_priorities,
+    unread_priority,
+)
 from rota.server.answering.whatif import whatif
-from rota.server.answering.why import Asking
+from rota.server.answering.why import Asking, as_planned_now
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
 from rota.server.clocks import changes_by_the_cluster
 from rota.server.refusals import Busy
 from rota.server.scheduler import Scheduler
-from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
+from rota.server.store.submitting import asked
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.tenants import TenantLoss
@@ -91,7 +94,7 @@ class Answers:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
         view = self.policy()
         waiting = self._store.jobs(JobQuery(states=("PENDING", "OFFERED", "SUSPENDED")))
-        view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
+        view.warnings = unread_priorities(policy, [job.id for job in waiting if job.asked.priority])
         return view
 
     def try_policy(self, policy: str) -> None:
@@ -111,8 +114,8 @@ class Answers:
             said.append(f"its deadline, {utc(spec.deadline_s)}, is over already")
         said += unread_by_itself(spec)
         if policy is not None:
-            said += priorities.of_a_job(policy.spec, spec.priority)
-            said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
+            said += unread_priority(policy.spec, spec.priority)
+            said += unread_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
             said += unread_by_policy(policy.spec, spec)
         if not is_known or world is None:
             said.append(UNKNOWN)
@@ -146,7 +149,7 @@ class Answers:
         """True if `spec` has a deadline, and the policy in force promises such."""
         policy = self._scheduler.view.policy
         has_one = bool(spec.deadlines or spec.deadline_s is not None)
-        return has_one and policy is not None and priorities.answers_deadlines(policy.spec)
+        return has_one and policy is not None and answers_deadlines(policy.spec)
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,6 @@ from rota.server.callers import Caller
 from rota.server.clocks import Clock
 from rota.server.refusals import Conflict
 from rota.server.store.store import Store
-from rota.server.waiting import CommandOutcomes
 from rota.worlds.live.inbox import CommandAsked, Inbox
 
 PATIENCE_S = 5.0
@@ -43,3 +43,46 @@ class Commands:
         if outcome.get("error"):
             raise Conflict(f"{about}: {outcome['error']}")
         return outcome
+
+
+MOST_EARLY = 1000
+"""Outcomes that are kept of commands for which nobody waits yet."""
+
+
+class CommandOutcomes:
+    """What became of commands, for the threads that wait for them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[threading.Event, list[Any]]] = {}
+        self._early: dict[int, Any] = {}
+        """A loop that is built anew finds commands on record before whoever gave them waits for them."""
+        self._lock = threading.Lock()
+
+    def expect(self, seq: int) -> None:
+        """Remember what becomes of command `seq` until it is asked for."""
+        with self._lock:
+            event, outcome = self._waiting.setdefault(seq, (threading.Event(), []))
+            if seq in self._early:
+                outcome.append(self._early.pop(seq))
+                event.set()
+
+    def tell(self, seq: int, outcome: Any) -> None:
+        """Command `seq` is done."""
+        with self._lock:
+            waiting = self._waiting.get(seq)
+            if waiting is None:
+                self._early[seq] = outcome
+                while len(self._early) > MOST_EARLY:
+                    del self._early[next(iter(self._early))]
+                return
+        waiting[1].append(outcome)
+        waiting[0].set()
+
+    def wait(self, seq: int, timeout_s: float) -> Any:
+        """The outcome of command `seq`, which is expected; None if it is not done in time."""
+        with self._lock:
+            event, outcome = self._waiting[seq]
+        event.wait(timeout_s)
+        with self._lock:
+            del self._waiting[seq]
+        return outcome[0] if outcome else None

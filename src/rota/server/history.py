@@ -9,14 +9,13 @@ from rota.errors import InputError
 from rota.reports.usage.prices import prices_of
 from rota.server.api.forms import MOST_ENDED, EndedFilter
 from rota.server.clocks import Clock
-from rota.server.costs import cost_views
 from rota.server.export import history_csv
 from rota.server.records import JobRecords
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.store import Store
 from rota.server.usage import cluster_usage
-from rota.server.views import event_view
+from rota.server.views import cost_views, event_view
 from rota.wire.usage import UsageView
 from rota.wire.views import CostView, EventView, JobView
 

@@ -16,7 +16,7 @@ from rota.server.clocks import Clock
 from rota.server.curves import curves_view, newest_point
 from rota.server.logs import Logs
 from rota.server.records import JobRecords
-from rota.server.store.lines import JobLine
+from rota.server.store.reading import JobLine
 from rota.server.store.rows import EventRow, JobQuery, JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier

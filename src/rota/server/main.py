@@ -37,11 +37,10 @@ from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
-from rota.server.commanding import Commands
+from rota.server.commanding import CommandOutcomes, Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
-from rota.server.first_start import first_up
 from rota.server.history import History
 from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.autoscaling import Scaler
@@ -68,13 +67,13 @@ from rota.server.tenants.accounts import TenantAccounts
 from rota.server.tenants.layout import layout_of
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
-from rota.server.users import ADMIN, Users, token_files
+from rota.server.users import ADMIN, Users, first_up, token_files
 from rota.server.views import job_view
-from rota.server.waiting import CommandOutcomes, Notifier
+from rota.server.waiting import Notifier
 from rota.wire.scaling import AutoscaleView
 from rota.worlds.live.directives import Directives
+from rota.worlds.live.endings import rules_of
 from rota.worlds.live.inbox import Changed, Inbox
-from rota.worlds.live.own_rules import rules_of
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)

@@ -43,10 +43,9 @@ from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
-from rota.worlds.live.knowledge import live_providers
+from rota.worlds.live.jobs import Unsaved
 from rota.worlds.live.leaving import preemption_costs
-from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.settings import LiveSettings, live_providers
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld
 

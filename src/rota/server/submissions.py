@@ -15,9 +15,9 @@ from rota.server.clocks import Clock, by_the_cluster
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
 from rota.server.roster import JobAccounts
-from rota.server.store.asked import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
+from rota.server.store.submitting import jobs_of
 from rota.server.views import job_view
 from rota.wire.job import JobSpec, check_new
 from rota.wire.views import DryRun

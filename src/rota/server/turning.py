@@ -23,8 +23,7 @@ from rota.server.store.rows import (
     Step,
 )
 from rota.worlds.live.attempts import LiveJob
-from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.jobs import LiveJobs, Unsaved
 from rota.worlds.live.wanted_nodes import AUTOSCALE
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rota.errors import RotaError
 from rota.model.reasons import Code, Constraint
 from rota.model.words import utc
-from rota.server.answering import priorities
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
 from rota.server.answering.questions import AskNew, Looking
 from rota.server.answering.reasons import Words, from_reply, hold_views
+from rota.server.answering.unread import unread_priority
 from rota.server.answering.why import late
 from rota.server.rebuilding import asked_job
 from rota.server.store.rows import JobRow
@@ -38,7 +38,7 @@ def dry_run(
     words = Words.of(scheduler.world)
     answer = DryRun(feasible=True, warnings=warnings(spec, scheduler.clock.epoch_unix_s + scheduler.clock()))
     if scheduler.view.policy is not None:
-        answer.warnings += priorities.of_a_job(scheduler.view.policy.spec, spec.priority)
+        answer.warnings += unread_priority(scheduler.view.policy.spec, spec.priority)
     never = _never(scheduler, store, row, spec)
     if never:
         answer.feasible, answer.reasons = False, [words.view(one) for one in never]

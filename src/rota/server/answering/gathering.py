@@ -10,13 +10,13 @@ import numpy as np
 from rota.forecast.held import Wait
 from rota.forecast.remaining import Past
 from rota.server.answering.questions import PresentMoment
-from rota.server.costs import cost_views
 from rota.server.refusals import Busy
 from rota.server.store.rows import CostRow, PastJob
+from rota.server.views import cost_views
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.holds import ACCOUNT, ARRAY, DEPENDENCY, INFEASIBLE, OFFERED, SUSPENDED, USER, dominant
+from rota.worlds.live.jobs import Names
 from rota.worlds.live.leaving import to_redo
-from rota.worlds.live.names import Names
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured_costs import measured_costs
 

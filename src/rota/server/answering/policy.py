@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from rota.errors import InputError, PolicyError, RotaError
 from rota.model.units import format_duration
+from rota.server.answering.estimator import Estimator
+from rota.server.answering.gathering import gather
+from rota.server.answering.questions import AskTrial, Looking
+from rota.server.refusals import Busy
 from rota.wire.views import PolicyView
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
     from rota.server.store.store import Store
+
 
 LINES = 10
 """So many sentences about the shadow are shown."""
@@ -44,3 +51,26 @@ def shadow_would(scheduler: Scheduler) -> list[str]:
         age = format_duration(max(round(now - moment.now), 0))
         lines += [f"{age} ago: {sentence}" for sentence in moment.would]
     return lines[:LINES]
+
+
+log = logging.getLogger(__name__)
+BUDGET_S = 5.0
+
+
+def try_policy(scheduler: Scheduler, estimator: Estimator, policy: str) -> None:
+    """Raises InputError with the sentence of a policy that fails, Busy if it takes too long.
+
+    Where there is no moment to try it on, since the policy in force is in trouble itself, it is not tried:
+    another one may be the way out.
+    """
+    try:
+        looking = Looking(gather(scheduler), budget_s=BUDGET_S)
+    except (Busy, PolicyError) as error:
+        log.info("policy %s is not tried: %s", policy, error)
+        return
+    try:
+        estimator.ask(AskTrial(looking, policy), BUDGET_S)
+    except Busy as error:
+        raise Busy(f"policy {policy!r} is not accepted, since it did not decide on trial: {error}") from None
+    except RotaError as error:
+        raise InputError(f"policy {policy!r} fails at the present moment: {error}") from None

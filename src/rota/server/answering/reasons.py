@@ -17,9 +17,11 @@ from rota.wire.views import ReasonView
 from rota.worlds.live.holds import BEGIN, DEPENDENCY, OFFERED, ORDER, SUSPENDED, USER, Hold
 
 if TYPE_CHECKING:
+    from rota.server.scheduler import Scheduler
     from rota.server.store.store import Store
     from rota.worlds.live.machines import LiveNode
     from rota.worlds.live.world import LiveWorld
+
 
 _ENDS = {"ok": "complete", "any": "end", "failed": "fail"}
 
@@ -159,3 +161,20 @@ def _first(text: str) -> str:
 def from_reply(packed: Iterable[Sequence[Any]]) -> list[Constraint]:
     """Constraints as the process that looks ahead packs them."""
     return [Constraint(Code(code), asked, had, what) for code, asked, had, what in packed]
+
+
+def reasons_of(scheduler: Scheduler, store: Store, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:
+    """By id, dominant first: of held jobs what holds them, of others what the policy says.  Raises Busy."""
+    scheduler.standing.check()
+    words, now, epoch_s = Words.of(scheduler.world), scheduler.clock(), scheduler.clock.epoch_unix_s
+    held = [row for row in rows if row.now.hold]
+    free = [row for row in rows if not row.now.hold]
+    reasons: dict[str, list[ReasonView]] = {}
+    for row in held:
+        spec = store.spec(row.row)
+        reasons[row.id] = hold_views(words, row, now, epoch_s, spec.after if spec else (), store)
+    answers = scheduler.explain_all([row.row for row in free]) if free else {}
+    for row in free:
+        if row.row in answers:
+            reasons[row.id] = [words.view(one) for one in answers[row.row].constraints]
+    return reasons

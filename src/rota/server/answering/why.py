@@ -13,18 +13,18 @@ from rota.model.units import format_duration
 from rota.model.words import utc
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
-from rota.server.answering.planned import plan_of
 from rota.server.answering.questions import AskStart, Looking
 from rota.server.answering.reasons import Words, hold_views
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.views import is_over
 from rota.wire.sync import PartStatus, ProgressReport
-from rota.wire.views import ReasonView, Why
+from rota.wire.views import JobView, PlannedSlotView, PlanView, ReasonView, Why
 from rota.worlds.live.resizing import RESIZED_BY
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
     from rota.server.store.store import Store
+
 
 BUDGET_S = 2.0
 """For the estimate."""
@@ -234,3 +234,33 @@ def _told(attempt: AttemptRow, *status: PartStatus) -> str:
     """What the agents of its parts in one of these states say of them."""
     places = [place for place in attempt.parts["places"] if place["status"] in status]
     return "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
+
+
+def plan_of(scheduler: Scheduler, row: JobRow) -> PlanView | None:
+    """How the deadline of a job is to be kept; None without one, or where the policy has no plan for it."""
+    asked = row.asked
+    if row.now.hold or (asked.deadline_s is None and not asked.deadlines):
+        return None
+    try:
+        plan = scheduler.explain(row.row).plan
+    except RotaError:  # it is deciding: the plan would be another one in a moment
+        return None
+    if plan is None or not math.isfinite(plan.due_s):
+        return None
+    epoch_s = scheduler.clock.epoch_unix_s
+    slots = [
+        PlannedSlotView(from_s=epoch_s + slot.from_s, to_s=epoch_s + slot.to_s, gpus=slot.gpus)
+        for slot in plan.slots
+    ]
+    slack_s = plan.slack_s if math.isfinite(plan.slack_s) else None
+    return PlanView(due_s=epoch_s + plan.due_s, slots=slots, slack_s=slack_s)
+
+
+def as_planned_now(scheduler: Scheduler, row: JobRow, view: JobView) -> JobView:
+    """`view` with the end that is planned now in place of the one that was told last."""
+    if view.promised_s is None or is_over(view.state):
+        return view
+    plan = plan_of(scheduler, row)
+    if plan is None:
+        return view
+    return view.model_copy(update={"expected_s": plan.slots[-1].to_s if plan.slots else None})

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from rota.reports.usage.prices import Prices
     from rota.scheduler.reasons.order import Precedence
     from rota.server.answering.starts import Starts
-    from rota.server.store.lines import JobLine
+    from rota.server.store.reading import JobLine
 
 
 class SubmissionsService(Protocol):

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 
 from fastapi import APIRouter
 
-from rota.server.dashboard.page import NavigationEntry
+
+@dataclass(frozen=True, slots=True)
+class NavigationEntry:
+    """One entry of the navigation."""
+
+    name: str
+    path: str = ""
+    """Where it is; empty for a page that is not there yet."""
+    key: str = ""
+    """Letter that leads to it after `g`."""
+    module: str = ""
+    """Module whose `router` serves it."""
+
 
 PAGES = (
     NavigationEntry("Cluster", "/", "c", "cluster"),

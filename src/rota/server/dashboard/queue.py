@@ -20,7 +20,7 @@ from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.memo import Memo
 from rota.server.dashboard.rendering import fragment, page
-from rota.server.store.lines import JobLine
+from rota.server.store.reading import JobLine
 from rota.wire.views import JobView, ReasonView
 
 router = APIRouter(include_in_schema=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sqlalchemy import (
@@ -271,3 +271,33 @@ def live_totals(connection: Connection) -> dict[tuple[str, str], int]:
     c = t.jobs.c
     counted = select(c.state, c.tenant, func.count()).where(c.phase <= _RUNNING).group_by(c.state, c.tenant)
     return {(row[0], row[1]): row[2] for row in connection.execute(counted)}
+
+
+class JobLine(NamedTuple):
+    """One job."""
+
+    row: int
+    id: str
+    name: str
+    user: str
+    tenant: str
+    state: str
+    reason: str
+    """What the store knows of why it waits: `Held`, or nothing."""
+
+
+_LINES = select(*(t.jobs.c[name] for name in JobLine._fields))
+
+
+def lines(connection: Connection, also: Collection[int]) -> list[JobLine]:
+    """See `Store.lines`."""
+    lines_read = [
+        JobLine(*values) for values in connection.execute(_LINES.where(t.jobs.c.row.in_(LIVE_ROWS)))
+    ]
+    more = sorted(set(also) - {one.row for one in lines_read})
+    for i in range(0, len(more), SOME):
+        rows = [bounded(row) for row in more[i : i + SOME]]
+        lines_read += [
+            JobLine(*values) for values in connection.execute(_LINES.where(t.jobs.c.row.in_(rows)))
+        ]
+    return sorted(lines_read)

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import Table, bindparam, func, select
 
 from rota.server.store import tables as t
-from rota.server.store.asked import asked
 from rota.server.store.database import Writing
 from rota.server.store.forms import Params, RowForm, to_text
 from rota.server.store.rows import NodeRow, Step
@@ -29,6 +28,7 @@ from rota.server.store.stored import (
     update,
     upsert,
 )
+from rota.server.store.submitting import asked
 from rota.worlds.live.curves import thinned
 
 KEEP = {"decisions": 10_000, "costs": 50_000, "shadow": 10_000}

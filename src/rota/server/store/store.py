@@ -32,8 +32,8 @@ from rota.server.store.database import Database, Faults
 from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.failures import StoreError
 from rota.server.store.forms import bounded, to_text
-from rota.server.store.lines import JobLine, lines
 from rota.server.store.migrations import bring
+from rota.server.store.reading import JobLine, lines
 from rota.server.store.rows import (
     AttemptRow,
     CommandRow,

@@ -10,7 +10,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Wanted
-from rota.worlds.live import groups, lifecycle, node_states
+from rota.worlds.live import lifecycle, node_states
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import impossible, tenant_of
@@ -99,7 +99,7 @@ def _cancel(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuild
     """End the job: its processes get their grace, or none if forced."""
     reason = str(asked.args.get("reason") or "")
     text = f"cancelled by {asked.user}" + (f": {reason}" if reason else "")
-    groups.cancel(live, job, text, batch, Wanted.KILL if asked.args.get("force") else Wanted.STOP)
+    lifecycle.cancel(live, job, text, batch, Wanted.KILL if asked.args.get("force") else Wanted.STOP)
     return ""
 
 

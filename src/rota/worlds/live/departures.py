@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Cost, Exit, PartStatus
-from rota.worlds.live import groups, lifecycle
+from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, EndVerdict, fails_alike, judge, parting
@@ -112,7 +112,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict,
         batch.end(job.row, How.FINISHED, Phase.COMPLETED, attempt.end_s)
     else:
         batch.settle(job.row, Phase.COMPLETED)
-    groups.end_others(live, job, batch)
+    lifecycle.end_others(live, job, batch)
 
 
 def _gone_as_told(

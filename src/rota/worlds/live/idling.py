@@ -16,8 +16,7 @@ from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import SUSPENDED, Hold
-from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.timers import AFTERWARDS_S
+from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 
 TAKEN_AFTER = 2.0
 """Times its limit: then the devices of an idle job are taken, half of it after its user was told."""

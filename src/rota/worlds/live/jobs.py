@@ -7,8 +7,12 @@ reach: the loop's table (`state`), the directives for agents, timers, and what i
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections import deque
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field
+from statistics import median
 
 from rota.knowledge.needs import Observation
 from rota.model.failures import RetryHistory
@@ -17,16 +21,141 @@ from rota.model.jobs import PlainJob
 from rota.scheduler.moments.replica import TracedState
 from rota.table.progress import Progress
 from rota.table.state import State
-from rota.worlds.live.attempts import LiveJob
+from rota.wire.job import array_of
+from rota.wire.sync import Cost
+from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.curves import Point
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.holds import OFFERED
+from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.machines import Machines
-from rota.worlds.live.names import Names
-from rota.worlds.live.recent_costs import RecentCosts
 from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.timers import AFTERWARDS_S, Timers
-from rota.worlds.live.unsaved import Unsaved
 from rota.worlds.live.wanted_nodes import Scaling
+
+
+@dataclass
+class Unsaved:
+    """Taken by whoever stores it; what comes after belongs to the next step."""
+
+    jobs: dict[int, LiveJob] = field(default_factory=dict)
+    attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
+    nodes: set[int] = field(default_factory=set)
+    done: list[tuple[int, dict[str, object]]] = field(default_factory=list)
+    """Commands, with what became of each."""
+    events: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Who, kind, job, text."""
+    points: list[Point] = field(default_factory=list)
+    """Of the curves of jobs."""
+    thinned: set[int] = field(default_factory=set)
+    """Rows of jobs of which neighbouring points become one, after those above are on record."""
+    costs: list[tuple[int, Cost]] = field(default_factory=list)
+    asked: list[CommandAsked] = field(default_factory=list)
+    """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""
+    started: list[tuple[float, float]] = field(default_factory=list)
+    """Moments of submission and of the first process, of jobs that have just begun."""
+    idle: list[tuple[int, str]] = field(default_factory=list)
+    """Rows of jobs that hold devices and do nothing, with what is to be said of it."""
+    risks: list[tuple[int, str]] = field(default_factory=list)
+    """Rows of jobs whose promise is at risk from now on, or safe again, likewise."""
+    scaling: bool = False
+    """How many nodes are wanted, or which of them may go, has changed."""
+    rebuild: str = ""
+    """Why the loop has to be built anew; empty if it need not."""
+
+    def job(self, job: LiveJob) -> None:
+        """Something about `job` has changed."""
+        self.jobs[job.row] = job
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Something about `attempt` has changed."""
+        self.attempts[attempt.row, attempt.number] = attempt
+
+    def event(self, kind: str, job: str, text: str, who: str = "rota") -> None:
+        """A line for the audit; `job` is an id, or empty."""
+        self.events.append((who, kind, job, text))
+
+
+AFTERWARDS_S = 1e-3
+"""So long after a moment the loop has taken it in."""
+NODES = -1
+"""Stands for a row in the entry that looks at all nodes."""
+SCALING = -2
+"""Likewise in the entry that looks at how many there are to be."""
+
+
+class Timers:
+    """A heap of moments and rows."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+
+    @property
+    def next_s(self) -> float:
+        return self._heap[0][0] if self._heap else math.inf
+
+    def set(self, row: int, at_s: float) -> None:
+        """Look at `row` at that moment, or as soon as can be after it."""
+        heapq.heappush(self._heap, (at_s, row))
+
+    def due(self, now: float) -> list[int]:
+        """Rows to look at now, each once."""
+        rows: dict[int, None] = {}
+        while self._heap and self._heap[0][0] <= now:
+            rows[heapq.heappop(self._heap)[1]] = None
+        return list(rows)
+
+
+ENOUGH = 5
+"""Measurements of a workload's own from which they count for it."""
+LATELY = 101
+"""So many of each kind are remembered."""
+
+
+class RecentCosts:
+    """Medians of what was measured last."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], deque[float]] = {}
+        self._medians: dict[tuple[str, str], float] = {}
+
+    def add(self, workload: str, kind: str, seconds: float) -> None:
+        """Something of this kind took so long for a job of this workload."""
+        for key in {(kind, workload), (kind, "")}:
+            self._seen.setdefault(key, deque(maxlen=LATELY)).append(seconds)
+            self._medians.pop(key, None)
+
+    def seconds(self, workload: str, kind: str) -> float | None:
+        """The median for this workload if it was measured often enough, else for all; None if never."""
+        key = (kind, workload)
+        if len(self._seen.get(key, ())) < ENOUGH:
+            key = (kind, "")
+        if key not in self._seen:
+            return None
+        if key not in self._medians:
+            self._medians[key] = median(self._seen[key])
+        return self._medians[key]
+
+
+class Names:
+    """Rows by what they are called."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._rows: dict[str, int] = {}
+        self._arrays: dict[str, list[int]] = {}
+        for row, job_id in enumerate(ids):
+            self.add(job_id, row)
+
+    def add(self, job_id: str, row: int) -> None:
+        """The job of `row` has this id."""
+        self._rows[job_id] = row
+        if "_" in job_id:
+            self._arrays.setdefault(array_of(job_id), []).append(row)
+
+    def rows(self, name: str) -> Sequence[int]:
+        """Rows of the jobs that `name` stands for; none if it stands for nothing."""
+        if name in self._arrays:
+            return self._arrays[name]
+        return (self._rows[name],) if name in self._rows else ()
 
 
 class LiveJobs(Mapping[int, LiveJob]):

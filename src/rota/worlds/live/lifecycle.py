@@ -8,17 +8,17 @@ from rota.model.grants import Grant
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.wire.sync import Notice, Part, PartStatus, Wanted
-from rota.worlds.live import leaving
+from rota.worlds.live import leaving, lifecycle
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, wake_array
 from rota.worlds.live.holds import ACCOUNT, ARRAY, OFFERED, Hold, note_of
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import part_of, places_of
 from rota.worlds.live.observing import draw_end, rate_of
-from rota.worlds.live.timers import AFTERWARDS_S
 
 # -- holds ---------------------------------------------------------------------------------------
 
@@ -213,3 +213,32 @@ def send_all_away(live: LiveJobs, job: LiveJob, how: How, reason: str, wanted: W
     for attempt in job.living:
         send_away(live, job, attempt, how, reason, job.cause, wanted)
     live.drop_if_gone(job)
+
+
+def end_others(live: LiveJobs, first: LiveJob, batch: BatchBuilder) -> None:
+    """`first` has completed: who of its group has been submitted, and says so too, is cancelled."""
+    if first.spec.group_rule != "first":
+        return
+    group = live.state.jobs.group
+    for job in list(live.values()):
+        is_sibling = job.row < live.state.submitted and group[job.row] == group[first.row]
+        if not is_sibling or job.is_over or job.spec.group_rule != "first":
+            continue
+        why = f"job {first.id} of its group has completed"
+        if job.row in batch.touched:
+            job.needless = why
+            live.unsaved.job(job)
+            live.timers.set(job.row, batch.now + AFTERWARDS_S)
+        else:
+            cancel(live, job, why, batch)
+
+
+def cancel(live: LiveJobs, job: LiveJob, why: str, batch: BatchBuilder, wanted: Wanted = Wanted.STOP) -> None:
+    """End `job`, which waits, is held or runs; its processes leave as `wanted` says."""
+    was_running = live.is_running(job)
+    lifecycle.end(live, job, "CANCELLED", why)
+    lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled", wanted)
+    if was_running:
+        batch.end(job.row, How.CANCELLED, Phase.CANCELLED)
+    else:
+        batch.settle(job.row, Phase.CANCELLED)

@@ -10,10 +10,9 @@ from rota.scheduler.world import Change, How, Refusal
 from rota.wire.sync import Wanted
 from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import Attempt, LiveJob
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 from rota.worlds.live.leaving import way_out
 from rota.worlds.live.node_parts import can_resume
-from rota.worlds.live.timers import AFTERWARDS_S
 
 
 def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How]) -> list[Refusal]:

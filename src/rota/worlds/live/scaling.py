@@ -15,9 +15,8 @@ from rota.scheduler.decision import Event
 from rota.wire.sync import Wanted
 from rota.worlds.live import leaving, lifecycle, node_states
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import SCALING, LiveJobs
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.timers import SCALING
 from rota.worlds.live.wanted_nodes import AUTOSCALE, Scaling, works
 
 SOON_S = 1.0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.registry import Past, Setup, Where, kinds, make_provider
+from rota.model.cluster import Cluster
+from rota.model.jobs import JobTable
 from rota.worlds.live.endings import RULES, BackOff, Rule
 
 
@@ -30,3 +34,12 @@ class LiveSettings:
     """A job that has done nothing for so long is told; 0 is never, and jobs may say otherwise."""
     suspend_idle: bool = False
     """Whether its devices are taken after as long again."""
+
+
+def live_providers(
+    chosen: Mapping[str, str], jobs: JobTable, cluster: Cluster, past: Past
+) -> dict[Knowledge, Provider]:
+    """A provider of every kind the live world has, from the source that `chosen` names, or the default."""
+    setup = Setup(jobs, cluster, past=past)
+    made = {kind: make_provider(kind, setup, Where.LIVE, chosen.get(kind, "")) for kind in kinds(Where.LIVE)}
+    return {kind: provider for kind, provider in made.items() if provider is not None}

@@ -30,14 +30,13 @@ from rota.worlds.live.directives import Directives
 from rota.worlds.live.due import look_at_row
 from rota.worlds.live.holds import DEPENDENCY, note_of
 from rota.worlds.live.inbox import Arrived, Begun, Changed, CommandAsked, Event, Inbox, ReportTold
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import AFTERWARDS_S, NODES, SCALING, LiveJobs
 from rota.worlds.live.machines import LiveNode, Machines
 from rota.worlds.live.moving import carry_out
 from rota.worlds.live.node_states import look_at_nodes
 from rota.worlds.live.observing import seen_before, settle
 from rota.worlds.live.reports import take_in
 from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.timers import AFTERWARDS_S, NODES, SCALING
 from rota.worlds.live.wanted_nodes import Scaling
 
 
