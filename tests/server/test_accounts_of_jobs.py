@@ -13,8 +13,8 @@ from store_place import SPEC
 from rota.server.auth import Roster, account_of
 from rota.server.callers import Caller
 from rota.server.roster import JobAccounts
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import JobRow, JobState, NewJob
-from rota.server.store.submitting import asked
 from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
 from rota.wire.job import JobSpec
 from rota.wire.sync import Wanted

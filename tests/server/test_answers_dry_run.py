@@ -10,7 +10,7 @@ from answers_play import AskedSite, site
 
 from rota.model.reasons import Code, Constraint, noted
 from rota.model.tenants import Tenant, Tenants
-from rota.server.answering.dry_run import warnings
+from rota.server.answers.dry_run import warnings
 from rota.wire.job import JobSpec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.server.answering.unread import of_a_job, of_waiting_jobs
+from rota.server.answers.unused_fields import of_a_job, of_waiting_jobs
 
 IGNORED = "tiresias orders jobs without looking at priorities"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.server.answering.unread import unread_by_itself, unread_by_policy, unread_knowledge
+from rota.server.answers.unused_fields import unread_by_itself, unread_by_policy, unread_knowledge
 from rota.wire.job import JobSpec
 
 

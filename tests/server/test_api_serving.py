@@ -20,7 +20,7 @@ from rota.client import Client, Refused, Unreachable
 from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.server.api.app import ApiSettings, create_app
-from rota.server.serving import LOOPBACK, PORT_FILE, Address, Serving
+from rota.server.http_server import LOOPBACK, PORT_FILE, Address, Serving
 
 SOURCE = Path(rota.__file__).parents[1]
 CALL = """
@@ -266,6 +266,6 @@ def test_history(stage: Stage) -> None:
 
 def test_import_is_quick() -> None:
     """The modules themselves; counted by Python, so that a busy machine does not fail it."""
-    probe = "import sys, rota.server.serving, rota.server.api.app; print(*sorted(sys.modules))"
+    probe = "import sys, rota.server.http_server, rota.server.api.app; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert not {"numpy", "polars", "scipy", "rich", "torch", "sqlalchemy"} & set(done.stdout.split())

@@ -15,8 +15,8 @@ from site_play import EPOCH_S, AllMayRun, Site
 from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import parse_policy
-from rota.server.answering.unread import unread_deadline
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
+from rota.server.answers.unused_fields import unread_deadline
 from rota.server.api.forms import Submission
 from rota.server.callers import Caller
 from rota.server.caps import caps_of

@@ -11,7 +11,7 @@ from site_play import Site
 
 from rota.server.api.forms import JobChange
 from rota.server.tenants.settings import plain_tenants
-from rota.server.turning import TurnChanges
+from rota.server.turn import TurnChanges
 
 
 @pytest.mark.parametrize(

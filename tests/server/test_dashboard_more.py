@@ -23,7 +23,7 @@ from rota.server.callers import Caller
 from rota.server.dashboard.futures import LEFT, ROWS, WIDTH, charts
 from rota.server.dashboard.history import LINES, Filter, as_csv, history_page
 from rota.server.dashboard.policy import able, lines_of, once, parameters_of, times
-from rota.server.dashboard.rendering import colour_of, data
+from rota.server.dashboard.responses import colour_of, data
 from rota.server.dashboard.tenants import curves, sentence_of, tenants_page
 from rota.wire.job import JobSpec
 from rota.wire.tenants import CellView, TenantsHistory, TenantsView, TenantView

@@ -32,9 +32,9 @@ from rota.scheduler.own_modules import MODULES
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
-from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.messages import check_policy, seal, unseal
 from rota.server.policy.process import NOT_ASKED
+from rota.server.policy.provider_messages import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.remote import Timeouts
 from rota.server.refusals import Busy
 from tiers import first

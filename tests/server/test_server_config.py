@@ -26,7 +26,7 @@ from rota.server.config import (
     tenants_of,
 )
 from rota.server.hooks.autoscale_setting import autoscale_of
-from rota.server.hooks.notifying import targets_of
+from rota.server.hooks.notices import targets_of
 from rota.wire.sync import Exit
 from rota.worlds.live.endings import RULES, Cause, judge, rules_of
 

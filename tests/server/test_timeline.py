@@ -11,8 +11,8 @@ from store_place import SPEC
 from test_store import RUNNING
 
 from rota.server.jobs import MOST_INTERVALS
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import AttemptRow, EventRow, IntervalRow, JobRow, JobState
-from rota.server.store.submitting import asked
 from rota.server.timeline import Timeline
 from rota.table.state import Phase
 from rota.wire.timeline import StretchView

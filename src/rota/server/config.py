@@ -25,8 +25,8 @@ from rota.model.units import format_duration, parse_duration
 from rota.reports.usage.prices import prices_of
 from rota.server.caps import caps_of
 from rota.server.hooks.autoscale_setting import autoscale_of
-from rota.server.hooks.notifying import targets_of
-from rota.server.keeping import Keep
+from rota.server.hooks.notices import targets_of
+from rota.server.retention import Keep
 from rota.server.store.addresses import without_passwords
 from rota.server.tenants.layout import check_levels, layout_of
 from rota.server.tenants.settings import parse_tenants, yes_or_no

@@ -20,8 +20,8 @@ from io import StringIO
 from typing import Any
 
 from rota.model.job_columns import SUBMITTED, Deadline, JobColumn, deadlines_text
+from rota.server.store.past_columns import HistoryWindow
 from rota.server.store.rows import CAME_TO_NOTHING, IntervalRow, JobRow
-from rota.server.store.scanning import HistoryWindow
 from rota.table.state import Phase
 from rota.wire.job import JobSpec, array_of
 

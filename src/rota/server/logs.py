@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from rota.server.api.forms import LogRequest
+from rota.server.notifier import Notifier, unhurried
 from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
-from rota.server.waiting import Notifier, unhurried
 from rota.wire.sync import Fetch, Piece
 from rota.worlds.live.directives import Directives
 

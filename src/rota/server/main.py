@@ -31,26 +31,29 @@ from rota.model.revision import full_version
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.agents import Agents
-from rota.server.announcing import Announcer
-from rota.server.answers import Answers
+from rota.server.announcer import Announcer
+from rota.server.answers.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.caps import Caps, caps_of
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
-from rota.server.commanding import CommandOutcomes, Commands
+from rota.server.commands import CommandOutcomes, Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
 from rota.server.history import History
 from rota.server.hooks.autoscale_setting import autoscale_of
-from rota.server.hooks.autoscaling import Scaler
-from rota.server.hooks.notifying import Notices, targets_of
+from rota.server.hooks.autoscaler import Scaler
+from rota.server.hooks.notices import Notices, targets_of
+from rota.server.http_server import Address, Serving, in_the_clear
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
-from rota.server.logging import set_up
+from rota.server.json_logs import set_up
 from rota.server.logs import Logs
 from rota.server.metrics import Metrics
 from rota.server.nodes import Nodes
+from rota.server.notifier import Notifier
 from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
@@ -58,7 +61,6 @@ from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
 from rota.server.roster import JobAccounts, StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
-from rota.server.serving import Address, Serving, in_the_clear
 from rota.server.store.rows import JobQuery
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
@@ -66,10 +68,8 @@ from rota.server.tenants import in_force
 from rota.server.tenants.accounts import TenantAccounts
 from rota.server.tenants.layout import layout_of
 from rota.server.terminals import Terminals
-from rota.server.tidying import Tidier
 from rota.server.users import ADMIN, Users, first_up, token_files
 from rota.server.views import job_view
-from rota.server.waiting import Notifier
 from rota.wire.scaling import AutoscaleView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.endings import rules_of

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from rota.knowledge.registry import Where, kinds
 from rota.model.tenants import Between
 from rota.scheduler.early_plans import plans_too_early
-from rota.server.answering.unread import unread_knowledge
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
+from rota.server.answers.unused_fields import unread_knowledge
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
-from rota.server.commanding import Commands
+from rota.server.commands import Commands
 from rota.server.policy.messages import check_policy
 from rota.server.tenants.accounts import between
 from rota.wire.views import DecisionView, PolicyView, WhatIf

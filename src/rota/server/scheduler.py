@@ -22,29 +22,29 @@ from rota.scheduler.decision import Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.reasons.order import Precedence
-from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
-from rota.server.policy.failing import DecisionFailedError, Failing
+from rota.server.loop_changes import ChangeContext, change_of
+from rota.server.policy.fallback import DecisionFailedError, Failing
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
 from rota.server.policy.rules_in_force import rules_in_force
-from rota.server.rebuilding import Rebuilt, rebuild
+from rota.server.readiness import LoopStanding
+from rota.server.recovery import Rebuilt, rebuild
 from rota.server.refusals import Busy
 from rota.server.roster import JobAccounts
 from rota.server.scheduler_view import SchedulerView
-from rota.server.standing import LoopStanding
-from rota.server.stepping import StepRecorder
+from rota.server.step_recorder import StepRecorder
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, SHADOW, Everything, Step
 from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
-from rota.server.turning import TurnChanges, changes_of, step_of
+from rota.server.turn import TurnChanges, changes_of, step_of
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.jobs import Unsaved
-from rota.worlds.live.leaving import preemption_costs
+from rota.worlds.live.preemption import preemption_costs
 from rota.worlds.live.settings import LiveSettings, live_providers
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.model.tenants import Tenants
-from rota.server.stepping import attempt_row
+from rota.server.step_recorder import attempt_row
 from rota.server.store.rows import REAL, AttemptRow, NodeRow, PolicyRow, Step
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.table.state import Phase, State

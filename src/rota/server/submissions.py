@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rota.errors import InputError
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
 from rota.server.api.forms import Submission, Submitted
 from rota.server.callers import Caller, why_no_job
 from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
-from rota.server.rebuilding import asked_job, live_job
+from rota.server.recovery import asked_job, live_job
 from rota.server.refusals import Forbidden
 from rota.server.roster import JobAccounts
+from rota.server.store.new_jobs import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
-from rota.server.store.submitting import jobs_of
 from rota.server.views import job_view
 from rota.wire.job import JobSpec, check_new
 from rota.wire.views import DryRun

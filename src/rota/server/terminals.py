@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rota.server.callers import Caller
+from rota.server.notifier import Notifier, unhurried
 from rota.server.records import JobRecords
 from rota.server.refusals import Busy, Conflict, Forbidden, NotFound
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.views import is_over
-from rota.server.waiting import Notifier, unhurried
 from rota.wire.terminal import MOST_BYTES, TerminalCall, TerminalReply, TerminalTalk, packed, unpacked
 
 MOST_TYPED, MOST_PRINTED = 1 << 16, 1 << 18

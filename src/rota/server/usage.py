@@ -17,8 +17,8 @@ from rota.reports.usage.held import Held, size_name
 from rota.reports.usage.prices import Prices
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
+from rota.server.store.past_columns import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.rows import CAME_TO_NOTHING, AttemptRow, NodeRow
-from rota.server.store.scanning import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.usage import UNKNOWN, UsageView

@@ -17,7 +17,7 @@ from rota.scheduler.decision import Event as Cause
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import traced_state
 from rota.scheduler.policy import parse_policy
-from rota.server.stepping import StepRecorder, word
+from rota.server.step_recorder import StepRecorder, word
 from rota.server.store.rows import IntervalRow
 from rota.table.state import Phase
 from rota.wire.job import JobSpec

@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
-from rota.server.api.calling import Waiting, known_parameters
 from rota.server.api.problems import handle_errors, problem, problem_schema
+from rota.server.api.route_parts import Waiting, known_parameters
 from rota.server.api.services import Services
 from rota.server.auth import AuthenticationGate, Roster
 from rota.server.dashboard.errors import SIGN_IN, ErrorPages, refused_at_gate

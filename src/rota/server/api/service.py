@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rota.model.revision import full_version
-from rota.server.api.calling import AskedCluster, answer
 from rota.server.api.forms import Health
 from rota.server.api.problems import refusals
+from rota.server.api.route_parts import AskedCluster, answer
 from rota.server.callers import Caller
 from rota.server.metrics import CONTENT_TYPE, Metrics
 from rota.server.refusals import Forbidden

@@ -57,8 +57,8 @@ from rota.wire.views import (
 if TYPE_CHECKING:
     from rota.reports.usage.prices import Prices
     from rota.scheduler.reasons.order import Precedence
-    from rota.server.answering.starts import Starts
-    from rota.server.store.reading import JobLine
+    from rota.server.answers.starts import Starts
+    from rota.server.store.queries import JobLine
 
 
 class SubmissionsService(Protocol):

@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from rota.model.reasons import Code
-from rota.server.api.calling import AskedCommands, JobId, Person
 from rota.server.api.forms import Act, Verb
+from rota.server.api.route_parts import AskedCommands, JobId, Person
 from rota.server.callers import Caller
-from rota.server.dashboard.rendering import HEADERS
+from rota.server.dashboard.responses import HEADERS
 from rota.wire.views import ArrayDone, JobView
 
 router = APIRouter(include_in_schema=False)

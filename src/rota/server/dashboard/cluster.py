@@ -10,11 +10,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import AskedCluster, AskedJobs, AskedNodes, Person
 from rota.server.api.forms import JobFilter
+from rota.server.api.route_parts import AskedCluster, AskedJobs, AskedNodes, Person
 from rota.server.api.services import ClusterService, JobsService, NodesService
 from rota.server.dashboard.memo import Memo
-from rota.server.dashboard.rendering import colour_of, data, fragment, page
+from rota.server.dashboard.responses import colour_of, data, fragment, page
 from rota.wire.views import ClusterStatus, DeviceView, JobView, NodeView
 
 router = APIRouter(include_in_schema=False)

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.server.auth import Unauthorized, refusal
 from rota.server.dashboard.browsers import is_navigation
-from rota.server.dashboard.rendering import page
+from rota.server.dashboard.responses import page
 from rota.server.refusals import Forbidden
 
 SIGN_IN = "/sign-in"

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rota.server.waiting import Notifier
+from rota.server.notifier import Notifier
 
 CHANGED = ("dashboard",)
 """The key under which streams listen."""

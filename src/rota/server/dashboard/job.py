@@ -11,12 +11,12 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from rota.client.saying import abilities, asked, spare
 from rota.model.units import format_duration, plural
 from rota.model.words import count, utc
-from rota.server.api.calling import AskedJobs, JobId, Person
 from rota.server.api.forms import JobFilter, LogRequest, Verb
+from rota.server.api.route_parts import AskedJobs, JobId, Person
 from rota.server.api.services import JobsService
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
-from rota.server.dashboard.rendering import HEADERS, fragment, now_of, page
+from rota.server.dashboard.responses import HEADERS, fragment, now_of, page
 from rota.server.views import is_over
 from rota.wire.job import JOB_ID
 from rota.wire.timeline import Doing, StretchView

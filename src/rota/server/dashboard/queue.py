@@ -12,15 +12,15 @@ from starlette.responses import Response
 
 from rota.errors import RotaError
 from rota.scheduler.reasons.order import Precedence
-from rota.server.answering.starts import Range, Starts
-from rota.server.api.calling import AskedJobs, Person
+from rota.server.answers.starts import Range, Starts
 from rota.server.api.forms import Verb
+from rota.server.api.route_parts import AskedJobs, Person
 from rota.server.api.services import JobsService
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.memo import Memo
-from rota.server.dashboard.rendering import fragment, page
-from rota.server.store.reading import JobLine
+from rota.server.dashboard.responses import fragment, page
+from rota.server.store.queries import JobLine
 from rota.wire.views import JobView, ReasonView
 
 router = APIRouter(include_in_schema=False)

@@ -17,7 +17,7 @@ from rota.errors import RotaError
 from rota.server.auth import SESSION, Roster, Unauthorized, identify_token, mint, record_of
 from rota.server.dashboard.browsers import check_origin, cookie_name, session_of
 from rota.server.dashboard.errors import SIGN_IN
-from rota.server.dashboard.rendering import page
+from rota.server.dashboard.responses import page
 
 router = APIRouter(include_in_schema=False)
 SESSION_S = 30 * 86400.0

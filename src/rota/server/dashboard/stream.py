@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from rota.server.api.calling import Person, Waiting
+from rota.server.api.route_parts import Person, Waiting
 from rota.server.dashboard.feed import CHANGED, Changes, Feed
-from rota.server.dashboard.rendering import HEADERS
+from rota.server.dashboard.responses import HEADERS
 from rota.server.refusals import Busy
 
 router = APIRouter(include_in_schema=False)

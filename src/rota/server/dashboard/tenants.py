@@ -13,10 +13,10 @@ from rota.client.entitled import entitled_to
 from rota.model.tenants import Between
 from rota.model.units import plural
 from rota.model.words import count
-from rota.server.api.calling import AskedTenants, Person
+from rota.server.api.route_parts import AskedTenants, Person
 from rota.server.api.services import TenantsService
 from rota.server.callers import Caller
-from rota.server.dashboard.rendering import HEADERS, colour_of, fragment, page
+from rota.server.dashboard.responses import HEADERS, colour_of, fragment, page
 from rota.wire.tenants import TenantsView, TenantView
 
 router = APIRouter(include_in_schema=False)

@@ -15,9 +15,9 @@ from rota.errors import InputError
 from rota.reports.usage.months import months_of
 from rota.reports.usage.prices import parse_prices
 from rota.reports.usage.table import as_csv
-from rota.server.api.calling import AskedHistory, Person
+from rota.server.api.route_parts import AskedHistory, Person
 from rota.server.api.services import HistoryService
-from rota.server.dashboard.rendering import HEADERS, data, page
+from rota.server.dashboard.responses import HEADERS, data, page
 from rota.wire.usage import BY, UsageLine, UsageView
 
 router = APIRouter(include_in_schema=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rota.errors import InputError, RotaError
 from rota.model.units import parse_duration
-from rota.server.hooks.delivering import command_or_url
+from rota.server.hooks.delivery import command_or_url
 from rota.worlds.live.wanted_nodes import ScaleLimits
 
 _KNOWN = ("min", "max", "cooldown", "timeout", "again", "nodes")

@@ -33,7 +33,6 @@ from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import RunSeed, Snapshot
 from rota.scheduler.victims import cheaper_victims
-from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.memory import SPENT, has_run_out
 from rota.server.policy.messages import (
     Begin,
@@ -50,6 +49,7 @@ from rota.server.policy.messages import (
     send,
     unseal,
 )
+from rota.server.policy.provider_messages import KnowledgeHeard
 from rota.stages.priority import ByPriority
 from rota.table.state import Phase
 

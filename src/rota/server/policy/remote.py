@@ -30,7 +30,6 @@ from rota.scheduler.policy import levers_of, parse_policy
 from rota.scheduler.reasons.order import Precedence
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import (
     Begin,
     Decide,
@@ -46,6 +45,7 @@ from rota.server.policy.messages import (
     unpack_decision,
     unpack_plan,
 )
+from rota.server.policy.provider_messages import KnowledgeTold
 from rota.server.refusals import Busy
 
 LONGEST_PAUSE_S = 300.0

@@ -6,7 +6,7 @@ from functools import partial
 
 from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
 from rota.scheduler.loop import Rules
-from rota.worlds.live.leaving import to_redo
+from rota.worlds.live.preemption import to_redo
 from rota.worlds.live.world import LiveWorld
 
 

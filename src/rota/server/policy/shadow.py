@@ -24,8 +24,8 @@ from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import Begin, Decide, NewRows, unpack_decision
+from rota.server.policy.provider_messages import KnowledgeTold
 from rota.server.policy.remote import MOST_FRAMES, TableFeed, Timeouts
 
 LAG = 4

@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
 from rota.server.store import tables as t
 from rota.server.store.forms import bounded
-from rota.server.store.reading import within
-from rota.server.store.scanning import PIECE
+from rota.server.store.past_columns import PIECE
+from rota.server.store.queries import within
 from rota.wire.text import clean
 
 

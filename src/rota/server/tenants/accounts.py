@@ -15,10 +15,10 @@ from rota.model.columns import Floats
 from rota.model.tenants import Between, Tenant
 from rota.model.units import number, plural
 from rota.scheduler.policy import parse_policy
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
 from rota.server.api.forms import TenantsMove
 from rota.server.callers import Caller
-from rota.server.commanding import Commands
+from rota.server.commands import Commands
 from rota.server.refusals import Busy, Conflict
 from rota.server.scheduler import Scheduler
 from rota.server.store.rows import AttemptRow, CompletedJob, HeldSpan, JobQuery, JobRow

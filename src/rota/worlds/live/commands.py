@@ -15,10 +15,10 @@ from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import impossible, tenant_of
 from rota.worlds.live.holds import OFFERED, SUSPENDED, USER, Hold
-from rota.worlds.live.idling import suspend_for
+from rota.worlds.live.idle_jobs import suspend_for
 from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.resizing import DEVICES, resize
+from rota.worlds.live.resize import DEVICES, resize
 
 _FOR_CONTROLLER = {"policy", "shadow", "tenants", "update", "accept"}
 """Commands that change more than this world: the controller carries them out after the step."""

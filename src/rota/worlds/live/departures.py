@@ -11,7 +11,7 @@ from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, EndVerdict, fails_alike, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.observing import draw_end
+from rota.worlds.live.observations import draw_end
 
 _NEVER_BEGAN = "was withdrawn before it began"
 _STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}

@@ -7,7 +7,7 @@ import math
 from rota.model.units import format_duration
 from rota.scheduler.world import How
 from rota.table.state import Phase
-from rota.worlds.live import idling, lifecycle
+from rota.worlds.live import idle_jobs, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases, tenant_of
@@ -72,8 +72,8 @@ def _look_at_limits(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
     elif attempt.is_trial and attempt.ready_s is not None:
         if batch.now - attempt.ready_s >= live.settings.trial_s - 1e-3:
             _pass_trial(live, job, batch)
-    elif idling.is_to_be_suspended(live, job):
-        idling.suspend(live, job, batch)
+    elif idle_jobs.is_to_be_suspended(live, job):
+        idle_jobs.suspend(live, job, batch)
     else:
         live.set_timers(job)
 

@@ -10,7 +10,7 @@ from rota.model.units import format_duration
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Notice, Part, PartStatus, Wanted
-from rota.worlds.live import leaving, lifecycle
+from rota.worlds.live import lifecycle, preemption
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, wake_array
@@ -18,7 +18,7 @@ from rota.worlds.live.holds import ACCOUNT, ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import part_of, places_of
-from rota.worlds.live.observing import draw_end, rate_of
+from rota.worlds.live.observations import draw_end, rate_of
 
 # -- holds ---------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ def keep_work(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: boo
     """What remains of the work of `attempt` once its processes have gone; all of it if `completely`."""
     if attempt is job.attempt:
         live.progress.stop(job.row, attempt.until_s(live.now))  # the loop hears of the end later
-    leaving.keep_saved(live, job, attempt, completely=completely)
+    preemption.keep_saved(live, job, attempt, completely=completely)
     live.note_progress(job.row)
 
 

@@ -8,12 +8,12 @@ from rota.worlds.live import lifecycle, node_states
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.departures import end_attempt, take_cost
-from rota.worlds.live.idling import note_idle
+from rota.worlds.live.idle_jobs import note_idle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import can_resume
-from rota.worlds.live.observing import draw_progress, note_speed, note_usage
+from rota.worlds.live.observations import draw_progress, note_speed, note_usage
 
 HANDLED = frozenset({PartStatus.RUNNING, PartStatus.SUSPENDED})
 """An agent that says why in one of these has met something that it did not expect."""

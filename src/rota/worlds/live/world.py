@@ -22,19 +22,19 @@ from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import State
-from rota.worlds.live import commands, leaving, lifecycle, scaling
+from rota.worlds.live import cluster_size, commands, lifecycle, preemption
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import derived_holds, expect
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.due import look_at_row
+from rota.worlds.live.execution import carry_out
 from rota.worlds.live.holds import DEPENDENCY, note_of
 from rota.worlds.live.inbox import Arrived, Begun, Changed, CommandAsked, Event, Inbox, ReportTold
 from rota.worlds.live.jobs import AFTERWARDS_S, NODES, SCALING, LiveJobs
 from rota.worlds.live.machines import LiveNode, Machines
-from rota.worlds.live.moving import carry_out
 from rota.worlds.live.node_states import look_at_nodes
-from rota.worlds.live.observing import seen_before, settle
+from rota.worlds.live.observations import seen_before, settle
 from rota.worlds.live.reports import take_in
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.wanted_nodes import Scaling
@@ -94,7 +94,7 @@ class LiveWorld:
             if job.holds or job.needless:
                 live.timers.set(job.row, self.clock())
         live.timers.set(NODES, self.clock() + live.settings.lost_after_s / 4)
-        scaling.look_at(live, self.clock())
+        cluster_size.look_at(live, self.clock())
 
     def next(self, until_s: float) -> Batch | None:
         """What happened; a TIMER batch at `until_s`; None once the inbox is closed."""
@@ -130,7 +130,7 @@ class LiveWorld:
             lifecycle.offer(self.live, self.live[row], offer)
 
     def scale(self, nodes: int) -> None:
-        scaling.ask(self.live, nodes)
+        cluster_size.ask(self.live, nodes)
 
     def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
         return False
@@ -171,10 +171,10 @@ class LiveWorld:
         return seen
 
     def suspended(self) -> Iterable[Resident]:
-        return leaving.suspended(self.live)
+        return preemption.suspended(self.live)
 
     def would_keep(self, row: int, leave: Leave) -> Resident | None:
-        return leaving.would_keep(self.live, row, leave)
+        return preemption.would_keep(self.live, row, leave)
 
     def began_s(self, state: State, row: int) -> float:
         """When the processes of the running job `row` began on its present devices; NaN if they have not."""
@@ -267,6 +267,6 @@ class LiveWorld:
                 self._look_at_clock(batch)
                 look_at_nodes(self.live, self.heard, batch)
             elif row == SCALING:
-                scaling.look(self.live, batch)
+                cluster_size.look(self.live, batch)
             else:
                 look_at_row(self.live, row, batch)
