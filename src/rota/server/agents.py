@@ -1,4 +1,4 @@
-"""Machines: how they join, and the long conversation with each of their agents."""
+"""Agents of machines: joining, and the long poll by which each reports and receives directives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn of the scheduler has changed, told to those who wait for it and to the counters."""
+"""Tells waiting callers, browsers, hooks and counters what a turn of the scheduler has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much one user, or one tenant, may ask for: an operator's `caps`, which admins are not held to."""
+"""An operator's `caps`: the most that one user or tenant may ask for; admins are exempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has been kept for long enough goes: on record here, and by the agents on their disks.
+"""Removes what has been kept long enough: records here, files on the agents' disks.
 
 A thread takes things off the record, a few at a time: after each transaction it rests for much longer than
 that took, so that the scheduler and the API write as if it were not there.  Agents ask which of the jobs that

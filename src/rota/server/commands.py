@@ -1,4 +1,4 @@
-"""A command: put on record, handed to the scheduler, and waited for a little."""
+"""Commands: put on record, handed to the scheduler, and their outcomes, for which callers wait."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from rota.server.store.store import Store
 from rota.worlds.live.inbox import CommandAsked, Inbox
 
 PATIENCE_S = 5.0
-"""How long a call waits for its command to be carried out; it is on record anyhow."""
+"""Seconds that a call waits for its command to be carried out; the command is on record anyhow."""
+MOST_EARLY = 1000
+"""Most outcomes kept of commands for which no thread waits yet."""
 
 
 class Commands:
-    """Each call is one command, be it for one job, for all of an array, for a node or about the policy."""
+    """Gives commands: for one job, for all of an array, for a node, or about the policy."""
 
     def __init__(self, store: Store, inbox: Inbox, outcomes: CommandOutcomes, clock: Clock) -> None:
         self._store, self._inbox, self._outcomes, self._clock = store, inbox, outcomes, clock
@@ -32,9 +34,9 @@ class Commands:
         row: int | None = None,
         node: str | None = None,
     ) -> Mapping[str, Any]:
-        """Put a command on record and wait a little until it is done; Conflict if it could not be.
+        """Put a command on record and wait up to `PATIENCE_S` until it is done.
 
-        Returns what is told of it; nothing if it takes longer.
+        Returns its outcome, empty if it takes longer.  Raises Conflict if it could not be carried out.
         """
         seq = self._store.add_command(self._clock(), who.user, kind, row=row, node=node, args=args)
         self._outcomes.expect(seq)
@@ -45,21 +47,17 @@ class Commands:
         return outcome
 
 
-MOST_EARLY = 1000
-"""Outcomes that are kept of commands for which nobody waits yet."""
-
-
 class CommandOutcomes:
-    """What became of commands, for the threads that wait for them."""
+    """Outcomes of commands, for the threads that wait for them."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[threading.Event, list[Any]]] = {}
         self._early: dict[int, Any] = {}
-        """A loop that is built anew finds commands on record before whoever gave them waits for them."""
+        """Outcomes that came before a thread waited: a rebuilt loop finds commands on record."""
         self._lock = threading.Lock()
 
     def expect(self, seq: int) -> None:
-        """Remember what becomes of command `seq` until it is asked for."""
+        """Keep the outcome of command `seq` until `wait` takes it."""
         with self._lock:
             event, outcome = self._waiting.setdefault(seq, (threading.Event(), []))
             if seq in self._early:

@@ -1,4 +1,4 @@
-"""What has happened on this cluster, for reports and simulations of it."""
+"""What has happened on this cluster, for reports and for simulations of it."""
 
 from __future__ import annotations
 

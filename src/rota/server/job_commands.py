@@ -1,4 +1,4 @@
-"""What owners have done to their jobs: one command for one job, or for all of an array."""
+"""What owners do to their jobs: one command for one job, or for all jobs of an array."""
 
 from __future__ import annotations
 

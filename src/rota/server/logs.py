@@ -1,4 +1,4 @@
-"""Pieces of logs: asked of the agents that have them, handed to those who wait for them."""
+"""Pieces of logs: requested from the agents that have them, handed to the callers that wait."""
 
 from __future__ import annotations
 

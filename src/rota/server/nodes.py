@@ -1,4 +1,4 @@
-"""Machines as operators see them, and what they have done to them."""
+"""Machines as operators see them, and what operators do to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for what: coroutines and threads of the API, woken by the scheduler's thread."""
+"""Wakes coroutines of the API that wait for a job, a node or a directive to change."""
 
 from __future__ import annotations
 

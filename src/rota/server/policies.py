@@ -1,4 +1,4 @@
-"""Which policy decides, which one runs beside it, and what another one would do."""
+"""Which policy decides, which one runs in its shadow, and what another one would do."""
 
 from __future__ import annotations
 

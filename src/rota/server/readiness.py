@@ -1,4 +1,4 @@
-"""Whether the scheduler's loop stands on all that has changed, for threads of the API that wait for that."""
+"""Whether the scheduler's loop includes every change so far; threads of the API wait for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs on record, as people ask for them: by id, and only their own where that matters."""
+"""Jobs on record by id, checked against what the caller may see."""
 
 from __future__ import annotations
 

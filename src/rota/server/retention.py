@@ -1,4 +1,4 @@
-"""How long what has ended is kept, and what is said to somebody who asks for it later."""
+"""How long ended jobs, their files and the audit are kept, and the sentences for what is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users and tokens: in memory for every call, in the store for the next controller; as what jobs run."""
+"""Users and tokens, in memory for every call and in the store for the next controller."""
 
 from __future__ import annotations
 

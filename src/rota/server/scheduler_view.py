@@ -1,4 +1,4 @@
-"""What other threads read of the scheduler: how things stood after its last step."""
+"""What other threads may read of the scheduler: its state after its last step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn of the loop as it is stored: what changed in the table, in the world and about the policy."""
+"""Listens to the loop, and turns what changed into rows of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs come in: checked, put on record, and handed to the scheduler."""
+"""New jobs: checked, put on record, and handed to the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a job as stretches of time, from what is on record of its intervals, attempts and events."""
+"""The life of a job as stretches of time, from its intervals, attempts and events on record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn of the scheduler as the store takes it: everything that has changed since the last step."""
+"""One turn of the scheduler: the step that is stored, and the changes that are announced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cluster's GPU-hours went: what every job on record held, exactly, and what runs now with it."""
+"""Where the cluster's GPU-hours went: what every job on record held, and running jobs so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users and the tokens that stand for them."""
+"""Users and their tokens; the admin and the policy that a new cluster begins with."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Answers to people: why a job waits, what would become of one, what another policy would do."""
+"""Answers to users: why a job waits, when it may start, what another policy would do."""

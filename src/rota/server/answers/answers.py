@@ -1,4 +1,4 @@
-"""Why a job waits, what would become of another one, and what another policy would do."""
+"""All answers in one place, for the API: from the store, the policy's process and forecasts."""
 
 from __future__ import annotations
 

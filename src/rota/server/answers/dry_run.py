@@ -1,4 +1,4 @@
-"""`rota submit --dry-run`: what would become of a job, without a trace of it anywhere."""
+"""`rota submit --dry-run`: what would become of a job, without putting it on record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller's end of the process that looks ahead: started when first needed, killed if it hangs."""
+"""The controller's end of the forecast process: started when first needed, killed if it hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota policy`: which policy decides, and what its shadow would do otherwise."""
+"""`rota policy`: the policy in force and its shadow; a trial decision before another takes over."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
     from rota.server.store.store import Store
 
-
 LINES = 10
-"""So many sentences about the shadow are shown."""
+"""Most sentences shown about the shadow."""
+BUDGET_S = 5.0
+"""Seconds that a trial decision may take."""
+log = logging.getLogger(__name__)
 
 
 def policy_view(scheduler: Scheduler, store: Store) -> PolicyView:
@@ -41,7 +43,7 @@ def policy_view(scheduler: Scheduler, store: Store) -> PolicyView:
 
 
 def shadow_would(scheduler: Scheduler) -> list[str]:
-    """What the shadow would have done otherwise at the last moments, newest first, with their age."""
+    """How the shadow's last decisions differ from the real ones, newest first, with their age."""
     host = scheduler.host
     if host is None or host.shadow is None:
         return []
@@ -53,15 +55,11 @@ def shadow_would(scheduler: Scheduler) -> list[str]:
     return lines[:LINES]
 
 
-log = logging.getLogger(__name__)
-BUDGET_S = 5.0
-
-
 def try_policy(scheduler: Scheduler, estimator: Estimator, policy: str) -> None:
-    """Raises InputError with the sentence of a policy that fails, Busy if it takes too long.
+    """Let `policy` decide once about the present moment, in a process of its own.
 
-    Where there is no moment to try it on, since the policy in force is in trouble itself, it is not tried:
-    another one may be the way out.
+    Raises InputError with the sentence of a policy that fails, Busy if it takes too long.  If the policy in
+    force is itself in trouble, there is no moment to try another one on, and the trial is skipped.
     """
     try:
         looking = Looking(gather(scheduler), budget_s=BUDGET_S)

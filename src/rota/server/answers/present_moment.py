@@ -1,4 +1,4 @@
-"""The present moment with all that is known besides, as the process that looks ahead is sent it."""
+"""Gathers the present moment, with what is known of its jobs, for the forecast process."""
 
 from __future__ import annotations
 

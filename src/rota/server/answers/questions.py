@@ -1,4 +1,4 @@
-"""What the process that looks ahead is asked: a moment, and all that is known besides."""
+"""Questions to the forecast process: a moment, and what to find out about it."""
 
 from __future__ import annotations
 

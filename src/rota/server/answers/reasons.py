@@ -1,4 +1,4 @@
-"""Constraints as people are told them: with what would have to change, in this cluster's words."""
+"""Why jobs wait, in this cluster's words, with what would have to change."""
 
 from __future__ import annotations
 

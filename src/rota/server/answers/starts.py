@@ -1,4 +1,4 @@
-"""When all waiting jobs are expected to start: looked ahead now and then, by a thread, when somebody asks."""
+"""When waiting jobs are expected to start: forecast by a thread now and then, while pages ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which jobs would be worse off if tenants were entitled to something else, found out before it is so."""
+"""Which jobs would be worse off if tenants had other entitlements, before these take effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a job has no effect, because something else is missing or the policy does not look at it."""
+"""Fields of a job that have no effect: another one is missing, or the policy does not read them."""
 
 from __future__ import annotations
 

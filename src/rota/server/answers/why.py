@@ -1,4 +1,4 @@
-"""`rota why`: what binds a job now, dominant first, and when it is expected to start."""
+"""`rota why`: what binds a job now, dominant first, its expected start, and its deadline's plan."""
 
 from __future__ import annotations
 

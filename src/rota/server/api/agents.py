@@ -1,4 +1,4 @@
-"""Agents: join with a token, then ask again and again what shall be."""
+"""Agents: join with a token, then report and ask for directives again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: gate, limits, watch and routes over the services they ask."""
+"""The application: authentication, limits, metrics, and routes over the services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy: which one decides, which one runs in its shadow, and what another would do."""
+"""The policy: which one decides, which one runs in its shadow, what another one would do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every refusal is `{"error": SENTENCE}`: which field, what stood there, what was expected."""
+"""Every refusal is `{"error": SENTENCE}`: the field, its value, and what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every route is made of: who may call it, whom it asks, the answer, and waiting."""
+"""Parts of every route: who may call it, which service it asks, its answer, and waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants: what each is entitled to and has, and moving that on a running cluster."""
+"""Tenants: what each is entitled to and has, and changing that on a running cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People and their tokens."""
+"""Users and their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do to jobs from a page: the verbs of the API, answered with a sentence."""
+"""What users do to jobs from a page: the verbs of the API, answered with a sentence."""
 
 from __future__ import annotations
 

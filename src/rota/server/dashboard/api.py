@@ -1,4 +1,4 @@
-"""The page API: the description of all calls, to read and to search, without anything from elsewhere."""
+"""The page API: the description of all calls, to read and to search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Cluster: who holds which device, how much of it is obtained, what still fits, what is wrong."""
+"""The page Cluster: which job holds which device, how busy it is, what still fits, what is wrong."""
 
 from __future__ import annotations
 

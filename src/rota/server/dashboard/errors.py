@@ -1,4 +1,4 @@
-"""Refusals as people with a browser see them: a page for a page, a sentence for a part of one."""
+"""Refusals in a browser: a page for a page, a sentence for a part of one."""
 
 from __future__ import annotations
 

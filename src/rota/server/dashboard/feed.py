@@ -1,7 +1,7 @@
-"""What has changed, for browsers that look on: told by the scheduler's thread, heard by one stream each.
+"""What has changed, for open browsers: written by the scheduler's thread, read by a stream each.
 
-A message names what changed and carries nothing of it, so that it is small and may be heard by everybody;
-whoever is concerned asks again.  Changes that come closer together than `PAUSE_S` are one message.
+A message names what changed and carries nothing of it, so it is small and holds no secret; a page that is
+concerned asks again.  Changes that come closer together than `PAUSE_S` are one message.
 """
 
 from __future__ import annotations

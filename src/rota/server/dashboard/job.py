@@ -1,4 +1,4 @@
-"""The page of one job: what it does and why, its life, curves and logs, and what may be done to it."""
+"""The page of one job: its state and reasons, its life, curves and logs, and its verbs."""
 
 from __future__ import annotations
 

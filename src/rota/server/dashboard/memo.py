@@ -1,4 +1,4 @@
-"""What is dear to gather and the same for everybody: gathered once for all browsers that ask at a time."""
+"""Caches page data that is expensive and the same for all viewers."""
 
 from __future__ import annotations
 

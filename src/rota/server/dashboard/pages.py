@@ -1,4 +1,4 @@
-"""The one list of pages: a page is there once it stands here with its path and its module."""
+"""The list of pages: each with its path, its key and the module that serves it."""
 
 from __future__ import annotations
 

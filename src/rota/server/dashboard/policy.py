@@ -1,4 +1,4 @@
-"""The page Policy: what decides and how fast, what its shadow or another one would do; swapping it."""
+"""The page Policy: which one decides and how fast, what its shadow would do; changing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Queue: who is next, why each job waits, when it may start, and what one may do about it."""
+"""The page Queue: the order of waiting jobs, why each waits, when it may start, its verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates, and the answers they become: pages, fragments of pages, and what is said of errors."""
+"""Templates, and responses made of them: pages, parts of pages, errors."""
 
 from __future__ import annotations
 

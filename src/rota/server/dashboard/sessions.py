@@ -1,7 +1,7 @@
 """Signing in and out: a token becomes a session, a token of its own that lives in a cookie and expires.
 
-Sessions are on record as tokens are, so that a controller that starts anew still knows them, and a user's new
-token ends them.
+Sessions are on record as tokens are, so that they survive a restart of the controller; a user's new token
+ends them.
 """
 
 from __future__ import annotations

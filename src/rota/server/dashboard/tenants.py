@@ -1,4 +1,4 @@
-"""The page Tenants: who is entitled to what, has what, and why a peer gets more."""
+"""The page Tenants: what each is entitled to and has, and why a peer gets more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Usage: where the GPU-hours went, by whatever jobs have in common, and what they cost."""
+"""The page Usage: where the GPU-hours went, by tenant, user or workload, and what they cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The setting `autoscale`: how far the cluster may grow and shrink, and who is told.
+"""The setting `autoscale`: how far the cluster may grow and shrink, and which hook receives the number.
 
 It is read wherever settings are, also where no controller can run.
 """

@@ -1,9 +1,9 @@
-"""Who is told of ends, failures, preemptions, idle jobs, promises at risk and replaced policies: a command or
-a webhook.
+"""Hooks for ends, failures, preemptions, idle jobs, promises at risk and replaced policies.
 
-The scheduler only puts a line into a queue of bounded length.  A thread for each target takes what has come
-in, asks the store what has become of the jobs, and tells it in one message: at most one in `every_s` seconds,
-again after a pause if it was not taken, and never for ever.  What waits while a controller ends is not told.
+Each is a command or a webhook.  The scheduler only puts a line into a queue of bounded length.  A thread for
+each target takes what has come in, asks the store for the jobs' states, and sends one message: at most one in
+`every_s` seconds, repeated after a pause if it was not accepted, and given up in the end.  What is queued
+when a controller ends is not sent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What fails between two decisions: whose failure it is, since when, how often, and which policy takes over.
+"""Counts failures of turns, and decides when another policy takes over.
 
 A turn fails with a policy's decision if it raises after the policy has answered and before the step is
-stored.  The turns after that go without a decision: what ended, and what users want, is carried out.  If such
-a turn goes well, the decision was to blame, and it counts like one that the policy did not make: after `MOST`
+stored.  The turns after that go without a decision, carrying out what ended and what users want.  If such a
+turn goes well, the decision was to blame, and it counts like one that the policy did not make: after `MOST`
 in a row another policy takes over.  If a turn without a decision fails as well, or the store does not answer,
-another policy would change nothing: that is said, and the scheduler goes on trying.
+another policy would change nothing: the status says so, and the scheduler goes on trying.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The memory of a policy's process: how much it may take, and how it says that this was not enough."""
+"""The memory limit of a policy's process, and how it reports that the limit was not enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy process has been told of the knowledge of its kinds, so that only news has to be told."""
+"""What a policy process knows of jobs already, so that only news has to be sent."""
 
 from __future__ import annotations
 

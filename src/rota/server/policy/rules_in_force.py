@@ -1,4 +1,4 @@
-"""What a live cluster forbids a policy beyond the guard: thrash, and to stop jobs that cannot be stopped."""
+"""What a live cluster forbids every policy: thrashing, and stopping jobs that must not be stopped."""
 
 from __future__ import annotations
 

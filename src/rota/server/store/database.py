@@ -1,4 +1,4 @@
-"""The connections of the store: one that writes, a few that read, and what both engines are told."""
+"""The store's connections, one that writes and some that read, and the settings of both engines."""
 
 from __future__ import annotations
 

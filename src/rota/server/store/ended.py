@@ -1,4 +1,4 @@
-"""Jobs that are over, in the columns that people see of them: lists of them are long, and asked for often."""
+"""Ended jobs in the columns that users see: lists of them are long and often asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a database, in one sentence that names it and the way out."""
+"""Failures of a database, each as one sentence that names it and the way out."""
 
 from __future__ import annotations
 

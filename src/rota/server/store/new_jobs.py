@@ -1,4 +1,4 @@
-"""New jobs: a row, an id and a specification for each, all of them or none."""
+"""New jobs: what a specification asks for, and their rows, ids and specifications."""
 
 from __future__ import annotations
 

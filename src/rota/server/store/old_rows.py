@@ -1,9 +1,8 @@
-"""What is too old goes, a little in each transaction.
+"""Deletes what is too old, a little in each transaction.
 
-A job goes with all that is stored of it once it is over, nothing of it lives, all of its array is over, its
-key is forgotten, and no job that still waits names it or its array (`after`).  The newest job stays for ever,
-and so does the newest line of each numbered table: the next number is counted from them, and none is given
-twice.
+A job is deleted with all its rows once it is over, nothing of it lives, all of its array is over, its key is
+forgotten, and no waiting job names it or its array (`after`).  The newest job is never deleted, nor is the
+newest line of each numbered table: the next number is counted from them, and no number is given twice.
 
 Candidates are looked for on a reading connection; a transaction deletes some hundred rows at most.
 """

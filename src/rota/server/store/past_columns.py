@@ -1,7 +1,7 @@
-"""The whole past as columns: some hundred thousand jobs are counted up without an object for each.
+"""The whole past as columns: hundreds of thousands of jobs without an object for each.
 
-What is read comes in pieces, each of them let go before the next, so that neither the garbage collector nor
-the interpreter's lock keeps other threads for long.
+It is read in pieces, each of them released before the next, so that neither the garbage collector nor the
+interpreter's lock keeps other threads waiting for long.
 """
 
 from __future__ import annotations

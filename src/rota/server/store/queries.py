@@ -1,4 +1,4 @@
-"""What the API reads: lists cut to a limit, by the indexes of `tables`."""
+"""Lists that the API reads, cut to a limit, by the indexes of `tables`."""
 
 from __future__ import annotations
 

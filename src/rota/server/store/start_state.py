@@ -1,4 +1,4 @@
-"""All that the scheduler needs to begin anew, read as of one moment."""
+"""All that the scheduler needs to start, read as of one moment."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The store: the truth of the controller.  Everything its memory holds can be read here again.
+"""The store: the truth of the controller.  Everything in its memory can be read here again.
 
-Two write: the API (submissions, commands, users, nodes that join), each durable before it answers, and the
-scheduler, one `Step` for each turn of its loop.  Writes go through one connection, one after the other; reads
-have connections of their own and never wait for a writer.  A write that fails raises `StoreError` and has
-changed nothing (if the connection broke during the commit itself, all or nothing: `StoreError.unsure`);
-the next call connects anew.
+There are two writers: the API (submissions, commands, users, nodes that join), durable before each answer,
+and the scheduler, one `Step` for each turn of its loop.  Writes go through one connection, one after the
+other; reads have connections of their own and never wait for a writer.  A write that fails raises
+`StoreError` and has changed nothing (if the connection broke during the commit itself, all or nothing:
+`StoreError.unsure`); the next call connects again.
 
-store        this class            submitting   new jobs
-database     connections, locks    stepping     a turn of the scheduler
-migrations   older databases       loading      all at once, for the scheduler
-tables       what there is         reading      lists, for the API
-stored       rows ⇄ tables         people       users, tokens, nodes that join
-                                   pruning      what is too old
+store        this class            new_jobs      new jobs
+database     connections, locks    steps         a turn of the scheduler
+migrations   older databases       start_state   all at once, for the scheduler
+tables       what there is         queries       lists, for the API
+stored       rows ⇄ tables         people        users, tokens, nodes that join
+                                   old_rows      what is too old
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tenants that count on a running cluster: those of the configuration, or those that were moved since.
+"""The tenants in force on a running cluster: those of the configuration, or those set since.
 
-Whichever was said last counts.  What somebody has moved with `rota tenants apply` holds over restarts until
-the tenants of the configuration are written anew; then those count again.
+The latest statement counts.  What `rota tenants apply` has set holds over restarts until the tenants of the
+configuration are changed; then those count again.
 """
 
 from __future__ import annotations

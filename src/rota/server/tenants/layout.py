@@ -1,8 +1,8 @@
 """Where the machines of a live cluster stand, as its operator says: racks above them, sockets inside.
 
-Agents say of neither, so that the configuration does: entries with patterns of names, the first that fits
-counts.  Machines join one by one and may be others than was thought, which stops nobody: a machine of no
-entry stands alone on each level above, and one whose devices a unit does not divide is one unit inside.
+Agents report neither, so the configuration does: entries with patterns of names; the first that fits counts.
+Machines join one by one and may differ from what was planned, which stops no machine: one without an entry
+stands alone on each level above, and one whose devices a unit does not divide is one unit inside.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tenants of a live cluster, as people write them down: quotas, weights and cells by path.
+"""Tenants of a live cluster, as users write them down: quotas, weights and cells by path.
 
-They are read where the controller starts, where somebody moves them on a running cluster, and from the store.
+They are read when the controller starts, when they are changed on a running cluster, and from the store.
 """
 
 from __future__ import annotations

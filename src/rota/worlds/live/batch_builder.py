@@ -1,4 +1,4 @@
-"""One batch in the making: what has happened at this moment, row by row."""
+"""One batch while it is built: what has happened at this moment, by row."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The cluster grows and shrinks as its policy asks: which nodes leave, which may go, how many are to come.
 
-Nobody here can order a machine.  What is wanted is kept, stored with each step, and told to the operator's
-hook (`rota.server.hooks.autoscaler`); machines that come are agents that join.  A node too many is drained;
-once nothing of any job is on it, it is released: from then on its machine may go at any moment, and it takes
-no jobs any more.  When its agent has gone it is forgotten.
+No code here can order a machine.  The wanted number is kept, stored with each step, and sent to the
+operator's hook (`rota.server.hooks.autoscaler`); machines that come are agents that join.  A node too many is
+drained; once no job has anything on it, it is released: from then on its machine may go at any moment, and
+it takes no jobs any more.  When its agent has gone it is forgotten.
 """
 
 from __future__ import annotations

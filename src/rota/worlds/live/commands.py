@@ -1,4 +1,4 @@
-"""What people ask for, carried out at one moment; each command has an outcome that is stored with it."""
+"""Users' commands, carried out at one moment; each outcome is stored with its command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An attempt has no process left: what that means for its job."""
+"""What it means for a job that an attempt has no process left."""
 
 from __future__ import annotations
 

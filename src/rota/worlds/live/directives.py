@@ -1,7 +1,7 @@
-"""What agents are told: one `Part` for each node of each attempt, with a version for each change.
+"""Directives for agents: one `Part` for each node of each attempt, with a version for each change.
 
-Directives are staged while the loop decides and published once the
-decision is in the store: an agent never acts upon what might not have happened.
+Directives are staged while the loop decides and published once the decision is in the store: an agent never
+acts upon what might not have happened.
 """
 
 from __future__ import annotations

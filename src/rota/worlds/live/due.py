@@ -1,4 +1,4 @@
-"""What time brings to jobs: holds end, what they wait for comes, limits are reached, trials are passed."""
+"""What time brings to jobs: holds end, dependencies are met, limits are reached, trials are passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decision carried out: jobs leave, begin, resume, move; what agents shall do is staged."""
+"""Carries out a decision: jobs leave, begin, resume, move; directives for agents are staged."""
 
 from __future__ import annotations
 

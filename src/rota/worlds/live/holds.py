@@ -1,4 +1,4 @@
-"""What keeps a submitted job from its policy: people, other jobs, time, failures, the cluster itself."""
+"""Holds, which hide a job from its policy: users, other jobs, time, failures, the cluster itself."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Jobs that hold devices and do nothing: their users are told, and then the devices are taken if that is set.
+"""Jobs that hold devices and do nothing: users get a notice, and then the devices are taken if that is set.
 
 Agents measure for how long a part has done nothing (`engines/rota/idling.py`), so no clock here can be wrong
-about it.  A job is idle as long as all of its parts are that can be measured.  It is told after
-`idle_after`, once until it works again, and suspended after as long again; not if nobody may stop it, nor if
-its work would be lost by that.
+about it.  A job is idle while all of its parts that can be measured are.  Its user gets one notice after
+`idle_after`, and it is suspended after as long again, unless it may not be stopped or would lose its work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens to the live world, in the order in which it became known."""
+"""Events for the live world, in the order in which they became known."""
 
 from __future__ import annotations
 

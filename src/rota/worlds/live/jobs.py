@@ -1,8 +1,8 @@
 """The live jobs with their attempts and holds: the small table that all of this room reads and changes.
 
-What happens to them is done by functions that take the table: `reports`, `commands` and `due` change it and
-tell a `BatchBuilder`; `moving` changes it after a decision.  Beside the jobs stands what a change has to
-reach: the loop's table (`state`), the directives for agents, timers, and what is not stored yet.
+Functions that take the table do what happens to jobs: `reports`, `commands` and `due` change it and add to a
+`BatchBuilder`; `execution` changes it after a decision.  The table also holds what a change has to reach: the
+loop's table (`state`), the directives for agents, timers, recent costs, and what is not stored yet.
 """
 
 from __future__ import annotations

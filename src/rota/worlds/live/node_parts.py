@@ -1,4 +1,4 @@
-"""What each node of an attempt does: its devices, its ranks, and the order that says so."""
+"""What each node of an attempt does: its devices, its ranks, and its directive."""
 
 from __future__ import annotations
 

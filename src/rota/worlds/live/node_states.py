@@ -1,4 +1,4 @@
-"""Nodes come and go: their agents are silent for too long, are stopped, are heard of again."""
+"""Nodes are lost when their agent is silent for too long, are stopped, and come back."""
 
 from __future__ import annotations
 

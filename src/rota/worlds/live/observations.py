@@ -1,7 +1,7 @@
-"""Running jobs are watched: what agents and programs tell becomes what is known of each job's speed and use.
+"""What agents and programs report of running jobs: their speed and their use of devices.
 
-Only a job that is alone on its devices says something about itself; how fast it works beside another is held
-against that.  What is seen is kept with the job, and told to whoever listens.
+Only a job that is alone on its devices says something about itself; its speed beside another job is compared
+with that.  Observations are kept with the job and passed to policies that ask for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a job gives its devices back, what survives of its work, and what it would cost to make it do so."""
+"""How a job gives its devices back, what survives of its work, and what that would cost."""
 
 from __future__ import annotations
 

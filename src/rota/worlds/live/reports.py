@@ -1,4 +1,4 @@
-"""What agents say, and what follows from it for attempts, jobs and nodes."""
+"""Reports of agents, and what follows from them for attempts, jobs and nodes."""
 
 from __future__ import annotations
 

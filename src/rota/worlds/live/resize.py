@@ -1,4 +1,4 @@
-"""A user gives a job another number of devices; one that runs leaves by its checkpoint and starts again."""
+"""A user changes a job's number of devices; a running job leaves by its checkpoint and starts again."""
 
 from __future__ import annotations
 

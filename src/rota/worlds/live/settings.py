@@ -1,4 +1,4 @@
-"""What an operator sets about the live world."""
+"""What an operator sets about the live world, and the knowledge that its policies get."""
 
 from __future__ import annotations
 
