@@ -27,7 +27,6 @@ from rota.server.loop_changes import ChangeContext, change_of
 from rota.server.policy.fallback import DecisionFailedError, Failing
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
-from rota.server.policy.rules_in_force import rules_in_force
 from rota.server.readiness import LoopStanding
 from rota.server.recovery import Rebuilt, rebuild
 from rota.server.refusals import Busy
@@ -44,7 +43,7 @@ from rota.worlds.live.directives import Directives
 from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.jobs import Unsaved
-from rota.worlds.live.preemption import preemption_costs
+from rota.worlds.live.preemption import preemption_costs, rules_in_force
 from rota.worlds.live.settings import LiveSettings, live_providers
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld
@@ -192,7 +191,7 @@ class Scheduler:
             seed=self.settings.seed,
             strict=False,
             retry_s=RETRY_S,
-            rules=rules_in_force(world, self.settings.min_run_s, is_new=not self._memory),
+            rules=rules_in_force(world.live, world.began_s, self.settings.min_run_s, is_new=not self._memory),
             state=built.state,
             wake=built.wake,
         )

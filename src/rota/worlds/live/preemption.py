@@ -1,10 +1,14 @@
-"""How a job gives its devices back, what survives of its work, and what that would cost."""
+"""Preemption: how a job leaves its devices, what survives of its work, its cost, and when it is forbidden."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from rota.model.grants import Leave
 from rota.scheduler.guard.host_memory import Resident
-from rota.scheduler.guard.live_rules import Redo
+from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, Redo, together
+from rota.scheduler.loop import Rules
 from rota.table.state import State
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob
@@ -135,3 +139,25 @@ def preemption_cost_s(live: LiveJobs, row: int) -> float:
         return took("leave" if job.spec.checkpoint != "own" else "stop") + again_s
     done = live.progress.done(row, live.now)
     return done - saved_work(job, attempt, done, completely=False) + took("stop") + again_s
+
+
+def rules_in_force(
+    live: LiveJobs, began_s: Callable[[State, int], float], min_run_s: float, *, is_new: bool
+) -> Rules:
+    """What a live cluster forbids every policy: thrashing, and stopping jobs that must not be stopped.
+
+    No job is preempted before `min_run_s` seconds after its processes began, as `began_s(state, row)` says.  A policy that
+    `is_new` has made no decision yet: its first decision stops no job.
+    """
+
+    def fixed() -> set[int]:
+        return {row for row in live.state.grants if row in live and not live[row].spec.preemptible}
+
+    rules: list[Rules] = [
+        NoPreemption(fixed),  # first: what passes with time is no reason where nothing will
+        LostWork(partial(to_redo, live)),
+        MinimumRun(min_run_s, began_s),
+    ]
+    if is_new:
+        rules.append(Gentle())
+    return together(*rules)
