@@ -168,7 +168,7 @@ class Agents:
                     return reply
                 try:
                     await listener.wait(left)
-                except asyncio.CancelledError:  # whoever asked is gone
+                except asyncio.CancelledError:  # the caller is gone
                     self._cut[node] = self._clock()
                     raise
 

@@ -28,7 +28,7 @@ class Announcer:
         self._nodes_changed = nodes_changed
 
     def __call__(self, turn: TurnChanges) -> None:
-        """Wake who waits, count what happened."""
+        """Wake the callers that wait, and count what happened."""
         self._notifier.notify([("job", row) for row in turn.jobs])
         # Apart, for those who wait for an end: to read the store at each change costs a start 1 to 2 ms.
         self._notifier.notify([("ended", job.id) for job in turn.jobs.values() if job.is_over])

@@ -28,9 +28,9 @@ LEAST_REST_S, RESTS = 0.02, 10
 MOST_POINTS = 1_000_000
 """Of the curves of all jobs, those of live jobs aside: a few hundred megabytes."""
 EXPIRED_S = 86400.0
-"""A token that has expired is known for so long, so that whoever uses it is told why it is refused."""
+"""Seconds for which an expired token is kept, so that its refusal can name the reason."""
 NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30
-"""A disk with less than this share of it free, and less than so many bytes, is nearly full."""
+"""A disk is nearly full if less than this share of it and less than this number of bytes are free."""
 
 
 class Tidier:
@@ -139,7 +139,7 @@ class Tidier:
         return self.keep.logs_gone(row.id, self._clock() - ended_s) or (most and too_many(row.id, most)) or ""
 
     def missing(self, id: str) -> NotFound:
-        """What is said to somebody who asks for a job that is not on record (any more)."""
+        """The sentence for a job that is not on record (any more)."""
         number = int(id.partition("_")[0]) - 1
         if 0 <= number < self._store.last_row() and self._store.job(number) is None:
             return NotFound(self.keep.forgotten(id))
@@ -170,7 +170,7 @@ class Left(NamedTuple):
     row: int
     bytes: int
     groups: tuple[str, ...]
-    """Who has left too much if the sum of theirs is too much: the user, the tenant, and the tenant above it
+    """The groups whose sum must not be too much: the user, the tenant, and the tenant above it
     that the cap was given to."""
     most: int
     """Bytes that each of them may leave; 0 is no limit."""
@@ -189,7 +189,7 @@ class Footprints:
 
     @property
     def again_s(self) -> float:
-        """When an agent should look at its disk again: infinite if nobody is held to anything."""
+        """Seconds until an agent should look at its disk again; infinite without caps."""
         every = (self._caps.everybody, *self._caps.tenants.values())
         return AGAIN_S if any(cap.kept_mib for cap in every) else float("inf")
 
@@ -198,7 +198,7 @@ class Footprints:
     ) -> list[int]:
         """Of `rows`, which lie on the disk of `node` in ascending order, those that have to go.
 
-        `ended_s` has those that are over.  Of whoever has left too much the oldest go, until it is not.
+        `ended_s` has those that are over.  A user or tenant above its cap loses its oldest files first.
         """
         if self.again_s == float("inf") or not rows:
             return []

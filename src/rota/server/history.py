@@ -34,7 +34,7 @@ class History:
         clock: Clock,
         prices: Any = None,
     ) -> None:
-        """`prices` is the list of the configuration, which counts where nobody states another."""
+        """`prices` is the configured list, used where a call states no other."""
         self._store, self._shown, self._records, self._clock = store, shown, records, clock
         self._prices = {} if prices is None else prices
         self._epoch_s = clock.epoch_unix_s
@@ -72,7 +72,7 @@ class History:
         return self._records.ended(self._store.ended_jobs(asked, which.limit, newest=True))
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
-        """The same as a trace that `rota simulate` reads."""
+        """The jobs that ended in a time, as a trace that `rota simulate` reads."""
         history = self._store.history(*self._window(since_s, until_s))
         return history_csv(history, self._epoch_s, self._clock())
 

@@ -1,4 +1,4 @@
-"""Serves the API on a TCP port and on a UNIX socket beside it, with one event loop and one application.
+"""The HTTP server: the API on a TCP port and on a UNIX socket, with one event loop and one application.
 
 The kernel says who connects to the UNIX socket (`SO_PEERCRED`); each request of such a connection carries it
 as `scope["state"]["peer"]`, which nothing that a caller sends can set.
@@ -38,7 +38,7 @@ KEEP_ALIVE_S = 75
 SHUTDOWN_S = 5
 BACKLOG = 2048
 SOCKET_MODE = 0o666
-"""Anybody may connect, because the gate asks the kernel who it is; the folder may say otherwise."""
+"""Any process may connect: the gate asks the kernel whose it is.  The folder's mode may say otherwise."""
 _UCRED = struct.Struct("iII")
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Serving:
         self._server = _Server(_config(app), app.state.waiting, self.ready)
 
     def run(self) -> None:
-        """Answer calls until `stop`; then waiting calls are told so, others have SHUTDOWN_S to end."""
+        """Answer calls until `stop`; then waiting calls get a refusal, others have SHUTDOWN_S to end."""
         sockets = [self._tcp] + ([self._unix[0]] if self._unix is not None else [])
         try:
             self._server.run(sockets)
@@ -254,7 +254,7 @@ def _answers(path: Path) -> bool:
 
 
 def in_the_clear(host: str) -> str:
-    """What is to be said of an address that others than this machine reach; nothing of loopback."""
+    """A warning about an address that other machines reach; empty for loopback."""
     try:
         is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -29,7 +29,7 @@ from rota.wire.timeline import StretchView
 from rota.wire.views import JobDetail, JobView, ReasonView, Why
 
 MOST_INTERVALS, MOST_EVENTS = 1000, 1000
-"""The newest, of a job that was moved more often, or of which more has been said."""
+"""Most intervals and events read of a job, the newest ones."""
 YIELDS_S = 0.02
 """How long a call that waits lets the scheduler go first."""
 

@@ -89,7 +89,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(path: Path | None = None, level: int = logging.INFO) -> logging.Handler:
-    """Send all logs of this process to a file (opened anew if somebody rotates it), or to stderr.
+    """Send all logs of this process to a file (opened again after a rotation), or to stderr.
 
     Replaces what was set up before, and answers the handler.
     """

@@ -21,7 +21,7 @@ FETCH_S = 10.0
 
 
 class Logs:
-    """What is asked of which agent, and the answers; all on the API's event loop."""
+    """Open requests to agents for pieces of logs, and the answers; used on the API's event loop only."""
 
     def __init__(self, store: Store, directives: Directives, notifier: Notifier) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Logs:
         return list(self._fetches.get(node, {}).values())
 
     def take(self, node: str, pieces: Sequence[Piece]) -> None:
-        """The agent of `node` has sent them; those that nobody waits for any more are dropped."""
+        """Take pieces that the agent of `node` has sent; pieces that no call waits for are dropped."""
         for piece in pieces:
             if piece.id in self._fetches.get(node, {}):
                 self._pieces[piece.id] = piece

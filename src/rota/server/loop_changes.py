@@ -1,6 +1,6 @@
 """Commands that change what the loop is built upon: its policy, its shadow, its tenants, what a job asks for.
 
-Each is one transaction after the step in which it was read; then the loop is built anew, which loses nothing.
+Each is one transaction after the step in which it was read; then the loop is rebuilt, which loses nothing.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class CommandChange:
     step: Step
     """To be stored; it says that the command is done."""
     outcome: Mapping[str, object] = field(default_factory=dict)
-    """Told to whoever gave the command; `{"error": sentence}` if it could not be carried out."""
+    """The answer to the command; `{"error": sentence}` if it could not be carried out."""
     rebuilds: bool = True
-    """The loop has to be built anew."""
+    """The loop has to be built again."""
     ends_shadow: bool = False
 
 
@@ -79,7 +79,7 @@ def change_of(asked: CommandAsked, context: ChangeContext) -> CommandChange:
 
 
 def _set_policy(context: ChangeContext, asked: CommandAsked) -> CommandChange:
-    """Another policy takes over with an empty memory; its first decision preempts nobody."""
+    """Another policy takes over with an empty memory; its first decision preempts no job."""
     spec = check_policy(str(asked.args["policy"]), kinds(Where.LIVE))
     now = context.clock()
     row = PolicyRow(REAL, str(spec), now, asked.user)
@@ -139,7 +139,7 @@ def _accept(context: ChangeContext, asked: CommandAsked) -> CommandChange:
 
 
 def _move_tenants(context: ChangeContext, asked: CommandAsked) -> CommandChange:
-    """Other quotas, weights and cells; who waits and could never run within them is held."""
+    """Other quotas, weights and cells; a waiting job that could never run within them is held."""
     old = on_record(context.store.facts())
     configured = old.configured if old else Tenants.none()
     if old is None and context.cluster is not None:

@@ -80,9 +80,9 @@ log = logging.getLogger(__name__)
 CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
 SWITCH_S = 0.0005
-"""A thread with news waits so long for one that works; by default it would be ten times as long."""
+"""Seconds after which a busy thread yields to one with news; a tenth of the interpreter's default."""
 LOCK_S = 5.0
-"""A controller that was killed a moment ago may still be there: its successor waits so long for its lock."""
+"""Seconds that a new controller waits for the lock of one that was killed a moment ago."""
 CLOCK = "clock"
 """Name of the fact by which the cluster's clock goes on."""
 
@@ -286,7 +286,7 @@ def host_maker(home: Path, config: Config) -> MakeHost:
 
 
 def scheduler_settings(config: Config) -> SchedulerSettings:
-    """What the scheduler is told of the configuration."""
+    """The scheduler's part of the configuration."""
     caps, scale = caps_of(config.caps), autoscale_of(config.autoscale)
     live = LiveSettings(
         lost_after_s=config.lost_after,
@@ -364,7 +364,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 
 def _leave(home: Path, running: Running) -> None:
-    """From now on nobody takes this for the controller of its home."""
+    """Remove the file by which commands find this controller, then stop."""
     tell_manager(STOPPING)
     (home / CONTROLLER).unlink(missing_ok=True)
     running.stop()

@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 class AskedStore(Protocol):
-    """A store, as far as it matters to who waits for it."""
+    """A store, as far as its callers' waiting is concerned."""
 
     @property
     def may_be_silent(self) -> bool: ...
 
 
 async def unhurried(store: AskedStore, question: Callable[[], T]) -> T:
-    """The answer of `store`; nobody else waits for it, should its database be silent."""
+    """The answer of `store`, asked in a thread if its database may be silent: other calls go on."""
     return await run_in_threadpool(question) if store.may_be_silent else question()
 
 
 class Notifier:
-    """Wakes everybody who waits for a key.  `notify` may be called from any thread."""
+    """Wakes the coroutines that wait for a key.  `notify` may be called from any thread."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, set[asyncio.Event]] = {}
@@ -59,7 +59,7 @@ class Notifier:
 
 
 class Listener:
-    """One who waits; a context manager."""
+    """A coroutine's wait for one key; a context manager."""
 
     def __init__(self, notifier: Notifier, key: Hashable) -> None:
         self._notifier = notifier

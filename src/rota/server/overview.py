@@ -18,7 +18,7 @@ from rota.wire.scaling import AutoscaleView
 from rota.wire.views import ClusterStatus
 
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
-"""States of jobs that are not over, or of which something is left."""
+"""States of jobs that are not over, or still have processes."""
 MOST_NAMES = 50
 """Drained nodes that are named; `rota nodes` lists all."""
 

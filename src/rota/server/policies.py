@@ -29,9 +29,9 @@ class Policies:
         min_run_s: float = 0.0,
         knowledge: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`promised` tells which of the tenants' cells cannot be had now; nobody stops before `min_run_s`.
+        """`promised` gives a sentence for each of the tenants' cells that cannot be had now.
 
-        `knowledge` has the sources that the configuration names, by kind.
+        No job is preempted before it has run for `min_run_s`; `knowledge` has the configured sources by kind.
         """
         self._commands, self._answers, self._promised = commands, answers, promised
         self._min_run_s, self._knowledge = min_run_s, knowledge
@@ -71,6 +71,6 @@ class Policies:
         return self._answers.whatif(question)
 
     def _try(self, policy: str) -> None:
-        """Refuse one that nobody knows, or that fails at the present moment."""
+        """Refuse a policy that is not known, or that fails at the present moment."""
         check_policy(policy, kinds(Where.LIVE))
         self._answers.try_policy(policy)

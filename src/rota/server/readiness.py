@@ -16,23 +16,23 @@ BUILDING_S = 1.0
 
 
 class LoopStanding:
-    """Whether the scheduler's loop stands on all that has changed: who asks, or has changed it, waits for it.
+    """Whether the scheduler's loop includes every change so far; callers that ask or have changed it wait.
 
-    Some commands show only once the loop is built anew.  Whoever gave one may ask about it next, so it is
-    answered then and not when it is on record; and who asks while the loop is being built waits for it,
-    instead of being told less, or something older.  The scheduler's thread says when it falls and stands.
+    Some commands show only once the loop is built again.  Their caller may ask about it next, so it is
+    answered then and not when it is on record; and a call while the loop is being built waits for it,
+    instead of getting less, or something older.  The scheduler's thread says when it falls and stands.
     """
 
     def __init__(self, inbox: Inbox, told: Callable[[TurnChanges], None], trouble: Callable[[], str]) -> None:
-        """`told` hears of turns; with a `trouble` the loop may not stand for long, and nobody waits."""
+        """`told` is called after turns; no call waits while there is a `trouble`, which may last."""
         self._inbox, self._told, self._trouble = inbox, told, trouble
         self._untold: list[TurnChanges] = []
         """Commands that are on record as done and do not show yet."""
         self._turned = threading.Condition()
         self._upon: int | None = None
-        """How often the inbox had been told of a change when the store was read; None without a loop."""
+        """Changes that the inbox had received when the store was read; None without a loop."""
         self._rising: int | None = None
-        """Likewise of a loop that has not taken a turn."""
+        """The number for a loop that has not taken a turn yet."""
 
     # -- the scheduler's thread ------------------------------------------------------------------
 
@@ -70,9 +70,9 @@ class LoopStanding:
     # -- any other thread ------------------------------------------------------------------------
 
     def wait(self, most_s: float = BUILDING_S) -> bool:
-        """True once the loop stands on all that the inbox has been told of by now.
+        """True once the loop includes all changes that the inbox has received by now.
 
-        What it is told of meanwhile is waited for by whoever asks then: machines may join by the hundred.
+        Later changes are waited for by later calls: machines may join by the hundred.
         """
         told = self._inbox.changes
         with self._turned:

@@ -1,4 +1,4 @@
-"""The scheduler's memory, built anew from the store: after a crash, and whenever it is in doubt.
+"""Rebuilds the scheduler's memory from the store: after a crash, and whenever it is in doubt.
 
 What is here is a cache of what the store holds; the one way to mend it is to build it again.
 """
@@ -169,7 +169,7 @@ def _memory(policy: PolicyRow | None, problems: list[str]) -> bytes:
 
 
 def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
-    """What the policy has reserved; none if that cannot be read, since it decides anew at once."""
+    """What the policy has reserved; none if that cannot be read, since it decides again at once."""
     try:
         return tuple(Reservation(job, tuple(devices), until) for job, devices, until in said or ())
     except UNREADABLE as error:
@@ -180,7 +180,7 @@ def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
 def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants, layout: NodeLayout = NOWHERE) -> Cluster:
     """The machines that have joined, in the order in which they did; devices keep their numbers.
 
-    A machine without devices brings no type of its own, so that nobody waits for a type that is none.
+    A machine without devices brings no type of its own, so that no job waits for a type that does not exist.
     """
     types = [node.info.devices[0].type if node.info.devices else "" for node in nodes]
     usual = next(filter(None, types), "GPU")
@@ -218,7 +218,7 @@ def live_node(row: NodeRow) -> LiveNode:
 
 
 def live_job(row: JobRow, spec: JobSpec, attempts: Sequence[AttemptRow], accounts: JobAccounts) -> LiveJob:
-    """A job that is not over, or of which an attempt may live; held if it waits and has no account."""
+    """A job that is not over or has an attempt that may live; held if it waits and has no account."""
     now, measured = row.now, row.now.measured or {}
     barred = accounts.bars(row)
     holds = {hold["kind"]: Hold(**hold) for hold in now.hold if hold["kind"] != ACCOUNT}

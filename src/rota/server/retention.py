@@ -11,7 +11,7 @@ from rota.model.units import format_duration
 LEAST_S, MOST_S = 1.0, 3600.0
 """Shortest and longest pause between two looks at what is too old."""
 LOOKS = 10
-"""So many looks in the shortest time that something is kept: nothing stays a tenth longer than it should."""
+"""Looks within the shortest time that something is kept: nothing stays a tenth longer than it should."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Keep:
         return again_s((self.history_s, self.events_s, self.keys_s))
 
     def gone(self, job: str, ended_ago_s: float) -> str:
-        """What is said of the files of a job that ended so long ago; empty while all are kept."""
+        """The sentence about the files of a job that ended `ended_ago_s` ago; empty while all are kept."""
         terms = (
             ("logs", self.files_s, "keep_files"),
             ("checkpoints", self.checkpoints_s, "keep_checkpoints"),
@@ -79,7 +79,7 @@ def too_many(job: str, most_mib: int) -> str:
 
 
 def again_s(kept: Iterable[float]) -> float:
-    """Pause between two looks at things of which the first goes after the shortest of these times."""
+    """Seconds between two looks at things, of which the first expires after the shortest of these times."""
     return min(MOST_S, max(LEAST_S, min(kept) / LOOKS))
 
 

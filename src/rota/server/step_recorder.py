@@ -65,7 +65,7 @@ class StepRecorder:
             self.interval(grant, start_s, now, how, Lost())
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
-        """Reasons are derived when somebody asks."""
+        """Nothing: reasons are derived when they are asked for."""
 
     def awaits_round(self, row: int, reason: Constraint) -> None:
         """As with `waits`."""
@@ -95,7 +95,7 @@ class StepRecorder:
         self.seen.add(row)
 
     def take(self, state: State) -> tuple[list[IntervalRow], set[int]]:
-        """What has been collected, with the rows that the table says have changed; it begins anew."""
+        """Take what has been collected, with the rows that the table says have changed."""
         self.seen.update(state.log[self._logged :])
         self._logged = len(state.log)
         taken = self.intervals, self.seen

@@ -98,7 +98,7 @@ def _tenant(who: Caller) -> str:
 
 
 class Submitting(NamedTuple):
-    """Who submits, and under which key."""
+    """The submitter, and the idempotency key."""
 
     user: str
     tenant: str

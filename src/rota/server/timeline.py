@@ -12,7 +12,7 @@ SAME_S = 0.5
 """An event is about the end of an interval if it is not further from it."""
 LEAST_GAP_S = 0.001
 PREEMPT = "preempt"
-"""Kind of the event that says for whom."""
+"""Kind of the event that names the jobs that a job was preempted for."""
 
 
 class Timeline:

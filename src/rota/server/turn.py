@@ -32,7 +32,7 @@ TAKEN = frozenset({"preempted", "migrated", "resized"})
 
 @dataclass
 class TurnChanges:
-    """What a turn changed, for those who wait for it."""
+    """What a turn changed, for the callers that wait for it."""
 
     jobs: Mapping[int, LiveJob] = field(default_factory=dict)
     done: Sequence[tuple[int, object]] = ()
@@ -46,12 +46,12 @@ class TurnChanges:
     idle: Sequence[tuple[int, str]] = ()
     """Rows of jobs that do nothing, with what is to be said of it."""
     risks: Sequence[tuple[int, str]] = ()
-    """Rows of jobs whose promise is at risk, or safe again, likewise."""
+    """Rows of jobs whose promise is at risk, or safe again, with a sentence about it."""
     at_s: float = 0.0
     nodes: Sequence[str] = ()
     """Names of the nodes whose state or devices changed."""
     watched: Sequence[str] = ()
-    """Ids of jobs of which agents told how they get on: points of their curves, what they use."""
+    """Ids of jobs with new reports of agents: points of their curves, use of devices."""
     is_about_policy: bool = False
     """True if another policy decides, or another one runs beside it."""
     replaced: str = ""
@@ -174,7 +174,7 @@ def _watched(unsaved: Unsaved) -> list[int]:
 def changes_of(
     step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved, live: Mapping[int, LiveJob]
 ) -> TurnChanges:
-    """What those who wait are told of a step that is on record."""
+    """The changes of a stored step, for the callers that wait for them."""
     ended = [attempt for attempt in step.attempts if attempt.end_s is not None]
     return TurnChanges(
         jobs=changed,

@@ -67,7 +67,7 @@ def device_types(nodes: Iterable[NodeRow], *, by_node: bool = False) -> Mapping[
 
 
 class DeviceKind(NamedTuple):
-    """What devices are told apart by."""
+    """What distinguishes devices."""
 
     gpu_type: str = UNKNOWN
     node: str = UNKNOWN
@@ -88,7 +88,7 @@ class HeldStretches:
     gpu_type: Array
     """Names, as objects."""
     node: Array
-    """Names, as objects; UNKNOWN if nobody asks for them."""
+    """Names, as objects; UNKNOWN if they are not asked for."""
     failed: Bools
     lost_part: Floats
     """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
@@ -187,7 +187,7 @@ def _running(
 
 @dataclass(frozen=True, slots=True)
 class _TypePart:
-    """Which part of a job's devices, of how many, is of which kind."""
+    """The part of a job's `of` devices that are of one kind."""
 
     kind: DeviceKind
     part: float

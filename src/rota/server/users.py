@@ -78,7 +78,7 @@ class Users:
         )
 
     def _check(self, tenant: str, account: str) -> None:
-        """InputError for what nobody can be."""
+        """Raises InputError for a tenant or an account that a user cannot have."""
         try:
             check_tenant(tenant)
         except ValueError as error:
@@ -98,7 +98,7 @@ class Users:
         if path := self._kept.get(name):
             try:
                 write_secret(path, token)
-            except OSError as error:  # the token counts all the same, and is told only now
+            except OSError as error:  # the token counts all the same, and is shown only now
                 log.error("%s still holds the token of %s before: %s", path, name, error.strerror)
         return UserToken(user=view, token=token)
 
@@ -128,7 +128,7 @@ def _unknown(account: str) -> str:
 
 
 def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now: float) -> None:
-    """What a new cluster needs: its policy, an admin with a token."""
+    """Give a new cluster what it needs: its policy, and an admin with a token."""
     if REAL not in store.policies():
         spec = check_policy(config.policy, kinds(Where.LIVE))
         row = PolicyRow(REAL, str(spec), now, ADMIN)
@@ -138,7 +138,7 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
         roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
     path = token_files(home)[ADMIN]
     if not _is_good(path, roster):
-        if roster.tokens_of("user", ADMIN):  # somebody may have put it elsewhere, or be signed in with it
+        if roster.tokens_of("user", ADMIN):  # it may be kept elsewhere, or be signed in with
             log.warning("%s did not hold a token of admin and has a new one; those of before stay good", path)
         token, record = mint("user", ADMIN)
         roster.put_token(record)

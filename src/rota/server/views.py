@@ -120,7 +120,7 @@ def ended_view(row: EndedRow, share: float, epoch_s: float) -> JobView:
 
 
 _SAID = re.compile('"(?:leaving_s|promise)":')
-"""In what was measured of a job that is over, the rest of which nobody sees in a list."""
+"""Of an ended job's measurements, all that lists show."""
 
 
 def _offer(holds: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -233,7 +233,7 @@ def node_view(
 
 
 def size_views(spec: JobSpec, measured: Mapping[str, Any], nodes: Sequence[NodeRow]) -> list[SizeView]:
-    """Of a job with this spec, from what is on record of it; empty if nobody said how fast it is."""
+    """Speeds by size of a job with this spec, from its record; empty if no speed was reported."""
     observed = JobObservations.of(measured.get("observed"))
     if not observed.speeds:
         return []

@@ -24,7 +24,7 @@ SOON_S = 1.0
 
 
 def ask(live: LiveJobs, nodes: int) -> None:
-    """The policy wants so many nodes; nothing happens without an operator's limits."""
+    """The policy wants `nodes` nodes; nothing happens without an operator's limits."""
     scaling = live.scaling
     if scaling is not None and scaling.within(nodes) != (scaling.wanted or None):
         scaling.asked = nodes
@@ -149,7 +149,7 @@ def _leaves(node: LiveNode) -> bool:
 
 
 def _held_on(live: LiveJobs, node: LiveNode) -> int:
-    """Devices of a node that somebody holds."""
+    """Devices of a node that jobs hold."""
     first = int(live.machines.cluster.first_device[node.position])
     claimed = live.state.occupancy.claimed
     return sum(claimed[first + index] > 0 for index in range(len(node.info.devices)))

@@ -79,7 +79,7 @@ def _for_array(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> dict
     """Carry it out for each job of an array that is not over; the outcome names those that refuse."""
     refused: dict[str, list[str]] = {}
     members = live.members(asked.args["array"])
-    for job in reversed(members):  # who waits for a place in its array is found at the front
+    for job in reversed(members):  # jobs that wait for a place in their array are at the front
         if job.is_over:
             _kill_if_forced(live, job, asked)
         elif error := _for_job(live, job, asked, batch):
@@ -128,7 +128,7 @@ def _release(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuil
 
 
 def _suspend(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
-    """Its devices go to others until somebody resumes it."""
+    """Suspend it until a user resumes it; its devices go to other jobs."""
     suspend_for(live, job, Hold(SUSPENDED, asked.user), f"suspended by {asked.user}", batch)
     return ""
 
@@ -201,7 +201,7 @@ def _forget(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
 
 
 def _hold_impossible(live: LiveJobs, batch: BatchBuilder, without: int) -> None:
-    """Who waits and could run on that node only is held for that, until another node comes."""
+    """Hold waiting jobs that could run on that node only, until another node comes."""
     cluster = live.machines.cluster
     left = replace(cluster, gone=(*cluster.gone, without))
     for job in live.values():

@@ -146,7 +146,7 @@ def _time_out(
 
 
 def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """What the job was given while nobody knew that `attempt` had ended is of no use to it."""
+    """Withdraw the newest attempt, which was granted before the end of `attempt` was known."""
     newest = job.attempt
     if newest is not None and newest is not attempt and not newest.is_over:
         lifecycle.withdraw(live, newest)
@@ -199,7 +199,7 @@ def _refused(
 
 
 def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
-    """A failure nobody asked for: tried again after a pause, or for good."""
+    """Handle an unrequested failure: the job is tried again after a pause, or has failed for good."""
     is_infrastructure = verdict.cause is Cause.INFRASTRUCTURE
     how = How.LOST if is_infrastructure else How.FAILED
     attempt.how, attempt.is_for_others = how.value, False
@@ -244,7 +244,7 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
 def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch: BatchBuilder) -> None:
     """The node on which the running `attempt` works is lost: one of the job's `retries`, or its end.
 
-    One of which nobody has heard that it had begun costs none.
+    An attempt that was never reported as begun costs none.
     """
     if not attempt.has_begun:
         return
@@ -269,7 +269,7 @@ def _is_vain(live: LiveJobs, job: LiveJob) -> bool:
 
 
 def _signatures(live: LiveJobs, job: LiveJob, most: int) -> list[str]:
-    """What its last attempts failed of, the newest last; empty for one of which that is not known."""
+    """The causes of its last failed attempts, the newest last; empty where the cause is not known."""
     begun = [attempt for attempt in job.attempts if attempt.is_over and attempt.how != WITHDRAWN]
     rules, code = live.settings.rules, job.spec.requeue_code
     return [

@@ -102,7 +102,7 @@ class EndVerdict:
 
 
 def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> EndVerdict:
-    """The meaning of an end that nobody asked for; `lost` says why there is no record of it."""
+    """The meaning of an unrequested end; `lost` says why there is no record of it."""
     if end is None:
         return EndVerdict(Cause.INFRASTRUCTURE, "lost", lost or "lost: it left no record of its end")
     if end.infrastructure or (end.code is None and end.signal is None):
@@ -123,7 +123,7 @@ def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] 
 
 
 def signature_of(rule: Rule, end: Exit) -> str:
-    """The rule and what of the log or the end it was told by; empty if somebody outside ended the program."""
+    """The rule with the line of the log or the status that it fits; empty for a kill from outside."""
     if rule.log:
         told = re.search(rule.log, end.tail, re.MULTILINE)
         return f"{rule.name}: {told[0]}" if told is not None else rule.name
@@ -138,7 +138,7 @@ def fails_alike(signatures: Sequence[str], most: int) -> bool:
 
 
 def parting(end: Exit | None, verdict: EndVerdict) -> str:
-    """How an attempt went that was told to go: what our own signals did to it is nobody's failure."""
+    """The outcome of an attempt that was told to stop: what our own signals did to it is no failure."""
     if end is None or end.oom or verdict.cause in (Cause.FINISHED, Cause.REQUEUE):
         return verdict.sentence
     if signal.SIGKILL in (end.signal, (end.code or 0) - 128):

@@ -51,7 +51,7 @@ def _counts_on_turns(job: LiveJob, grant: Grant) -> bool:
 
 
 def _heirs(live: LiveJobs, changes: Sequence[Change]) -> dict[int, str]:
-    """Who gets the devices of the jobs that are stopped: ids, by row."""
+    """By row of a stopped job, the ids of the jobs that get its devices."""
     owner = {d: c.row for c in changes if c.new is not None for d in c.new.devices}
     heirs = {}
     for change in changes:

@@ -67,7 +67,7 @@ def may_suspend(live: LiveJobs, job: LiveJob) -> bool:
 
 
 def suspend(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
-    """Its devices go to others until somebody resumes it."""
+    """Suspend it until a user resumes it; its devices go to other jobs."""
     attempt = job.attempt
     assert attempt is not None
     idle_s = _idle_s(live, job, attempt)

@@ -35,7 +35,7 @@ from rota.worlds.live.wanted_nodes import Scaling
 
 @dataclass
 class Unsaved:
-    """Taken by whoever stores it; what comes after belongs to the next step."""
+    """Changes for the next step; `LiveJobs.take_unsaved` starts the following one."""
 
     jobs: dict[int, LiveJob] = field(default_factory=dict)
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Unsaved:
     points: list[Point] = field(default_factory=list)
     """Of the curves of jobs."""
     thinned: set[int] = field(default_factory=set)
-    """Rows of jobs of which neighbouring points become one, after those above are on record."""
+    """Rows of jobs whose neighbouring points are merged, after the points above are on record."""
     costs: list[tuple[int, Cost]] = field(default_factory=list)
     asked: list[CommandAsked] = field(default_factory=list)
     """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""
@@ -56,11 +56,11 @@ class Unsaved:
     idle: list[tuple[int, str]] = field(default_factory=list)
     """Rows of jobs that hold devices and do nothing, with what is to be said of it."""
     risks: list[tuple[int, str]] = field(default_factory=list)
-    """Rows of jobs whose promise is at risk from now on, or safe again, likewise."""
+    """Rows of jobs whose promise is at risk from now on, or safe again, with a sentence about it."""
     scaling: bool = False
     """How many nodes are wanted, or which of them may go, has changed."""
     rebuild: str = ""
-    """Why the loop has to be built anew; empty if it need not."""
+    """Why the loop has to be built again; empty if it need not."""
 
     def job(self, job: LiveJob) -> None:
         """Something about `job` has changed."""
@@ -76,15 +76,15 @@ class Unsaved:
 
 
 AFTERWARDS_S = 1e-3
-"""So long after a moment the loop has taken it in."""
+"""Seconds after which the loop has taken a moment in."""
 NODES = -1
 """Stands for a row in the entry that looks at all nodes."""
 SCALING = -2
-"""Likewise in the entry that looks at how many there are to be."""
+"""Stands for a row in the entry that looks at the number of nodes wanted."""
 
 
 class Timers:
-    """A heap of moments and rows."""
+    """Moments at which a job, or the nodes, are to be looked at; an extra look does no harm."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
@@ -106,20 +106,20 @@ class Timers:
 
 
 ENOUGH = 5
-"""Measurements of a workload's own from which they count for it."""
+"""Least measurements of a workload for its own median to be used."""
 LATELY = 101
-"""So many of each kind are remembered."""
+"""Most measurements kept of each kind."""
 
 
 class RecentCosts:
-    """Medians of what was measured last."""
+    """Medians of the durations that agents and programs measured last, by kind and workload."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], deque[float]] = {}
         self._medians: dict[tuple[str, str], float] = {}
 
     def add(self, workload: str, kind: str, seconds: float) -> None:
-        """Something of this kind took so long for a job of this workload."""
+        """Add a measurement of this kind for a job of this workload."""
         for key in {(kind, workload), (kind, "")}:
             self._seen.setdefault(key, deque(maxlen=LATELY)).append(seconds)
             self._medians.pop(key, None)
@@ -137,7 +137,7 @@ class RecentCosts:
 
 
 class Names:
-    """Rows by what they are called."""
+    """Rows by what `after` may name: a job by its id, all jobs of an array by its number."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._rows: dict[str, int] = {}
@@ -159,7 +159,7 @@ class Names:
 
 
 class LiveJobs(Mapping[int, LiveJob]):
-    """Jobs by row that are not over, or of which a process may still be there."""
+    """Jobs by row that are not over, or may still have processes."""
 
     state: State
     """The loop's table, from `attach` on."""
@@ -186,10 +186,10 @@ class LiveJobs(Mapping[int, LiveJob]):
         self.history = RetryHistory()
         """What trying again was good for, since this controller began."""
         self.seen: list[Observation] | None = None
-        """What was seen of running jobs since somebody asked; None as long as nobody has."""
+        """Observations of running jobs since they were last read; None while no policy reads them."""
         self.unsaved = Unsaved()
         self.scaling: Scaling | None = None
-        """How many nodes are wanted; None if nobody could bring them."""
+        """How many nodes are wanted; None without an operator's hook."""
         self._jobs = {job.row: job for job in jobs}
         self._gone: set[int] = set()
 
@@ -209,7 +209,7 @@ class LiveJobs(Mapping[int, LiveJob]):
         return self._jobs.values()
 
     def items(self) -> ItemsView[int, LiveJob]:
-        """Likewise."""
+        """The dictionary's own: other threads copy them while jobs come and go."""
         return self._jobs.items()
 
     # -- rows come and go ------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class LiveJobs(Mapping[int, LiveJob]):
         self.note_program(job)
 
     def drop_if_gone(self, job: LiveJob) -> None:
-        """Forget, once it is on record, a job that is over and of which nothing is left."""
+        """Forget, once it is on record, a job that is over and has no process left."""
         if job.is_over and not job.living:
             self._gone.add(job.row)
 
@@ -303,6 +303,6 @@ class LiveJobs(Mapping[int, LiveJob]):
             self.note_progress(row)
 
     def note_progress(self, row: int) -> None:
-        """How far or how fast `row` is has changed: replicas are told."""
+        """Note for replicas that the progress or the speed of `row` has changed."""
         if isinstance(self.state, TracedState):
             self.state.paced.add(row)

@@ -55,7 +55,7 @@ def _own(attempt: Attempt, place: NodePart, granted: float) -> float | None:
 
 
 def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
-    """What the node of `place` is told to do for `attempt`."""
+    """The directive for the node of `place` in `attempt`."""
     spec, first = job.spec, attempt.places[0]
     env = dict(spec.env)
     if job.array_index is not None:

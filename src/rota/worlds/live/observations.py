@@ -119,7 +119,7 @@ def settle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 def _look(
     live: LiveJobs, job: LiveJob, attempt: Attempt, busy: float, until_s: float, seconds: float
 ) -> None:
-    """It has kept this part of its devices busy for so many seconds until then."""
+    """Observe that the job kept the part `busy` of its devices in use for `seconds` until `until_s`."""
     job.observed.look(busy, seconds)
     seen = Observation(
         job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=_device_gib(attempt)
@@ -143,7 +143,7 @@ def _busy_now(attempt: Attempt) -> float | None:
 
 
 def _busy(live: LiveJobs, node: int, devices: int, usage: Usage) -> float | None:
-    """Part of the devices of one node that is in use; None if nobody can tell."""
+    """Part of the devices of one node that is in use; None if not known."""
     if live.machines.is_cpu(node):
         return usage.cpu_cores / devices if devices else None
     return usage.gpu_utilisation
@@ -196,7 +196,7 @@ def _shape(live: LiveJobs, attempt: Attempt) -> Shape:
 
 
 def _is_alone(live: LiveJobs, job: LiveJob, attempt: Attempt) -> bool:
-    """True if it runs with nobody beside it on whole devices."""
+    """True if it runs alone on whole devices."""
     is_running = attempt is job.attempt and live.is_running(job) and attempt.told is None
     return is_running and is_alone(attempt.grant)
 
@@ -230,7 +230,7 @@ def rate_of(job: LiveJob, grant: Grant, gpu_type: str | None = None) -> float:
 
 
 def _note(live: LiveJobs, job: LiveJob, seen: Observation) -> None:
-    """The job is stored if this is news, and whoever listens is told."""
+    """Have the job stored if the observation is news, and pass it to policies that read them."""
     if job.observed.take_news():
         live.unsaved.job(job)
     if live.seen is not None:

@@ -32,7 +32,7 @@ def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:
 
 
 def saves(job: LiveJob) -> bool:
-    """True if the program checkpoints when it is told to go."""
+    """True if the program checkpoints when it is asked to leave."""
     can = job.capability
     return job.spec.checkpoint == "own" or (can is not None and can.checkpoint)
 
@@ -65,7 +65,7 @@ def keep_saved(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: bo
         attempt.lost_s = max(0.0, done - saved)
     live.progress.base[job.row] = saved
     for later in job.living:
-        if later.number > attempt.number:  # it was granted devices when nobody knew what would be saved
+        if later.number > attempt.number:  # it was granted devices before it was known what would be saved
             later.saved_base = saved
             live.unsaved.attempt(later)
 
@@ -120,7 +120,7 @@ def preemption_costs(live: LiveJobs) -> dict[int, float]:
 
 
 def preemption_cost_s(live: LiveJobs, row: int) -> float:
-    """Of one running job.  What has not begun costs nothing; what nobody has measured counts as nothing."""
+    """Seconds that preempting one running job would cost; 0 before it begins; unmeasured parts count as 0."""
     job = live[row]
     attempt = job.attempt
     if attempt is None or attempt.is_over or not attempt.has_begun:
@@ -146,8 +146,8 @@ def rules_in_force(
 ) -> Rules:
     """What a live cluster forbids every policy: thrashing, and stopping jobs that must not be stopped.
 
-    No job is preempted before `min_run_s` seconds after its processes began, as `began_s(state, row)` says.  A policy that
-    `is_new` has made no decision yet: its first decision stops no job.
+    No job is preempted before `min_run_s` seconds after its processes began, as `began_s(state, row)` says.
+    A policy that `is_new` has made no decision yet: its first decision stops no job.
     """
 
     def fixed() -> set[int]:

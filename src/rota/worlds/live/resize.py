@@ -45,7 +45,7 @@ def resize(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilde
     try:
         new = changed(job.spec, asked.args)
     except ValidationError:
-        return ""  # whoever carries the change out says what is wrong
+        return ""  # the change itself reports what is wrong
     never = impossible(live.machines.cluster, new, tenant_of(live, job))
     if never is not None:
         return f"it {never.constraint().sentence('device')}"
@@ -69,6 +69,6 @@ def resize(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilde
 
 
 def _admits(spec: JobSpec, devices: int) -> bool:
-    """Whether the job can run on so many devices."""
+    """Whether the job can run on this number of devices."""
     low, high = spec.range
     return low <= devices <= high and (spec.counts == "any" or devices & (devices - 1) == 0)

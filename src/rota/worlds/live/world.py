@@ -62,7 +62,7 @@ class LiveWorld:
         clock_trouble: Callable[[], str] = str,
         scaling: Scaling | None = None,
     ) -> None:
-        """`scaling` is there if an operator's hook is told how many nodes are wanted."""
+        """`scaling` is given if an operator's hook receives the number of nodes wanted."""
         self.cluster = cluster
         machines = Machines(cluster, nodes)
         self.live = LiveJobs(table, machines, jobs, directives, epoch_unix_s, settings or LiveSettings())
@@ -71,7 +71,7 @@ class LiveWorld:
         self.inbox = inbox
         self.clock = clock
         self.heard = heard
-        """Node -> moment at which its agent was last heard, kept by whoever listens to agents."""
+        """Node -> moment at which its agent was last heard; the API's agents write it."""
         self._clock_trouble, self._told_of_clock = clock_trouble, ""
         """What is to be said of the machine's clock, and what was."""
         self._how: dict[int, How] = {}
@@ -116,7 +116,7 @@ class LiveWorld:
                 return batch.batch()
 
     def _is_full(self) -> bool:
-        """Whether no device has anything left: who arrives waits, or somebody has to give way."""
+        """Whether no device has anything left: an arriving job waits, or another one has to leave."""
         held = self.live.state.occupancy
         return held.free.total == 0 and not held.spare
 
