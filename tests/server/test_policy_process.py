@@ -624,10 +624,10 @@ def test_memories_survive_the_seal() -> None:
     [
         ("nonesuch", "there is no policy 'nonesuch'"),
         ("tiresias:limits=9/3", "do not rise"),
-        ("srtf", "policy 'srtf' needs duration, which nobody provides on this cluster"),
+        ("srtf", "policy 'srtf' needs duration, which this cluster does not provide"),
         (
             "afs",
-            "needs duration, scaling, which nobody provides on this cluster; .* no more than service history",
+            "needs duration, scaling, which this cluster does not provide; .* no more than service history",
         ),
     ],
 )

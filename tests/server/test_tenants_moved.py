@@ -171,7 +171,7 @@ def test_tenants_below_count_as_those_above(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "lost", "note"),
     [
-        ("fifo", False, "policy fifo gives nobody cells; `rota policy set hived` would"),
+        ("fifo", False, "policy fifo assigns no cells; `rota policy set hived` would"),
         (
             "hived",
             True,

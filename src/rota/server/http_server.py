@@ -187,8 +187,8 @@ def _listen_again(address: Address) -> tuple[socket.socket, str]:
     sock = _listen(address.host, address.port)
     if moved:
         moved = (
-            f"the API has moved to port {sock.getsockname()[1]}: {moved}, where it was last time; who uses "
-            "the old address does not find it: free that port and start anew, or tell them"
+            f"the API has moved to port {sock.getsockname()[1]}: {moved}, where it was last time; the "
+            "old address does not work any more: free that port and restart, or give users the new one"
         )
     return sock, moved
 
@@ -225,7 +225,9 @@ def _listen(host: str, port: int) -> socket.socket:
 def _listen_beside(path: Path) -> tuple[socket.socket, Path, int]:
     """A listening UNIX socket that takes the place of a dead one at `path`; the path and the inode."""
     if _answers(path):
-        raise WorldError(f"somebody listens at {path}: is another controller running? `rota down` ends it")
+        raise WorldError(
+            f"another process listens at {path}: is another controller running? `rota down` ends it"
+        )
     # Made under another name and moved into place, so that there is never a moment without one that answers.
     partial = path.with_name(f".{secrets.token_hex(4)}.sock")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

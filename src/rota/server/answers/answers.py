@@ -50,7 +50,7 @@ UNKNOWN = (
 SEEN_S = 0.5
 """How long a question about a job waits for the step that takes it in."""
 MOST_REASONS = 50
-"""Waiting jobs of which a list says why they wait, the first ones; `rota why` says it of any."""
+"""Waiting jobs at the front of a list for which it gives reasons; `rota why` gives them for any job."""
 
 
 class Answers:
@@ -124,7 +124,7 @@ class Answers:
         else:
             words = Words.of(world)
             for constraint in (hold.constraint() for hold in lacks(world.cluster, spec, tenant)):
-                who = "" if constraint.code is Code.QUOTA else "it "  # of a quota its tenant is told
+                who = "" if constraint.code is Code.QUOTA else "it "  # a quota's names the tenant
                 sentence = words.view(constraint).sentence
                 nor = ", nor promise its deadline" if self.promises(spec) else ""
                 said.append(f"the cluster as it is could never run it{nor}: {who}{sentence}")
@@ -156,7 +156,7 @@ class Answers:
         return Asking(self._scheduler, self._store, self._starts, self._taken_in(row)).answer()
 
     def _taken_in(self, row: JobRow) -> JobRow:
-        """The job as it is once a step has seen it: who has just submitted it waits a moment for that."""
+        """The job once a step has seen it; a job that was just submitted is waited for a moment."""
         until = time.monotonic() + SEEN_S
         while row.now.phase == Phase.ABSENT and time.monotonic() < until:
             time.sleep(0.01)
@@ -192,7 +192,7 @@ class Answers:
         return whatif(self._scheduler, self._futures, question)
 
     def order(self) -> Precedence:
-        """How jobs stand with the policy: who is served next, or what each is to have.  Raises Busy."""
+        """The policy's order of jobs: which is served next, or what each is to have.  Raises Busy."""
         return self._scheduler.order()
 
     def reasons(self, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:

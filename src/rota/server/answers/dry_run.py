@@ -127,7 +127,7 @@ def warnings(spec: JobSpec, now_s: float) -> list[str]:
     elif spec.deadline_s is not None and spec.time_s is not None and now_s + spec.time_s > spec.deadline_s:
         sentences.append("its time limit ends after its deadline, even if it started now")
     if spec.checkpoint == "none" and spec.preemptible:
-        sentences.append("it may be preempted, and would then begin anew (checkpoint none)")
+        sentences.append("it may be preempted, and would then start from the beginning (checkpoint none)")
     count = len(array_indexes(spec.array)[0]) if spec.array else 0
     if count > 1:
         sentences.append(f"only the first of the {count} jobs of its array is looked at")

@@ -18,7 +18,7 @@ SLACK_S = 10.0
 """What an answer may take beyond its budget: a policy that is deciding is not interrupted."""
 
 IDLE_S = 300.0
-"""A process that nobody has asked for so long is ended: it holds memory."""
+"""Seconds without a question after which the process is ended: it holds memory."""
 
 
 class Estimator:

@@ -31,7 +31,7 @@ class PresentMoment:
     """When the policy in force wants to be asked."""
     min_run_s: float = 0.0
     fixed: frozenset[int] = frozenset()
-    """Rows that nobody may preempt."""
+    """Rows of jobs that may not be preempted."""
     redo: Mapping[int, Redo] = field(default_factory=dict)
     """What rows have lost by preemption, those that have lost anything."""
 
@@ -42,7 +42,7 @@ class Looking:
 
     moment: PresentMoment
     source: str = "user"
-    """Who says how long jobs take."""
+    """The source of durations."""
     budget_s: float = 2.0
     seed: int = 1
     extra_gpus: int = 0

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 BUDGET_S = 5.0
 """For one look at all jobs."""
 RESTS = 6
-"""A look that took so long is followed by none for that many times as long, or for `LEAST_REST_S`."""
+"""A forecast is followed by a pause of this multiple of its time, `LEAST_REST_S` at least."""
 LEAST_REST_S = 10.0
 Range = tuple[float | None, float | None, float | None]
 """Median, earliest and latest start in Unix seconds; None where it does not come to start."""

@@ -45,7 +45,7 @@ def losses(scheduler: Scheduler, store: Store, estimator: Estimator, tenants: Te
         reply = estimator.ask(asked, BUDGET_S)
     except Busy as error:
         raise Busy(
-            f"the tenants are not moved, since nobody can say what would come of it: {error}"
+            f"the tenants are not moved, since what would come of it cannot be found out: {error}"
         ) from None
     except RotaError as error:
         raise RotaError(f"policy {_policy(scheduler)} fails with these tenants: {error}") from None

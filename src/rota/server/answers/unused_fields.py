@@ -15,7 +15,7 @@ from rota.wire.job import JobSpec
 
 
 def unread_by_itself(spec: JobSpec) -> list[str]:
-    """What has no effect whoever decides."""
+    """What has no effect under any policy."""
     said = []
     low, high = _sizes(spec)
     steps = " and ".join(["counts"] * (spec.counts != "any") + ["gpus_step"] * (spec.gpus_step > 1))
@@ -55,13 +55,13 @@ def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
     if low != high and not reads.sizes:
         said.append(f"{name} gives each job the GPUs that it asks for: the range {low}:{high} has no effect")
     if spec.batch_min is not None and not reads.batches:
-        said.append(f"{name} changes nobody's batch: the range of its batch has no effect under it")
+        said.append(f"{name} never changes batches: the range of its batch has no effect under it")
     if spec.accept_later_deadline and _is_due(spec) and not reads.offers:
-        said.append(f"{name} offers nobody a later deadline: accepting one has no effect under it")
+        said.append(f"{name} never offers a later deadline: accepting one has no effect under it")
     if spec.weight != 1.0 and not known.heeds_weight:
-        said.append(f"{name} looks at nobody's weight: weight {spec.weight:g} has no effect under it")
+        said.append(f"{name} does not look at weights: weight {spec.weight:g} has no effect under it")
     if spec.kind == "opportunistic" and not (known.heeds_kind or Lever.PREEMPT in reads.levers):
-        said.append(f"{name} stops nobody who runs: the kind opportunistic has no effect under it")
+        said.append(f"{name} never stops a running job: the kind opportunistic has no effect under it")
     return said
 
 
@@ -124,14 +124,14 @@ NAMED = 5
 
 
 def unread_priority(policy: str, priority: int) -> list[str]:
-    """What to tell who gives a job this priority under `policy`, as typed; nothing if it counts, or is 0."""
+    """A warning for a job with this priority under `policy`, as typed; none if it counts, or is 0."""
     if not priority or _heeds(policy):
         return []
     return [f"{_ignores(policy)}: priority {priority} has no effect under it"]
 
 
 def unread_deadline(policy: str, deadlines: bool) -> list[str]:
-    """What to tell who gives a job a deadline under `policy`, as typed; nothing if it counts."""
+    """A warning for a job with a deadline under `policy`, as typed; none if it counts."""
     if not deadlines or _heeds_deadlines(policy):
         return []
     name = parse_policy(policy).name
@@ -139,7 +139,7 @@ def unread_deadline(policy: str, deadlines: bool) -> list[str]:
 
 
 def unread_priorities(policy: str, ids: Sequence[str]) -> list[str]:
-    """What to tell who lets `policy` decide while the jobs `ids`, which have priorities, wait."""
+    """A warning for a change to `policy` while the jobs `ids`, which have priorities, wait."""
     if not ids or _heeds(policy):
         return []
     those = "that of 1 waiting job has" if len(ids) == 1 else f"those of {len(ids):,} waiting jobs have"

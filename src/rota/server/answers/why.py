@@ -45,7 +45,7 @@ class Asking:
     def answer(self) -> Why:
         """Everything that is known."""
         row, state = self.row, self.row.now.state
-        self.scheduler.standing.wait()  # who has just changed something asks about that
+        self.scheduler.standing.wait()  # the caller may have just changed something
         words = Words.of(self.scheduler.world)
         why = Why(job=row.id, state=state, reasons=[], policy=self._policy())
         if is_over(state) or state == "COMPLETING":
@@ -76,7 +76,7 @@ class Asking:
         constraints = self._trouble()
         try:
             constraints += self._waiting()
-        except RotaError as error:  # it is computing a decision, or begins anew: tell what is on record
+        except RotaError as error:  # it is computing a decision, or restarts: tell what is on record
             constraints += self._displaced([])
             constraints.append(Constraint(Code.POLICY, detail=str(error)))
         return [words.view(one) for one in constraints or [Constraint(Code.POLICY, detail=_BETWEEN)]]
@@ -100,7 +100,7 @@ class Asking:
         return self._displaced(list(self.scheduler.explain(self.row.row).constraints))
 
     def _displaced(self, constraints: list[Constraint]) -> list[Constraint]:
-        """With the word of who got its devices, which a policy's process forgets when it begins anew."""
+        """The reasons, with the jobs that got its devices, which a restarted policy process forgets."""
         heirs = str((self.row.now.measured or {}).get("preempted_for", ""))
         if not heirs or any(one.code is Code.PREEMPTED for one in constraints):
             return constraints
@@ -125,7 +125,7 @@ class Asking:
         return views
 
     def _starting(self, words: Words, attempt: AttemptRow) -> ReasonView:
-        """Why it has no processes yet: who is on its devices, or else what its agents say they wait for."""
+        """Why it has no processes yet: the jobs on its devices, or else what its agents wait for."""
         leavers = names_of(self._leavers(attempt))
         view = words.view(Constraint(Code.STARTING, provided=len(attempt.grant[1]), detail=leavers))
         if not leavers:

@@ -128,7 +128,7 @@ def tenants(ask: AskTenants) -> Reply:
     check_cells(seen.cluster)
     if not len(seen.waiting) and not len(
         seen.running
-    ):  # nobody has come yet, so that nothing is known either
+    ):  # no job has been submitted, so nothing is known either
         nothing = _outcome(Decision({}))
         return {"before": nothing, "after": nothing}
     return {"before": _outcome(frozen.decide()), "after": _outcome(altered.decide())}

@@ -54,14 +54,14 @@ class ApiSettings:
     """What can be configured of the API."""
 
     metrics_open: bool = False
-    """Let anybody read /metrics."""
+    """Let every caller read /metrics."""
     most_body_bytes: int = MOST_BODY_BYTES
     calls_per_s: float = CALLS_PER_S
     """Of one user or agent, on the long run."""
     burst_calls: float = BURST_CALLS
     """Of one user or agent, at once."""
     threads: int = 16
-    """Calls that are worked on at once; those that wait for something take none."""
+    """Threads, so calls that are worked on at once; calls that wait for something take none."""
 
 
 def create_app(
@@ -71,9 +71,9 @@ def create_app(
     settings: ApiSettings | None = None,
     feed: Feed | None = None,
 ) -> FastAPI:
-    """API and dashboard over `services` for those whom `roster` knows, as an ASGI application.
+    """API and dashboard over `services` for the users that `roster` knows, as an ASGI application.
 
-    What is told to `feed` is heard by the browsers that look on.
+    Changes put into `feed` reach the open browsers.
     """
     chosen, kept = settings or ApiSettings(), metrics or Metrics()
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
@@ -150,7 +150,7 @@ class CallWatch:
         try:
             await self._app(scope, receive, sent)
         except ClientDisconnect:
-            status = status or 499  # nobody is there to be answered
+            status = status or 499  # the caller has gone
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not status:

@@ -52,7 +52,7 @@ PROBLEM = Problem.__name__
 def refusals(*more: int) -> dict[int | str, dict[str, Any]]:
     """What any call may be refused with, and `more`, for the description of the API.
 
-    They name the schema of a refusal (`problem_schema`): a model here is built anew for every status of
+    They name the schema of a refusal (`problem_schema`): a model here is built again for every status of
     every call, a tenth of a second at each start of a controller.
     """
     schema = {"$ref": f"#/components/schemas/{PROBLEM}"}
@@ -163,7 +163,7 @@ def _expected(message: str) -> str:
 
 
 _LETTERS = re.compile(r"pattern '\^(\[A-Za-z0-9_\])?\[A-Za-z0-9([^\]]+)\][*+]\$'")
-"""Of which a name may consist: the patterns of names of jobs, tenants, users and accounts."""
+"""The characters of a name: the patterns of names of jobs, tenants, users and accounts."""
 
 
 def _shown(value: object) -> str:

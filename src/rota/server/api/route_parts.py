@@ -37,7 +37,7 @@ def _service(name: str) -> Any:
 
 
 async def _anybody(request: Request) -> Caller:
-    """Whom the gate let in."""
+    """The caller that the gate has identified."""
     who: Caller = request.scope["identity"]
     return who
 
@@ -142,7 +142,7 @@ class Waiting:
             gone.cancel()
 
     async def until_closed(self, waiting: Coroutine[Any, Any, T]) -> T:
-        """Result of `waiting`, which whoever calls is cancelled with; Busy on `close`."""
+        """Result of `waiting`, which is cancelled with the caller's task; Busy on `close`."""
         return await self._held(_Call(), waiting)
 
     async def _held(self, call: _Call, waiting: Coroutine[Any, Any, T]) -> T:

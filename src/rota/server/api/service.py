@@ -21,11 +21,11 @@ from rota.wire.protocol import PROTOCOL
 
 router = APIRouter(tags=["service"])
 HEALTH_S = 1.0
-"""Who asks how the controller is hears so soon."""
+"""Most seconds until a question about the controller's health is answered."""
 
 
 class Pulse:
-    """Whether the controller works, asked in a thread of its own: whoever calls hears at once.
+    """Whether the controller works, asked in a thread of its own, so that callers never wait long.
 
     Whatever takes longer than `HEALTH_S` is not well; later callers wait for the same answer.
     """

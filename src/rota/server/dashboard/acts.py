@@ -51,7 +51,7 @@ def sentence_of(id: str, verb: Verb, done: JobView | ArrayDone) -> str:
 
 
 def offered(who: Caller, job: JobView) -> list[Verb]:
-    """What this person may do to the job in the state it is in; nothing for those who may only look."""
+    """What this user may do to the job in its state; nothing for a viewer."""
     if who.viewer or not who.owns(job.user, job.tenant):
         return []
     is_held = job.reason == Code.HELD

@@ -91,7 +91,7 @@ def gangs(nodes: Sequence[NodeView]) -> list[FreeGang]:
 
 
 def is_free(device: DeviceView) -> bool:
-    """True if nobody has a grant of it and it is well, whatever suspended jobs have left in its memory."""
+    """True if no job has a grant of it and it is well, whatever suspended jobs have left in its memory."""
     return not device.granted and device.info.healthy
 
 
@@ -154,7 +154,7 @@ def grid(nodes: Sequence[NodeView], holding: Sequence[JobView]) -> Mapping[str, 
     reason, type, devices]`.
 
     A device is 0 if it is free and well, else `[holders, granted, busy, used, whole, suspended, sick]`, cut
-    after the last that is not 0: numbers of jobs, the part granted, the part that is busy (-1: nobody says),
+    after the last that is not 0: numbers of jobs, the part granted, the part that is busy (-1: not known),
     GiB used and in all, numbers of suspended jobs, and why it is unhealthy.
     """
     number = {job.id: row for row, job in enumerate(holding)}

@@ -55,7 +55,7 @@ class ErrorPages:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the call on; hold back an answer that is a refusal until it can be written anew."""
+        """Pass the call on; hold back a refusal until it can be written as a page."""
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         if not is_navigation(headers) and "hx-request" not in headers:
             await self._app(scope, receive, send)

@@ -46,7 +46,7 @@ class Feed:
     def __init__(self, notifier: Notifier | None = None) -> None:
         self.notifier = notifier or Notifier()
         self.count = 0
-        """How often it was told something: who knows an older count has missed something."""
+        """Number of messages so far: a reader that knows an older number has missed some."""
         self._gathered: dict[int, Changes] = {}
         self._next = 0
         self._lock = threading.Lock()

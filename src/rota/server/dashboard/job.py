@@ -91,7 +91,7 @@ def job_record(jobs: JobsService, who: Caller, id: str) -> JobRecord:
 
 
 def job_page(jobs: JobsService, who: Caller, id: str, now_s: float) -> JobPage:
-    """Likewise, with its life, and why it waits or runs."""
+    """The part of the page that changes, with the job's life, and why it waits or runs."""
     record, life = job_record(jobs, who, id), jobs.timeline(who, id)
     return JobPage(
         detail=record.detail,

@@ -32,13 +32,13 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "all": LIVE,
 }
 ROWS = 50
-"""That one look shows: the policy is asked about each, and each is written anew with every change."""
+"""Most jobs shown at once: the policy is asked about each, and each is rendered again at every change."""
 LONGEST_TEXT = 100
 
 
 @dataclass(frozen=True)
 class Look:
-    """What somebody wants to see."""
+    """The filter of a viewer."""
 
     text: str = ""
     state: str = "waiting"
@@ -52,7 +52,7 @@ class QueueRow:
 
     job: JobView
     place: int | None
-    """1 for who is served next; None for those that are in no order."""
+    """1 for the job served next; None for jobs without an order."""
     target: float | None
     """What the policy means to give it; None where it does not say."""
     reasons: Sequence[ReasonView]
@@ -103,7 +103,7 @@ class Queue:
 
 
 def queue_of(jobs: JobsService) -> Queue:
-    """The same for everybody: in order, or by what each is to have, then who is held, then who runs."""
+    """The list, the same for all viewers: waiting jobs in order, then held jobs, then running jobs."""
     live = jobs.lines()
     trouble, known = "", Precedence()
     try:

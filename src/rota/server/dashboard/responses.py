@@ -72,7 +72,7 @@ def environment() -> Environment:
 
 
 def colour_of(name: str) -> int:
-    """Which of the colours a tenant has: by its name, or the next that nobody has as long as there is one."""
+    """The number of a tenant's colour: by its name, or the next unused one while there is one."""
     with _CHOOSING:
         if name not in _CHOSEN:
             first, taken = crc32(name.encode()) % COLOURS, set(_CHOSEN.values())
@@ -104,6 +104,6 @@ def rendered(request: Request, template: str, **values: Any) -> str:
 
 
 def now_of(request: Request) -> float:
-    """Unix seconds by the cluster's clock, from which whatever goes on is counted: nobody sets it."""
+    """Unix seconds by the cluster's clock, from which durations on the page are counted."""
     cluster: ClusterService = request.app.state.services.cluster
     return cluster.now_s()

@@ -21,7 +21,7 @@ from rota.server.dashboard.responses import page
 
 router = APIRouter(include_in_schema=False)
 SESSION_S = 30 * 86400.0
-"""How long somebody stays signed in."""
+"""Seconds that a user stays signed in."""
 LONGEST_TOKEN = 200
 
 

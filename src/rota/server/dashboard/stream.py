@@ -19,7 +19,7 @@ router = APIRouter(include_in_schema=False)
 PAUSE_S = 0.5
 """Between two messages."""
 HEARTBEAT_S = 15.0
-"""A beat after so long without a change, by which both ends see that the other is there."""
+"""Seconds without a change after which a beat shows each end that the other is there."""
 LONGEST_S = 600.0
 """Then the browser connects again, and passes the gate again."""
 

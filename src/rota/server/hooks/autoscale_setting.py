@@ -28,7 +28,7 @@ class AutoscaleSetting:
     timeout_s: float = 60.0
     """How long the command may run, or the webhook take to answer."""
     again_s: float = 600.0
-    """So long machines may take to come, or to go, before the hook is told again."""
+    """Seconds that machines may take to come or to go before the hook is called again."""
 
 
 def autoscale_of(said: Any) -> AutoscaleSetting | None:

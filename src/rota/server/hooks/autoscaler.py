@@ -44,7 +44,7 @@ LOOK_S = 5.0
 
 @dataclass(frozen=True)
 class Wish:
-    """What the hook is told: how many machines there shall be, and which may go."""
+    """The message to the hook: how many machines there shall be, and which may go."""
 
     nodes: int
     remove: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ class Scaler:
             self._running.unlink(missing_ok=True)
 
     def _remember(self, pid: int) -> None:
-        """Say which process runs, for whoever comes after a controller that was killed."""
+        """Put the running process on record, for the successor of a killed controller."""
         who = ProcessIdentity.of(pid)
         if who is not None:
             said = {"process": who.form(), "until_s": time.time() + self.autoscale.timeout_s}
@@ -256,7 +256,7 @@ class Scaler:
         return said
 
     def view(self) -> AutoscaleView | None:
-        """How many nodes are wanted, and how many there are; None before anybody has said."""
+        """How many nodes are wanted, and how many there are; None before this is known."""
         scaling, nodes = self._store.facts().get(AUTOSCALE), self._nodes()
         if scaling is None or nodes is None:
             return None

@@ -19,10 +19,10 @@ from rota.errors import InputError
 from rota.model.units import format_duration
 
 MOST_SAID = 200
-"""Characters of what a command said last that are told on."""
+"""Most characters of a command's last output that are passed on."""
 
 MOST_READ = 1 << 16
-"""Bytes of what a command or an address answers.  Who says more is not read on."""
+"""Most bytes read of the answer of a command or an address."""
 
 
 class NotTaken(Exception):  # noqa: N818
@@ -38,7 +38,7 @@ def run_command(
 ) -> None:
     """Run it until it ends; raises NotTaken.  `begun` is told its pid.
 
-    It reads and writes files, not pipes: what it leaves running in the background keeps nobody waiting.
+    It reads and writes files, not pipes: what it leaves running in the background blocks nothing.
     After `patience_s` it is killed with its process group.
     """
     with TemporaryFile() as message, TemporaryFile() as said:
@@ -83,7 +83,7 @@ def kill_group(pid: int) -> None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What is told goes where the operator says, and nowhere else."""
+    """Follows no redirect: a message goes to the operator's address only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -95,7 +95,7 @@ def post(url: str, data: bytes, patience_s: float) -> None:
     proxies = [urllib.request.ProxyHandler({})] if _is_here(url) else []
     try:
         with urllib.request.build_opener(_NoRedirect, *proxies).open(request, timeout=patience_s) as answer:
-            answer.read1(MOST_READ)  # what is there; one that never ends keeps nobody
+            answer.read1(MOST_READ)  # what is there; an endless answer blocks nothing
     except urllib.error.HTTPError as error:
         again = error.code in (408, 429) or error.code >= 500
         raise NotTaken(f"it answers {error.code}", again=again) from None

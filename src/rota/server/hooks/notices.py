@@ -33,7 +33,7 @@ FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 MOST_WAITING, MOST_AT_ONCE = 10_000, 100
 """Events that wait for one target, and that one message has."""
 REMEMBERED = 10_000
-"""Ends that are remembered, so that none is told twice."""
+"""Ends that are remembered, so that none is sent twice."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Notices:
         self._put(Told(POLICY, NO_JOB, at_s, text))
 
     def ended(self, row: int, state: str, at_s: float) -> None:
-        """A job has ended; said again, it is told once."""
+        """Note that a job has ended; a repeated note is sent once."""
         if not self._tellers or row in self._ended:
             return
         self._ended[row] = None
@@ -121,7 +121,7 @@ class Notices:
             teller.put(told)
 
     def troubles(self) -> list[str]:
-        """A sentence for each target that does not take what it is told."""
+        """A sentence for each target that does not accept its messages."""
         return [said for teller in self._tellers if (said := teller.trouble)]
 
 
@@ -177,7 +177,7 @@ class Teller:
             self._closing.wait(self._target.every_s)
 
     def _message(self, batch: Sequence[Told], left_out: int) -> dict[str, Any]:
-        """What is told of them, with the jobs as they are by now; a tenant's target hears of its jobs."""
+        """The message, with the jobs' present states; a tenant's target gets its own jobs only."""
         jobs: dict[int, Mapping[str, Any] | None] = {NO_JOB: None} if not self._target.tenant else {}
         jobs |= self._jobs([one.row for one in batch if one.row != NO_JOB])
         events = [

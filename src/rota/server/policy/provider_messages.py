@@ -17,8 +17,8 @@ _ALONE = ""
 class KnowledgeTold:
     """The knowledge as the other side has it.
 
-    Columns are compared row by row.  Of what a table shares the identity is compared first: whoever provides
-    it hands over a new array when it has changed.
+    Columns are compared row by row.  Shared parts of a table are compared by identity first: a provider
+    hands over a new array when it has changed.
     """
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ class Shadow:
         self.limits = limits or Timeouts()
         self.moments: deque[ShadowMoment] = deque(maxlen=KEPT)
         self.skipped = 0
-        """Moments it did not decide upon, because it lagged behind or had to begin anew."""
+        """Moments that it skipped, because it lagged behind or was restarted."""
         self.trouble = ""
         self._feed, self._seed, self._lag = feed, seed, lag
         self._ids: Sequence[str] = feed.state.jobs.ids
@@ -154,7 +154,7 @@ class Shadow:
             self._child.kill()
 
     def _fall_back(self, error: Exception) -> None:
-        """It begins anew at the next moment."""
+        """Restart it at the next moment."""
         why = f"did not decide within {self.limits.deadline_s:g} s" if isinstance(error, TimeoutError) else ""
         if not self._is_over:
             self.trouble = f"shadow policy {self.name} {why or f'failed: {error}'}"

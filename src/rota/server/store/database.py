@@ -70,7 +70,7 @@ class Database:
         self.faults, self.busy_s = faults, busy_s
         self._writer: Connection | None = None
         self.is_open = False
-        """Whether anything was written: the opening itself is, and from then on calls are tried anew."""
+        """Whether anything was written: the opening itself is, and from then on calls are tried again."""
         self.damage = ""
         """One sentence once a call has met damage, which lasts; other calls may read pages that are whole."""
         self.lineage = 0
@@ -156,8 +156,8 @@ class Database:
     ) -> Iterator[Writing]:
         """One transaction: stored when the block ends, as if never begun if anything raises.
 
-        `undone` is called if anything raises, before anybody else writes.  With `is_long` its statements may
-        take minutes.
+        `undone` is called if anything raises, before another thread writes.  With `is_long` its statements
+        may take minutes.
         """
         with self._alone():
             committing = False
@@ -181,7 +181,7 @@ class Database:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else writes in this block."""
+        """No other thread writes in this block."""
         with self._silences[0].asking() as after_others, self._one_writer:
             after_others()
             yield

@@ -125,7 +125,7 @@ _LINES = {"events": _oldest(t.events, "at_s"), "commands": _oldest(t.commands, "
 
 
 def old_jobs(connection: Connection, before_s: float, keys_s: float) -> Old:
-    """Some jobs that ended before `before_s` and were submitted before `keys_s`, and that nobody needs."""
+    """Some jobs that ended before `before_s` and were submitted before `keys_s`, and that nothing needs."""
     last = connection.execute(_LAST).scalar_one()
     needed = _named(connection.execute(_WAIT_FOR).scalars())
     candidates = _candidates(connection, {"before_s": before_s, "keys_s": keys_s})
@@ -135,7 +135,7 @@ def old_jobs(connection: Connection, before_s: float, keys_s: float) -> Old:
 
 
 def _candidates(connection: Connection, limits: dict[str, float]) -> Iterator[Any]:
-    """Rows, ids and specifications of all that are old enough, as far as somebody reads on."""
+    """Rows, ids and specifications of jobs that are old enough, read page by page."""
     for first in count(0, _PAGE):
         page = connection.execute(_OLD, limits | {"first": first}).all()
         yield from page
@@ -148,7 +148,7 @@ def drop_jobs(writing: Writing, old: Old) -> bool:
     rows = {"rows": old.rows}
     new = writing.run("named", _NEW_WAIT_FOR, {"last": old.last}).scalars()
     if _named(new):
-        return False  # somebody has just named a job: look again for those nobody needs
+        return False  # a new job names one of them: look again
     for name, statement in _OF_JOBS.items():
         if writing.run(f"old {name}", statement, rows).rowcount >= MOST_LINES:
             return False

@@ -75,7 +75,7 @@ class HistoryWindow:
     jobs: Sequence[JobRow]
     """Without what holds them, their capabilities and what was measured."""
     intervals: Sequence[IntervalRow]
-    """All that those held of which an attempt came to nothing."""
+    """All intervals of jobs with an attempt that came to nothing."""
     specs: Mapping[int, JobSpec]
     """Of those that were to run after others, or not before a moment, by row."""
 

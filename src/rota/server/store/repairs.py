@@ -1,6 +1,6 @@
 """Records that cannot be read as they stand: what can be read of them, and a sentence about the rest.
 
-A disk that lies, an older version's mistake or somebody's editor must not keep a controller from starting.
+A disk that lies, an older version's mistake or an editor must not keep a controller from starting.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from rota.server.store.failures import StoreError
 
 LONG_SILENCE_S = 600.0
-"""Statements that read or rewrite everything may say nothing for so long."""
+"""Seconds that statements which read or rewrite everything may take."""
 
 
 def bounded_connect(silence_s: float) -> Callable[..., Any]:

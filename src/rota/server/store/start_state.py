@@ -105,7 +105,7 @@ def load(connection: Connection) -> Everything:
 
 
 def _live(connection: Connection, aside: dict[int, str]) -> dict[int, JobRow]:
-    """Jobs that are not over, or of which an attempt may live, by row."""
+    """Jobs that are not over, or have an attempt that may live, by row."""
     live = {}
     for values in connection.execute(_LIVE):
         job, problems = mended_job(values)

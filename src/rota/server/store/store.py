@@ -113,9 +113,8 @@ class Store:
     ) -> Self:
         """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
 
-        `busy_s` is how long a call waits for a database that somebody else keeps locked, half as long as for
-        one that says nothing; `lock_s` how long this one does for a controller that is just leaving.
-        StoreError if it cannot be reached or written, another controller uses it, or a newer rota has
+        A call waits `busy_s` for a database that another program keeps locked, twice as long for one that does
+        not answer; `lock_s` is how long this call waits for a controller that is leaving.  StoreError if it cannot be reached or written, another controller uses it, or a newer rota has
         written it.
         """
         database = Database(url, home, faults, busy_s, lock_s)
@@ -185,8 +184,8 @@ class Store:
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
-        `commit` raises StoreError then, until everything has been loaded anew.  `withdraw` is called then,
-        before anybody writes or loads: who loads everything must not hear of them afterwards.
+        `commit` raises StoreError then, until everything has been loaded again.  `withdraw` is called then,
+        before another thread writes or loads: a load must not be followed by news of them.
         """
         announced = False
 
@@ -232,7 +231,7 @@ class Store:
     # -- the scheduler -------------------------------------------------------------------------
 
     def load(self) -> Everything:
-        """All that the scheduler needs to begin anew, announced jobs too; StoreError if it cannot write."""
+        """All that the scheduler needs to start, announced jobs too; StoreError if it cannot write."""
         with self._db.writing() as writing:
             writing.run("facts", self._set_fact, {"key": start_state.LOADED, "value": to_text(time.time())})
             self._announced_in_vain, self._loaded = False, self._db.lineage
@@ -243,7 +242,7 @@ class Store:
         """Store one turn of the loop, in one transaction.
 
         LookupError (and nothing stored) if it changes a job, node or command that is not there; StoreError if
-        the connection that writes is not that of the last `load`: somebody else may have had the lock.
+        the connection that writes is not that of the last `load`: another controller may have had the lock.
         """
         with self._db.writing() as writing:
             if self._announced_in_vain:
@@ -291,7 +290,7 @@ class Store:
     ) -> dict[int, float]:
         """When those of these jobs ended that are over; minus infinity for those on record no more.
 
-        A job of which `submit_s` says that it was submitted at another moment is another job, and left out.
+        A job that was submitted at another moment than `submit_s` says is another job, and left out.
         """
         with self._db.reading(one_moment=True) as connection:
             return old_rows.ended(connection, rows, submit_s or {}, within_s)
@@ -472,7 +471,7 @@ class Store:
             return queries.live_totals(connection)
 
     def live_requests(self) -> Mapping[tuple[str, str], tuple[int, float]]:
-        """The same with the GPUs that they ask for in all."""
+        """Live jobs by tenant and user, with the GPUs that they ask for in all."""
         with self._db.reading() as connection:
             return queries.live_requests(connection)
 
@@ -486,7 +485,7 @@ class Store:
         with self._db.reading() as connection:
             return queries.completed(connection, since_s, limit)
 
-    # -- who may call --------------------------------------------------------------------------
+    # -- tokens --------------------------------------------------------------------------------
 
     def users(self) -> list[UserRow]:
         """By name."""
@@ -522,7 +521,7 @@ class Store:
             return tokens[0] if tokens else None
 
     def add_token(self, token: TokenRow) -> None:
-        """Let somebody join, or an agent call."""
+        """Add a token of a user, an agent or a joining machine."""
         with self._db.writing() as writing:
             people.add_token(writing, token)
 

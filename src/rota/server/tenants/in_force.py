@@ -24,7 +24,7 @@ MOST_CHANGES = 10
 
 @dataclass(frozen=True)
 class TenantsInForce:
-    """Who is entitled to what, since when, and who said so."""
+    """What each tenant is entitled to, since when, and by whose command."""
 
     tenants: Tenants
     configured: Tenants

@@ -50,7 +50,7 @@ class NodeLayout:
         return tuple(dict.fromkeys(name for entry in self.entries for name in entry.device_levels))
 
     def levels_of(self, node: str) -> dict[str, str]:
-        """The unit of each level above the node that `node` is in; its own where nobody says."""
+        """The unit of each level above the node that `node` is in; its own where the layout does not say."""
         entry = self._entry(node)
         return {name: node if entry is None else entry.levels.get(name, node) for name in self.above}
 

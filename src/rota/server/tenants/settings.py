@@ -170,7 +170,7 @@ def _plain_cell(cell: CellQuota) -> dict[str, Any]:
 
 
 def changes(before: Tenants, after: Tenants) -> list[str]:
-    """What is another for whom, as sentences: `vision: quota 32 to 24`."""
+    """The changes as sentences: `vision: quota 32 to 24`."""
     said = []
     for path in sorted({*before.by_path, *after.by_path}):
         old, new = before.get(path), after.get(path)
