@@ -67,7 +67,7 @@ def test_what_nobody_reads(said: dict[str, Any], says: list[str]) -> None:
         (
             "fifo",
             {"kind": "opportunistic"},
-            ["fifo never stops a running job: the kind opportunistic has no"],
+            ["fifo never stops a running job: the kind opportunistic has"],
         ),
         ("fifo", {"kind": "service"}, []),
         ("srtf", {"kind": "opportunistic"}, []),

@@ -225,9 +225,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _listen_beside(path: Path) -> tuple[socket.socket, Path, int]:
     """A listening UNIX socket that takes the place of a dead one at `path`; the path and the inode."""
     if _answers(path):
-        raise WorldError(
-            f"another process listens at {path}: is another controller running? `rota down` ends it"
-        )
+        raise WorldError(f"another process listens at {path}; if it is a controller, `rota down` ends it")
     # Made under another name and moved into place, so that there is never a moment without one that answers.
     partial = path.with_name(f".{secrets.token_hex(4)}.sock")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -81,7 +81,7 @@ os.register_at_fork(after_in_child=_forget)  # a child that outlives the control
 
 
 def advisory_lock(connection: Connection, where: str, wait_s: float, *, had_it: bool = False) -> None:
-    """Take the lock that PostgreSQL keeps while `connection` lives; wait for a controller that is just leaving.
+    """Take the lock that PostgreSQL keeps while `connection` lives; wait for a controller that is leaving.
 
     `had_it` says that an earlier connection of this process had it, which PostgreSQL may count as alive.
     """

@@ -113,9 +113,9 @@ class Store:
     ) -> Self:
         """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
 
-        A call waits `busy_s` for a database that another program keeps locked, twice as long for one that does
-        not answer; `lock_s` is how long this call waits for a controller that is leaving.  StoreError if it cannot be reached or written, another controller uses it, or a newer rota has
-        written it.
+        A call waits `busy_s` for a database that another program keeps locked, twice as long for one that
+        does not answer; `lock_s` is how long this call waits for a controller that is leaving.  StoreError if
+        it cannot be reached or written, another controller uses it, or a newer rota has written it.
         """
         database = Database(url, home, faults, busy_s, lock_s)
         try:
