@@ -96,7 +96,7 @@ def test_accounts_at_the_socket(open_folder: Path) -> None:
 def test_socket_file(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         assert stat.S_IMODE(own.socket.stat().st_mode) == 0o666
-        with pytest.raises(WorldError, match="is another controller running"):
+        with pytest.raises(WorldError, match="another process listens at"):
             Serving(create_app(own.controller.services, own.controller.roster), Address(socket=own.socket))
         assert Client(str(own.socket)).call("GET", "/health")["ok"] is True
     assert [left.name for left in tmp_path.iterdir()] == [PORT_FILE], "nothing else is left"
