@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Use it", ("install", "live", "jobs", "dashboard", "estimates", "training", "cli", "api")),
+    ("Use it", ("install", "live", "operate", "jobs", "dashboard", "estimates", "training", "cli", "api")),
     (
         "Simulate",
         ("traces", "generator", "cluster", "speeds", "knowledge", "metrics", "report", "analyze", "advise"),

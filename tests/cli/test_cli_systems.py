@@ -11,7 +11,7 @@ import pytest
 from shell_play import rota
 
 from rota.cli import system_index
-from rota.cli.catalogue import head_of, parameters_of
+from rota.cli.catalogue import head_of, parameters_of, published_entries
 from rota.cli.pages import own
 from rota.systems.fifo.system import FifoParameters
 
@@ -24,7 +24,7 @@ def test_list() -> None:
 
 def test_json() -> None:
     listed = json.loads(rota("systems", "--json").out)
-    assert [one["name"] for one in listed] == [one.name for one in own()]
+    assert [one["name"] for one in listed] == [one.name for one in (*own(), *published_entries())]
 
 
 def test_one() -> None:

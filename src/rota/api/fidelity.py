@@ -9,7 +9,7 @@ elastic: 1:64,ncf=1:1                            # sizes on which its jobs can r
 first: 40                                        # so many of its jobs, the earliest; all if left out
 cluster: 16x8                                    # or, instead of it, `virtual_clusters: vc_config.csv`
 cpus: 24                                         # of each node, no limit if left out; `memory_gib` as well
-policy: tiresias:mode=artifact
+policy: tiresias@authors
 semantics: tiresias                              # a preset of timing rules; exact if left out
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
 scaling: inputs/throughputs.csv.gz:v100         # or by number of GPUs alone, on one type

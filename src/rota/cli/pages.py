@@ -22,7 +22,7 @@ import rota
 from rota.bounds import SUMMARIES
 from rota.cli import job_pages, rooms, system_index
 from rota.cli.app import app
-from rota.cli.catalogue import entries
+from rota.cli.catalogue import entries, published_entries
 from rota.cli.system_index import NEEDS_TOLD, Entry
 from rota.errors import InputError
 from rota.knowledge.needs import FORMS, Knowledge
@@ -64,6 +64,15 @@ Every policy that is registered, printed by `make docs` from the files in `src/r
 """
 
 
+_PUBLISHED_HEAD = """\
+# Published code
+
+Policies that reproduce published code where it departs from its paper: `PAPER@SOURCE`.  SOURCE is `authors`
+for code of the paper's own authors, else the system in whose repository the code stands.  They are for
+comparisons with published numbers ([fidelity](fidelity.md)); on a cluster use the paper's policy.
+"""
+
+
 def cli_page() -> str:
     """The text of `docs/cli.md`."""
     return "\n".join([_CLI_HEAD, *_help_of(typer.main.get_command(app), "rota")])
@@ -85,7 +94,8 @@ def own() -> list[Entry]:
 
 def systems_page() -> str:
     """The text of `docs/systems.md`."""
-    return "\n".join([_SYSTEMS_HEAD, *(_section(one) for one in own())])
+    papers, code = ([_section(one) for one in group] for group in (own(), published_entries()))
+    return "\n".join([_SYSTEMS_HEAD, *papers, _PUBLISHED_HEAD, *code])
 
 
 def knowledge_page() -> str:
@@ -161,7 +171,9 @@ def write(docs: Path, readme: Path) -> None:
     for page, text in job_pages.pages(docs).items():
         page.write_text(text, encoding="utf-8")
     readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
-    system_index.INDEX.write_text(system_index.written(own(), SUMMARIES), encoding="utf-8")
+    system_index.INDEX.write_text(
+        system_index.written(own(), published_entries(), SUMMARIES), encoding="utf-8"
+    )
     rooms.write(Path(rota.__file__).parent)
 
 

@@ -78,16 +78,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """All systems by name, and the bounds with their summaries."""
+    """All systems by name, what reproduces published code, and the bounds with their summaries."""
 
     systems: Mapping[str, Entry]
+    published: Mapping[str, Entry]
     bounds: Mapping[str, str]
 
 
-def written(entries: Iterable[Entry], bounds: Mapping[str, str]) -> str:
+def written(entries: Iterable[Entry], published: Iterable[Entry], bounds: Mapping[str, str]) -> str:
     """The text of the index."""
-    own = {one.name: one.to_dict() for one in entries}
-    return json.dumps({"systems": own, "bounds": dict(bounds)}, indent=1) + "\n"
+    own, others = ({one.name: one.to_dict() for one in group} for group in (entries, published))
+    return json.dumps({"systems": own, "published": others, "bounds": dict(bounds)}, indent=1) + "\n"
 
 
 def index() -> Index | None:
@@ -95,7 +96,10 @@ def index() -> Index | None:
     if not INDEX.exists() or entry_points(group="rota.policies"):
         return None
     said = json.loads(INDEX.read_text(encoding="utf-8"))
-    return Index({name: _entry(form) for name, form in said["systems"].items()}, said["bounds"])
+    own, others = (
+        {name: _entry(form) for name, form in said[group].items()} for group in ("systems", "published")
+    )
+    return Index(own, others, said["bounds"])
 
 
 def _entry(form: dict[str, Any]) -> Entry:

@@ -187,7 +187,7 @@ rules and is compared job by job.
 *Exact* means that every job completes in the same second.
 This page is printed by `rota.reports.fidelity.page` from real runs; the cases are in `benchmarks/fidelity/`.
 What paper and simulator leave open is not decided here: `tiresias`, its literal reading
-`tiresias:order=first-start` and `tiresias:mode=artifact` stand side by side in
+`tiresias:order=first-start` and `tiresias@authors` stand side by side in
 [systems/tiresias.md](systems/tiresias.md), with the command.
 """
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -21,6 +22,8 @@ from rota.scheduler.own_modules import import_policies
 from rota.scheduler.parameters import parse_parameters
 from rota.scheduler.registering import begins_anew, check_entry, kinds_of
 from rota.scheduler.snapshot import Snapshot
+
+LOG = logging.getLogger("rota.policy")
 
 
 class Policy(Protocol):
@@ -153,6 +156,8 @@ def _facts(given: Facts[_Kind], kind: type[_Kind], whose: str) -> dict[_Kind, Wh
 
 
 _SYSTEMS: dict[str, System] = {}
+AT = "@"
+"""Stands in the name of what reproduces published code, between the paper's system and the code's source."""
 _T = TypeVar("_T", bound=Callable[..., Any])
 _Fact = TypeVar("_Fact")
 
@@ -238,13 +243,24 @@ def _tell(cls: Any, entry: System) -> None:
 
 
 def systems() -> dict[str, System]:
-    """All registered policies by name: Rota's own, then those of packages and of one's own files."""
-    for module in _modules().values():
+    """All registered policies by name: Rota's own, then those of packages and of one's own files.
+
+    What reproduces published code stands apart, in `published`.
+    """
+    for module in _own_modules().values():
         import_module(module)
     import_policies()
     for entry in entry_points(group="rota.policies"):
         entry.load()
-    return dict(sorted(_SYSTEMS.items()))
+    return {name: one for name, one in sorted(_SYSTEMS.items()) if AT not in name}
+
+
+def published() -> dict[str, System]:
+    """Policies that reproduce published code where it departs from its paper, by name: `PAPER@SOURCE`."""
+    modules: Mapping[str, str] = import_module("rota.published").POLICIES
+    for module in modules.values():
+        import_module(module)
+    return {name: _SYSTEMS[name] for name in sorted(modules)}
 
 
 def system(name: str) -> System:
@@ -252,22 +268,31 @@ def system(name: str) -> System:
     if name not in _SYSTEMS and (module := _modules().get(name)):
         import_module(module)
     if name not in _SYSTEMS:
-        known = systems()
+        known = {**systems(), **published()}
         if name not in known:
             raise no_such_policy(name, known)
     return _SYSTEMS[name]
 
 
 def policy_names() -> list[str]:
-    """Names of all policies as far as they are known without loading any of Rota's or of a package."""
+    """Names of all policies as far as they are known without loading any of Rota's or of a package.
+
+    What reproduces published code is not among them: `rota systems` lists it apart.
+    """
     import_policies()
-    return sorted({*_SYSTEMS, *_modules(), *(entry.name for entry in entry_points(group="rota.policies"))})
+    names = {*_SYSTEMS, *_own_modules(), *(entry.name for entry in entry_points(group="rota.policies"))}
+    return sorted(name for name in names if AT not in name)
 
 
-def _modules() -> dict[str, str]:
+def _own_modules() -> dict[str, str]:
     """The module that registers each of Rota's own systems: `system` in the folder of its name."""
     folders = iter_modules(import_module("rota.systems").__path__)
     return {one.name: f"rota.systems.{one.name}.system" for one in folders}
+
+
+def _modules() -> dict[str, str]:
+    """The module that registers each policy of Rota's, published code included."""
+    return {**_own_modules(), **import_module("rota.published").POLICIES}
 
 
 @dataclass(frozen=True)
@@ -368,10 +393,31 @@ def parse_policy(text: str) -> PolicySpec:
         if key.strip() in options:
             raise InputError(f"policy {text!r} sets {key.strip()!r} twice; expected each parameter once")
         options[key.strip()] = value.strip()
-    spec = PolicySpec(name, options)
-    entry = system(name)
-    parse_parameters(entry.name, entry.parameters, options)
+    spec = PolicySpec(*_renamed(name, options))
+    entry = system(spec.name)
+    parse_parameters(entry.name, entry.parameters, spec.options)
     return spec
+
+
+def _renamed(name: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Today's name and options of a policy on record under a former name; each is noted once.
+
+    `name:mode=MODE` was the name of published code; parameters that only such code reads are left out.
+    """
+    history = import_module("rota.published")
+    mode, modes = options.get("mode", ""), history.FORMER_MODES.get(name, {})
+    if mode in modes:
+        _note_once(f"policy '{name}:mode={mode}' is called '{modes[mode]}' now")
+        return modes[mode], {key: value for key, value in options.items() if key != "mode"}
+    for key in history.FORMER_PARAMETERS.get(name, frozenset()) & options.keys():
+        _note_once(f"policy {name!r} has no parameter {key!r} any more; it never had an effect")
+        options = {other: value for other, value in options.items() if other != key}
+    return name, options
+
+
+@cache
+def _note_once(sentence: str) -> None:
+    LOG.warning(sentence)
 
 
 def parse_inner(text: str) -> PolicySpec:

@@ -108,11 +108,11 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
 def _solvers(advice: str) -> MachineFinding:
     """The inner loops of some policies, which are written in C."""
     from rota.native import functions, library
+    from rota.published.artifacts.elasticflow.climb import SOURCE as CLIMB
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.future import SOURCE as FUTURE
     from rota.solvers.inner_walk import SOURCE as WALK
     from rota.solvers.tournament import SOURCE as TOURNAMENT
-    from rota.systems.elasticflow.climbing import SOURCE as CLIMB
     from rota.systems.gandiva.swaps import SOURCE as TURNS
     from rota.systems.philly.waits import SOURCE as WAITS
     from rota.table.turnover import SOURCE as TURNOVER

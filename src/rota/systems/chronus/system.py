@@ -12,15 +12,14 @@ Idea      1. A deadline is promised if the job finds enough leases before it, be
              remaining service, and then to those that run ahead of their plan.
           4. Jobs that start together are placed in several orders, of which the fastest counts.
 Departs   Who runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is served again
-          (ours; the authors' simulator lets go of all of them: `mode=artifact`).  What ends within a lease is
-          judged by the estimate (`mode=artifact`: by the run time).  A plan is never longer than before, so
-          that it is kept whole; who loses work to a fault is admitted anew.  A far deadline of a job with
+          (ours).  What ends within a lease is judged by the estimate.  A plan is never longer than before,
+          so that it is kept whole; who loses work to a fault is admitted anew.  A far deadline of a job with
           several decides whether it is admitted, and the program chooses among them (the simulator tests the
           first).  Speeds of splits are known as whether GPUs lie apart, not split by split.  Profiling runs
           (`profile_nodes`) measure how fast a job is, not what each split costs it.  The cluster is taken to
           be of one type for plans.
 Checked   systems/chronus.md, worked examples 1 to 5; that no accepted strict job is late while estimates are
-          exact and nothing fails; authors' simulator, 497 jobs: every job equal (`mode=artifact`)
+          exact and nothing fails
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Chronus:
         begins = is_new and (bool(book.plans) or late_s < p.slot_s - 1e-6)
         book.shorten(asks, now, p.lease_s, begins=begins)
         is_cut = is_new and self._begin(book, asks, capacity)
-        if begins and p.is_artifact:
+        if begins and p.frees_all_at_leases:
             order = Ranks(book, asks, capacity, now, p).ordered()
             grants, preempt = let_go(snapshot, Fitter(snapshot, consolidate), order, asks)
             return self._answer(snapshot, book, grants, preempt, at_s=math.nextafter(now, math.inf))

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rota.errors import InputError
-
-
-class ElasticFlowMode(StrEnum):
-    """Whose rules."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"
 
 
 @dataclass(frozen=True)
@@ -34,9 +26,6 @@ class ElasticFlowParameters:
     surplus: bool = True
     """Give GPUs that no promise needs to whoever makes the most of them; with `no` nobody has more than the
     promise needs, and who has none the least that it can run on."""
-
-    mode: ElasticFlowMode = ElasticFlowMode.PAPER
-    """`artifact`: plans, surplus and places as the authors' simulator; only `slot_s` and `refuse` count."""
 
     def __post_init__(self) -> None:
         for name, value, least in (

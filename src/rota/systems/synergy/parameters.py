@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from rota.errors import InputError
 from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner
@@ -17,13 +18,6 @@ class SynergyMechanism(StrEnum):
     OPT = "opt"  # as an integer program divides them over the whole cluster
     PROPORTIONAL = "proportional"  # in proportion to GPUs
     GREEDY = "greedy"  # what it wants, or nothing
-
-
-class SynergyMode(StrEnum):
-    """Whose rules."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the authors' simulator
 
 
 @dataclass(frozen=True)
@@ -40,14 +34,12 @@ class SynergyParameters:
     """Part of its best speed that a job does without before it wants more cores or memory."""
     migrate: bool = True
     """Move a running job to where what it wants fits; `no` leaves it where it is, with its share."""
-    scatter: bool = False
-    """With `mode=artifact`: jobs take the first free GPUs that come with what they want, on whichever nodes;
-    the authors' `placement=False`."""
     max_nodes: int = 200
     """Nodes of the search tree after which `opt` takes the best division it has found."""
-    mode: SynergyMode = SynergyMode.PAPER
-    """`artifact`: all leases end with the round, so that everybody is chosen and placed afresh, and a job
-    wants no more than one node has."""
+    leases_end: ClassVar[bool] = False
+    """All leases end with the round: every job is chosen and placed again, and wants at most a node."""
+    scatter: ClassVar[bool] = False
+    """Jobs take the first free GPUs that come with what they want, on whichever nodes."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.round_s < math.inf:
@@ -59,8 +51,6 @@ class SynergyParameters:
             )
         if self.max_nodes < 1:
             raise InputError(f"policy 'synergy': max_nodes={self.max_nodes} is no limit; expected 1 or more")
-        if self.scatter and self.mode is not SynergyMode.ARTIFACT:
-            raise InputError("policy 'synergy': scatter=yes is the authors'; expected mode=artifact with it")
         if Lever.SHARE in levers_of(self.inner.make()):
             raise InputError(
                 f"policy 'synergy': {self.policy} lets jobs share GPUs, and nobody has measured which cores "

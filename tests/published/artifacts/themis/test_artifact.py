@@ -18,18 +18,18 @@ SLOTS = Setting(semantics=semantics("elasticflow-themis:round=4m"))
 
 def test_all_that_happens_in_a_slot_is_seen_at_its_end():
     """B comes at 300, begins at 480, and ends at 720, where the slot ends in which its work is done."""
-    record = play("themis:mode=artifact", "A 1x1000 B 1x100@300", "1x2", SLOTS)
+    record = play("themis@elasticflow", "A 1x1000 B 1x100@300", "1x2", SLOTS)
     assert finishes(record) == {"A": 1200, "B": 720}
 
 
 def test_slots_count_from_the_first_arrival():
-    record = play("themis:mode=artifact", "A 1x100@50 B 1x100@300 C 1x300@2000", "1x2", SLOTS)
+    record = play("themis@elasticflow", "A 1x100@50 B 1x100@300 C 1x300@2000", "1x2", SLOTS)
     assert finishes(record) == {"A": 290, "B": 770, "C": 2690}
 
 
 def test_who_would_finish_worst_runs():
     """One GPU; in the first slot the longer is as badly off as the shorter, later the one that waited."""
-    record = play("themis:mode=artifact", "A 1x240 B 1x240", "1x1", SLOTS)
+    record = play("themis@elasticflow", "A 1x240 B 1x240", "1x1", SLOTS)
     assert sorted(finishes(record).values()) == [240, 480]
 
 

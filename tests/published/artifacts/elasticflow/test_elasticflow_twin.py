@@ -22,12 +22,12 @@ Curves = dict[str, dict[int, float]]
 MODES: dict[str, tuple[str, str, Callable[..., Twin]]] = {
     "edf": ("edf:size=most", "elasticflow-edf", DeadlineTwin),
     "ef": (
-        "elasticflow:mode=artifact,slot_s={slot},refuse=no",
+        "elasticflow@authors:slot_s={slot},refuse=no",
         "elasticflow-ef",
         lambda *scene: ElasticTwin(*scene, refuses=False),
     ),
     "ef-accessctrl": (
-        "elasticflow:mode=artifact,slot_s={slot}",
+        "elasticflow@authors:slot_s={slot}",
         "elasticflow-ef",
         lambda *scene: ElasticTwin(*scene, refuses=True),
     ),

@@ -1,7 +1,7 @@
 /* Plans that climb backwards and the hand-out of `ef`, number by number: `backward.py` and `hand_out.py` in C.
  *
  * With every level that is given out the next level of every other job is planned anew, some seventy pieces each.
- * Steps are taken in the same order as there, so that both end at the same bits.  Called by `climbing.py`.
+ * Steps are taken in the same order as there, so that both end at the same bits.  Called by `climb.py`.
  */
 
 #include <math.h>

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from rota import native
+from rota.published.artifacts.elasticflow.backward import due_of
+from rota.published.artifacts.elasticflow.hand_out import Climbed, climbed_in_steps
 from rota.systems.elasticflow.asks import ShareAsk
-from rota.systems.elasticflow.backward import due_of
-from rota.systems.elasticflow.hand_out import Climbed, climbed_in_steps
 
 SOURCE = Path(__file__).with_name("climb.c")
 _NO_MEMORY = 1

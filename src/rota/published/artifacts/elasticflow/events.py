@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from rota.published.artifacts.elasticflow.hand_out import Climbed
 from rota.scheduler.decision import Memory
 from rota.systems.elasticflow.asks import ShareAsk
-from rota.systems.elasticflow.hand_out import Climbed
 
 
 class EventList:

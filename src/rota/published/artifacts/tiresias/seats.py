@@ -9,7 +9,7 @@ Differs   1. Queues are lists.  Whoever is demoted or promoted goes to the tail;
           4. The Gittins index is `SimulatorGittins`, for one quantum in all queues; ties go to the earlier
              submission.
           5. Every event is a step, whether or not a job waits.
-ElasticFlow's copy (pkusys/ElasticFlow, `dlas-gpu`; `mode=elasticflow`) differs from that in three things:
+ElasticFlow's copy (pkusys/ElasticFlow, `dlas-gpu`) differs from that in three things:
           start-up is not service; the next look is planned for ceil((limit - seconds of work) / GPUs); and
           larger jobs are looked at first, so that they lead those demoted at the same moment.
 Clock     whole seconds, as under the semantics `tiresias` and `elasticflow-tiresias`

@@ -15,12 +15,12 @@ from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import Truth
+from rota.published.artifacts.elasticflow import climb as climbing
+from rota.published.artifacts.elasticflow.backward import BackwardPlanner, Planned, Steps, changed
+from rota.published.artifacts.elasticflow.events import EventList
+from rota.published.artifacts.elasticflow.hand_out import ArtifactSurplus, Climbed, climbed_in_steps
 from rota.solvers.future import SpeedLevels
-from rota.systems.elasticflow import climbing
 from rota.systems.elasticflow.asks import ShareAsk
-from rota.systems.elasticflow.backward import BackwardPlanner, Planned, Steps, changed
-from rota.systems.elasticflow.events import EventList
-from rota.systems.elasticflow.hand_out import ArtifactSurplus, Climbed, climbed_in_steps
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import semantics
 from rota.worlds.simulated.speed_table import ScalingSpeed
@@ -212,7 +212,7 @@ def run(jobs: str, due_s: list[float], policy: str = "", cluster: str = "1x4"):
     trace = replace(trace, truth=Truth.build(np.full(len(trace), np.nan), iterations=trace.truth.duration_s))
     where = parse_cluster(cluster)
     setting = Setting(speed=ScalingSpeed(trace, where, CURVES), semantics=semantics("elasticflow-ef"))
-    return play(f"elasticflow:mode=artifact{policy}", trace, where, setting)
+    return play(f"elasticflow@authors{policy}", trace, where, setting)
 
 
 def test_who_comes_together_is_refused_together() -> None:
@@ -224,7 +224,7 @@ def test_who_comes_together_is_refused_together() -> None:
 
 
 def test_without_admission_nobody_is_refused() -> None:
-    record = run("A 1x60 B 1x60@300 C 1x900@300 D 1x60@900", [300.0, 900.0, 600.0, 1500.0], ",refuse=no")
+    record = run("A 1x60 B 1x60@300 C 1x900@300 D 1x60@900", [300.0, 900.0, 600.0, 1500.0], ":refuse=no")
     assert record.jobs["state"].to_list() == ["COMPLETED"] * 4
 
 

@@ -16,17 +16,17 @@ from collections.abc import Sequence
 from rota.model.cluster import Cluster
 from rota.model.grants import Can, Code, Constraint, Grant
 from rota.model.promises import Promise
+from rota.published.artifacts.elasticflow.backward import due_of
+from rota.published.artifacts.elasticflow.climb import climbed
+from rota.published.artifacts.elasticflow.events import EventList
+from rota.published.artifacts.elasticflow.hand_out import Climbed
+from rota.published.artifacts.elasticflow.parameters import ArtifactParameters
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.buddy import carry_out_whole
 from rota.stages.sizes import sizes_now
 from rota.systems.elasticflow.admitted import admitted_before
 from rota.systems.elasticflow.asks import KnownLevels, ShareAsk, asks_of
-from rota.systems.elasticflow.backward import due_of
-from rota.systems.elasticflow.climbing import climbed
-from rota.systems.elasticflow.events import EventList
-from rota.systems.elasticflow.hand_out import Climbed
-from rota.systems.elasticflow.parameters import ElasticFlowParameters
 
 _LATER = Constraint(Code.POLICY, detail="its plan begins later, and others make more of what is free now")
 _ALL = int(Can.ALL)
@@ -45,7 +45,7 @@ class ElasticFlowArtifact:
               `wake_s`, `ends`    what it waits for, and when each job is planned to be done
     """
 
-    def __init__(self, parameters: ElasticFlowParameters) -> None:
+    def __init__(self, parameters: ArtifactParameters) -> None:
         self.parameters = parameters
         self._known = KnownLevels()
         self._cluster: Cluster | None = None

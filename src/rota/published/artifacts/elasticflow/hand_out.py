@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rota.published.artifacts.elasticflow.backward import BackwardPlanner, Planned, SlotPlan, Steps, changed
 from rota.systems.elasticflow.asks import ShareAsk
-from rota.systems.elasticflow.backward import BackwardPlanner, Planned, SlotPlan, Steps, changed
 
 
 class Climbed(NamedTuple):
@@ -40,7 +40,7 @@ class Climbed(NamedTuple):
 def climbed_in_steps(
     asks: Sequence[ShareAsk], gpus: int, now: float, slot_s: float, *, gives: bool
 ) -> Climbed:
-    """As `climbing.climbed`."""
+    """As `climb.climbed`."""
     planner = BackwardPlanner(gpus, now, slot_s)
     jobs = [Planned.of(ask) for ask in asks]
     in_time, free = _plan(planner, jobs)
