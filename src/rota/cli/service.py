@@ -369,7 +369,7 @@ def flags_of_running(where: Path) -> dict[str, Any]:
 
 def _show_rules(chosen: Config, as_json: bool) -> None:
     """The failure classifier, in the order in which its rules are tried."""
-    from rota.worlds.live.own_rules import rules_of
+    from rota.worlds.live.endings import rules_of
 
     rows = [
         {
