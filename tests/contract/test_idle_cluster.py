@@ -71,8 +71,8 @@ def test_what_is_left_of_a_pool_waits_for_no_round(policy: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "round_s"),
     [
-        ("gavel:mode=artifact", 360.0),
-        ("gavel:mode=sia", 360.0),
+        ("gavel@authors", 360.0),
+        ("gavel@sia", 360.0),
         ("shockwave:mode=artifact", 120.0),
         ("sia:mode=artifact", 60.0),
         ("sia:mode=fixed", 60.0),

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 _ARTIFACTS = "rota.published.artifacts"
 POLICIES: Mapping[str, str] = {
+    "gavel@authors": f"{_ARTIFACTS}.gavel.system",
+    "gavel@sia": f"{_ARTIFACTS}.gavel.system",
+    "pollux@authors": f"{_ARTIFACTS}.pollux.system",
     "tiresias@authors": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@elasticflow": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@pollux": f"{_ARTIFACTS}.tiresias.system",
@@ -13,6 +16,8 @@ POLICIES: Mapping[str, str] = {
 """The module that registers each of them.  SOURCE is `authors` for code of the paper's own authors, else the
 system in whose repository the code stands."""
 FORMER_MODES: Mapping[str, Mapping[str, str]] = {
+    "gavel": {"paper": "gavel", "artifact": "gavel@authors", "sia": "gavel@sia"},
+    "pollux": {"paper": "pollux", "artifact": "pollux@authors"},
     "tiresias": {
         "paper": "tiresias",
         "artifact": "tiresias@authors",

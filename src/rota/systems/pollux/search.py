@@ -7,14 +7,13 @@ they lie on one node, and whether anything changes for it, so that fitness is a 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.solvers.breeding import breeding
-from rota.systems.pollux.shrinking import shrink
 
 _DRAWS = 1 << 16
 """Chances are drawn in so many parts."""
@@ -48,8 +47,6 @@ class SharingProblem(NamedTuple):
     """Jobs that may have so many GPUs together, no more."""
     hosts: tuple[tuple[Floats, Floats], ...] = ()
     """CPUs, memory: what each job wants of its node for a GPU, and what each node has."""
-    speedup: Floats | None = None
-    """[job, one node or several, GPUs], what no restart takes from: the second objective of the authors."""
 
 
 class Found(NamedTuple):
@@ -75,7 +72,7 @@ class Search:
     What draws no chance is done in C where that could be built (`solvers/breeding.py`), to the same bit.
     """
 
-    everybody_leaves = False
+    everybody_leaves: ClassVar[bool] = False
     """Where jobs on several nodes meet, all jobs behind the second leave, not only those on several."""
 
     def __init__(self, problem: SharingProblem, random: Generator) -> None:
@@ -369,7 +366,7 @@ class Search:
             has = gpus[over, job]
             most_of_it = np.clip(np.minimum(has, left), 0, self._most)
             keeps = np.minimum(has, self._limit.take(self._limit_of[job] + most_of_it))
-            shrink(states, over[keeps < has], job, keeps[keeps < has])
+            _shrink(states, over[keeps < has], job, keeps[keeps < has])
             left = left - keeps
 
 
@@ -390,3 +387,14 @@ def fittest(scores: Floats, many: int) -> Ints:
     kept = np.concatenate((order[~again], order[again]))[:many]
     best: Ints = kept[np.argsort(-scores[kept], kind="stable")]
     return best
+
+
+def _shrink(states: Array, at: Ints, job: int, keeps: Array) -> None:
+    """`job` keeps `keeps` GPUs in the members `at` of `states`, [node, member, job], where it has most."""
+    rows = states[:, at, job]
+    order = np.argsort(-rows, axis=0, kind="stable")
+    fullest = np.take_along_axis(rows, order, axis=0)
+    before = np.cumsum(fullest, axis=0, dtype=np.int64) - fullest
+    kept = np.minimum(fullest, np.maximum(keeps - before, 0)).astype(states.dtype)
+    np.put_along_axis(rows, order, kept, axis=0)
+    states[:, at, job] = rows
