@@ -74,9 +74,9 @@ def test_what_is_left_of_a_pool_waits_for_no_round(policy: str) -> None:
         ("gavel@authors", 360.0),
         ("gavel@sia", 360.0),
         ("shockwave:mode=artifact", 120.0),
-        ("sia:mode=artifact", 60.0),
-        ("sia:mode=fixed", 60.0),
-        ("optimus:mode=artifact", 60.0),
+        ("sia@authors", 60.0),
+        ("sia@fixed", 60.0),
+        ("optimus@pollux", 60.0),
         ("synergy:mode=artifact", 300.0),
     ],
 )

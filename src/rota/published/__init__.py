@@ -8,7 +8,10 @@ _ARTIFACTS = "rota.published.artifacts"
 POLICIES: Mapping[str, str] = {
     "gavel@authors": f"{_ARTIFACTS}.gavel.system",
     "gavel@sia": f"{_ARTIFACTS}.gavel.system",
+    "optimus@pollux": f"{_ARTIFACTS}.optimus.system",
     "pollux@authors": f"{_ARTIFACTS}.pollux.system",
+    "sia@authors": f"{_ARTIFACTS}.sia.system",
+    "sia@fixed": f"{_ARTIFACTS}.sia.system",
     "tiresias@authors": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@elasticflow": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@pollux": f"{_ARTIFACTS}.tiresias.system",
@@ -17,7 +20,9 @@ POLICIES: Mapping[str, str] = {
 system in whose repository the code stands."""
 FORMER_MODES: Mapping[str, Mapping[str, str]] = {
     "gavel": {"paper": "gavel", "artifact": "gavel@authors", "sia": "gavel@sia"},
+    "optimus": {"paper": "optimus", "artifact": "optimus@pollux"},
     "pollux": {"paper": "pollux", "artifact": "pollux@authors"},
+    "sia": {"paper": "sia", "artifact": "sia@authors", "fixed": "sia@fixed"},
     "tiresias": {
         "paper": "tiresias",
         "artifact": "tiresias@authors",
@@ -29,5 +34,9 @@ FORMER_MODES: Mapping[str, Mapping[str, str]] = {
 
 Live clusters and fidelity cases have such names on record.
 """
-FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {"tiresias": frozenset({"quantum"})}
-"""By paper: parameters that only published code reads; its policy took them as well, without effect."""
+FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {
+    "optimus@pollux": frozenset({"interval_s", "event_driven", "young_factor", "restart_s"}),
+    "pollux@authors": frozenset({"patience", "batch_gain"}),
+    "tiresias": frozenset({"quantum"}),
+}
+"""By policy: parameters that it took without effect while it had those of published code, or of its paper."""

@@ -408,7 +408,7 @@ def _renamed(name: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
     mode, modes = options.get("mode", ""), history.FORMER_MODES.get(name, {})
     if mode in modes:
         _note_once(f"policy '{name}:mode={mode}' is called '{modes[mode]}' now")
-        return modes[mode], {key: value for key, value in options.items() if key != "mode"}
+        name, options = modes[mode], {key: value for key, value in options.items() if key != "mode"}
     for key in history.FORMER_PARAMETERS.get(name, frozenset()) & options.keys():
         _note_once(f"policy {name!r} has no parameter {key!r} any more; it never had an effect")
         options = {other: value for other, value in options.items() if other != key}

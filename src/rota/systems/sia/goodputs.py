@@ -10,8 +10,7 @@ from rota.knowledge.goodput import stages_of
 from rota.knowledge.goodput_sizes import GoodputSizes
 from rota.knowledge.needs import Table
 from rota.model.columns import Bools, Floats, Ints
-from rota.systems.sia.configurations import TypeShape
-from rota.systems.sia.menu import Menu
+from rota.systems.sia.configurations import Menu, TypeShape
 
 _NEVER = np.iinfo(np.int64).max
 

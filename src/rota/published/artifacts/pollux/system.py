@@ -3,7 +3,8 @@
 Paper     Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021
 Decides   number of GPUs, placement, preemption
 Needs     goodput of each job by nodes, GPUs and batch size
-Idea      petuum/adaptdl (osdi21-artifact), `simulator/pollux.py`; in the world of its simulator it differs in
+Idea      petuum/adaptdl (osdi21-artifact), `simulator/pollux.py`; in its simulator's world it differs in four
+          things:
           1. the search: all its generations of NSGA-II with two objectives (`search.py`);
           2. speedups: a fair share lies on one node whatever its size, and as many GPUs as a node has count
              as 1; candidates of batches are not clipped;
