@@ -193,19 +193,17 @@ class SiaRounds:
         fewest: Ints = snapshot.jobs.gpus_min[rows]
         return fewest
 
-    def restart_s(self, workload: str) -> float:
-        """Seconds that a restart of `workload` is taken to cost."""
-        return self.parameters.restart_s
+    def restart_s(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        """Seconds that a restart of each row is taken to cost."""
+        return np.full(len(rows), self.parameters.restart_s)
 
     def _factors(self, snapshot: Snapshot, rows: Ints, held: HeldGpus) -> Floats:
         """What a restart leaves of the value of other configurations."""
         p, jobs = self.parameters, snapshot.jobs
         if not p.restart_factor:
             return np.ones(len(rows))
-        restart_s = np.array(
-            [self.restart_s(jobs.table.name_of("workload", row)) for row in rows.tolist()], dtype=np.float64
-        )
-        return restart_factor(snapshot.now - jobs.submit_s[rows], jobs.moves[rows], restart_s)
+        age_s = snapshot.now - jobs.submit_s[rows]
+        return restart_factor(age_s, jobs.moves[rows], self.restart_s(snapshot, rows))
 
     # -- carrying it out ---------------------------------------------------------------------------
 

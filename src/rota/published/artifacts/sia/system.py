@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.knowledge.needs import Knowledge, Table
-from rota.model.columns import Ints
+from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Event
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -62,8 +62,9 @@ class SiaOfAuthors(SimulatorRounds):
     def __init__(self, parameters: SiaParameters | None = None) -> None:
         super().__init__(parameters or SiaParameters())
 
-    def restart_s(self, workload: str) -> float:
-        return RESTART_S.get(workload, self.parameters.restart_s)
+    def restart_s(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        table, others_s = snapshot.jobs.table, self.parameters.restart_s
+        return np.array([RESTART_S.get(table.name_of("workload", row), others_s) for row in rows.tolist()])
 
 
 @dataclass(frozen=True)
