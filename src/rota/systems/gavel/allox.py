@@ -64,7 +64,7 @@ def _matched(problem: GavelProblem, waiting: list[int], left: Floats) -> list[tu
 def _places(left: Floats, jobs: int) -> tuple[Ints, Ints, Ints]:
     """Type, place from the end and number of the GPU of each place that a job may have.
 
-    On a type with so many free GPUs no place is used further from the end than all jobs spread over it need,
+    On a type no place is used further from the end than all jobs spread over it need,
     and no more GPUs than there are jobs.
     """
     free = left.astype(np.int64)

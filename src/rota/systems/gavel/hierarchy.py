@@ -79,7 +79,7 @@ class _Water:
         return self.division.by_job(self.gains)
 
     def least(self, shares: Floats) -> Floats:
-        """What the rows of the program must reach so that nobody falls below its share."""
+        """What the rows of the program must reach so that no job falls below its share."""
         return shares * self.division.counts * (1.0 - _ROUNDING)
 
 
@@ -87,8 +87,8 @@ def hierarchy(problem: GavelProblem) -> Shares:
     """The water-filled fractions.
 
     Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
-    be exceeded without somebody falling, and something to spare if it can (strict complementarity).  Where
-    so many shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
+    be exceeded without another falling, and something to spare if it can (strict complementarity).  Where
+    enough shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
     so far stand; what is left then goes by the tie.
     """
     water = _water(problem)

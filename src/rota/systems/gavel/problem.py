@@ -1,4 +1,4 @@
-"""What one of Gavel's objectives is asked: who is to have how much, and what is known of each."""
+"""What one of Gavel's objectives is asked: the jobs to divide time among, and what is known of each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class GavelProblem:
     """The rates that the objective sees, [job, type] (`seen_rates`)."""
     capacity: Floats
     pairs: PairRates | None
-    """What jobs do beside each other; None if nobody shares."""
+    """What jobs do beside each other; None if no job shares."""
     own: Memory
     """What the objective remembers from one computation to the next; it writes here."""
 
@@ -107,8 +107,10 @@ class GavelProblem:
 
     @cached_property
     def weights(self) -> Floats:
-        """Parts of the largest, above 0: who has next to none is served behind all others; if nobody has any,
-        all are alike."""
+        """Parts of the largest weight, above 0; 1 for all if no job has any.
+
+        A job with next to none is served behind all others.
+        """
         column: Floats = self.snapshot.jobs.weight[self.rows]
         most = float(column.max(initial=0.0))
         return np.maximum(column / most, _LEAST_WEIGHT) if most > 0.0 else np.ones_like(column)

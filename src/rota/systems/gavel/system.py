@@ -2,14 +2,14 @@
 
 Paper     Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
           OSDI 2020
-Decides   order, GPU type, preemption, migration; with `pairs`, who shares GPUs with whom
+Decides   order, GPU type, preemption, migration; with `pairs`, which jobs share GPUs
 Needs     throughput of each job on each GPU type, at the number of GPUs it asks for; the work left for
           objectives that count it; with `pairs`, what two jobs do beside each other
 Idea      1. A job's effective throughput is its rate averaged over the types it spends its time on.
           2. An objective (fairness, makespan, finish time, cost, ...) in effective throughputs instead of GPU
              counts: a linear program, or a few, gives the fraction of its time each job spends on each type.
-          3. Rounds of 6 minutes carry the fractions out: who is furthest behind its fraction comes first.
-          4. GPUs nobody has a fraction of go to whoever fits (not under `fifo`).
+          3. Rounds of 6 minutes carry the fractions out: the job furthest behind its fraction comes first.
+          4. GPUs of which no job has a fraction go to any job that fits (not under `fifo`).
 Departs   Jobs that come within a round run in the next one where GPUs are idle, and fractions are recomputed
           in every round in which a job or a GPU has come or gone.
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
@@ -75,15 +75,15 @@ class GavelObjective(StrEnum):
     MAX_MIN = "max_min"  # least attained service: the least share as large as possible
     HIERARCHY = "hierarchy"  # the same, tenant by tenant, then job by job
     FINISH_TIME = "finish_time"  # the worst finish against a cluster of one's own
-    FIFO = "fifo"  # who came first has the fastest GPUs
-    SHORTEST = "shortest"  # who is done first has the fastest GPUs
+    FIFO = "fifo"  # earlier jobs have the fastest GPUs
+    SHORTEST = "shortest"  # jobs that are done sooner have the fastest GPUs
     MAKESPAN = "makespan"  # the last one done as soon as possible
     THROUGHPUT = "throughput"  # work per second, all jobs together
     COST = "cost"  # work per second and dollar, deadlines kept
     ALLOX = "allox"  # the least mean completion time, jobs matched to GPUs (AlloX, EuroSys 2020)
     PACKING = "packing"  # equal time, pairs found by trial (the authors' Gandiva)
-    PROPORTIONAL = "proportional"  # everybody has an equal part of the time, however many GPUs it asks for
-    ISOLATED = "isolated"  # everybody has an equal part of the cluster for itself
+    PROPORTIONAL = "proportional"  # equal parts of the time, however many GPUs a job asks for
+    ISOLATED = "isolated"  # each job has an equal part of the cluster for itself
 
 
 class TieRule(StrEnum):

@@ -20,7 +20,7 @@ from rota.stages.place import even
 from rota.stages.quota_caps import caps_of
 from rota.stages.sizes import left_alone
 from rota.stages.sizing import Sizing
-from rota.systems.optimus.placing import place_anew
+from rota.systems.optimus.placing import place_again
 from rota.systems.optimus.serving import ServedJobs, ServingFitter, hand_out_both, seconds_at, served_rows
 
 YOUNG = 10
@@ -52,7 +52,7 @@ class MarginalSavings:
         serving = ServedJobs(snapshot.jobs.table, served)
         shares = self._shares(snapshot, sizing, serving)
         fit = ServingFitter(snapshot, even, serving) if served else FeedingFitter(snapshot, even)
-        grants, preempt = place_anew(snapshot, shares, fit, serving.limited)
+        grants, preempt = place_again(snapshot, shares, fit, serving.limited)
         outbid = _OUTBID_OF_BOTH if served else _OUTBID
         reasons = {row: outbid for row, share in shares.items() if not share}
         wake = self._wake(snapshot, sizing.rows)

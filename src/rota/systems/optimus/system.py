@@ -5,7 +5,7 @@ Paper     Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Dee
 Decides   number of GPUs and of parameter servers (CPUs), order, placement, preemption
 Needs     how long each job still needs (from its losses so far), and its speed by number of GPUs, or by
           parameter servers and workers
-Idea      1. Every job gets its least, in order of arrival, so that nobody starves.
+Idea      1. Every job gets its least, in order of arrival, so that no job starves.
           2. One more unit, a worker or a server, saves a job Q / f - Q / f' seconds, Q being what is left of
              it and f its speed; the job that saves most for what the unit takes of the cluster gets it, until
              no job saves anything.

@@ -17,9 +17,9 @@ _CROWDED = 2.0
 def cells_of(
     base: Array, allowed: Bools, pinned: Bools, capacity: Array, most: int
 ) -> list[tuple[Ints, Ints]]:
-    """Nodes and rows that are searched together; who holds GPUs in several cells stays as it is.
+    """Nodes and rows that are searched together; a job with GPUs in several cells stays as it is.
 
-    Who holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
+    A job that holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
     """
     nodes, rows = base.shape
     if nodes <= most:
@@ -36,7 +36,7 @@ def cells_of(
             own = np.flatnonzero(held[:, row])
             if len(own) == 1:
                 members[int(own[0])].append(row)
-            else:  # outside of all cells, its devices are nobody's
+            else:  # outside of all cells, no job can have its devices
                 capacity -= base[:, row]
             continue
         usable = np.bincount(cell_of, weights=allowed[:, row]) > 0
@@ -86,7 +86,7 @@ def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array
 
 
 def filled(problem: SharingProblem) -> Array:
-    """What is held, and the least size of everybody who holds nothing, where there is room."""
+    """What is held, and the least size of every job that holds nothing, where there is room."""
     filled = problem.base.copy()
     room, least = problem.capacity - filled.sum(axis=1), _least_sizes(problem)
     for row in np.flatnonzero((filled.sum(axis=0) == 0) & (least > 0)).tolist():
@@ -98,7 +98,7 @@ def filled(problem: SharingProblem) -> Array:
 
 
 def yielded(problem: SharingProblem, filled: Array) -> Array:
-    """`filled`, in which those who hold most are cut to their least size for those who hold nothing.
+    """`filled`, in which jobs that hold most are cut to their least size for jobs that hold nothing.
 
     No mutation takes from one job and gives to another, and where nothing is free neither half of that is
     fitter by itself.

@@ -108,7 +108,7 @@ class Speedups:
         across = int(fair > self.local)
         goodputs = self.goodputs(models)
         at_fair = goodputs[:, across, fair]
-        for row in np.flatnonzero(at_fair == 0.0).tolist():  # so many GPUs cannot split its largest batch
+        for row in np.flatnonzero(at_fair == 0.0).tolist():  # a fair share cannot split its largest batch
             below = goodputs[row, across, :fair]
             at_fair[row] = below[below > 0.0][-1] if (below > 0.0).any() else math.nan
         with np.errstate(invalid="ignore"):

@@ -37,7 +37,7 @@ class TypeShape(NamedTuple):
     """GPUs of all of them."""
 
     def nodes_for(self, gpus: Ints) -> Ints:
-        """Nodes that so many GPUs need."""
+        """Nodes that this many GPUs need."""
         return -(-gpus // max(self.per_node, 1))
 
 

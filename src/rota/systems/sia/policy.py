@@ -233,7 +233,7 @@ class SiaRounds:
         return Decision({}, [*grants, *admit_placed(idle, placer.scratch, placer.fit)], preempt)
 
     def _place_otherwise(self, turn: _Round, placer: Placer) -> None:
-        """Who found no place takes the best of its menu that has one; at last, parts of several nodes."""
+        """A job without a place takes the best of its menu that has one; at last, parts of several nodes."""
         place_of = {row: place for place, row in enumerate(turn.rows.tolist())}
         for one in placer.failed:
             menu = np.flatnonzero((turn.menu.job == place_of[one.row]) & (turn.cost < 0.0))
@@ -253,7 +253,7 @@ def _shapes(snapshot: Snapshot) -> list[TypeShape]:
 def _pinned(snapshot: Snapshot, rows: Ints, alone: Container[int]) -> Bools:
     """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`.
 
-    Live nobody knows until when a first start takes, but that it is over once the program has spoken.
+    On a live cluster the end of a first start is unknown until the program has spoken.
     """
     ready_s = snapshot.jobs.ready_s(rows)
     restores = np.isfinite(ready_s) & (ready_s > snapshot.now)

@@ -32,7 +32,7 @@ from rota.stages.feeding import FeedingFitter
 from rota.stages.place import emptiest
 from rota.stages.quota_caps import caps_of
 from rota.stages.sizing import Sizing
-from rota.systems.optimus.placing import place_anew
+from rota.systems.optimus.placing import place_again
 from rota.systems.optimus.system import PAPER
 
 TICK_S = 60.0
@@ -72,7 +72,7 @@ class OptimusOfPollux:
             return Decision(memory, wake=wake, otherwise=_LATE)
         sizing = Sizing(snapshot)
         shares = self._shares(snapshot, sizing, steps[sizing.rows])
-        grants, preempt = place_anew(snapshot, shares, FeedingFitter(snapshot, emptiest))
+        grants, preempt = place_again(snapshot, shares, FeedingFitter(snapshot, emptiest))
         self._last = () if grants or preempt else seen
         return Decision(memory, grants, preempt, wake=wake, otherwise=_LATE)
 
