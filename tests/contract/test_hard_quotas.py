@@ -48,9 +48,9 @@ POLICIES = [STRICT.get(name, name) for name in systems() if name not in RESERVES
 MORE = [
     "afs:lengths=no",
     "optimus:event_driven=yes",
-    "optimus:mode=artifact",
-    "sia:mode=artifact",
-    "sia:mode=fixed",
+    "optimus@pollux",
+    "sia@authors",
+    "sia@fixed",
     "elasticflow:refuse=no",
 ]
 """Others that divide the cluster between several jobs at once."""
@@ -168,7 +168,7 @@ GROWING = {
     "afs:lengths=no": 8,
     "elan": 8,
     "optimus": 8,
-    "optimus:mode=artifact": 8,
+    "optimus@pollux": 8,
     "pollux": 8,
     "sia": 8,
 }

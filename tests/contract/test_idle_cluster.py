@@ -71,12 +71,12 @@ def test_what_is_left_of_a_pool_waits_for_no_round(policy: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "round_s"),
     [
-        ("gavel:mode=artifact", 360.0),
-        ("gavel:mode=sia", 360.0),
+        ("gavel@authors", 360.0),
+        ("gavel@sia", 360.0),
         ("shockwave@authors", 120.0),
-        ("sia:mode=artifact", 60.0),
-        ("sia:mode=fixed", 60.0),
-        ("optimus:mode=artifact", 60.0),
+        ("sia@authors", 60.0),
+        ("sia@fixed", 60.0),
+        ("optimus@pollux", 60.0),
         ("synergy@authors", 300.0),
     ],
 )

@@ -35,7 +35,7 @@ from rota.worlds.simulated.speed_table import ThroughputSpeed
 from tiers import first
 
 REMEMBERING = [
-    *("gavel:objective=finish_time", "gavel:mode=artifact", "themis@elasticflow", "pollux:mode=artifact"),
+    *("gavel:objective=finish_time", "gavel@authors", "themis@elasticflow", "pollux@authors"),
     *(
         "tiresias@elasticflow",
         "tiresias@elasticflow:promote=2",
@@ -157,7 +157,7 @@ def errors(played: Played, policy: str, seed: int) -> list[str]:
 
 COUNTED = [counted_in_seconds, counted_in_iterations, counted_in_examples]
 QUICK = [*REMEMBERING, *DEFAULTS]
-SLOWEST = {"pollux:mode=artifact", "pollux", "sia"}
+SLOWEST = {"pollux@authors", "pollux", "sia"}
 """What takes many seconds each time."""
 
 

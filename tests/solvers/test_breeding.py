@@ -7,9 +7,9 @@ import pytest
 
 from rota import native
 from rota.model.columns import Array
+from rota.published.artifacts.pollux.search import PublishedSearch
 from rota.solvers import breeding
 from rota.solvers.breeding import survivors
-from rota.systems.pollux.published import PublishedSearch
 from rota.systems.pollux.search import Search, SharingProblem
 from tiers import each_seed, first
 
@@ -41,13 +41,13 @@ def _problem(seed: int) -> SharingProblem:
         most_nodes=int(random.integers(1, 6)),
         quotas=((random.random(jobs) < 0.5, int(random.integers(0, 9))),) if seed % 3 == 0 else (),
         hosts=((asked, room),) if seed % 4 == 0 else (),
-        speedup=random.random((jobs, 2, most + 1)).cumsum(axis=2),
     )
 
 
 def _bred(problem: SharingProblem, seed: int, *, published: bool) -> tuple[bytes, bytes, Array]:
     random = np.random.default_rng(seed)
-    search = PublishedSearch(problem, random, -1.0) if published else Search(problem, random)
+    speedups = np.random.default_rng(seed).random(problem.worth[:, 0].shape).cumsum(axis=2)
+    search = PublishedSearch(problem, random, -1.0, speedups) if published else Search(problem, random)
     begins = np.zeros((len(problem.base), 0, problem.base.shape[1]), dtype=np.int16)
     found = search.run(begins, 30, 8, 8)
     return found.states.tobytes(), found.scores.tobytes(), random.random(1)

@@ -7,7 +7,7 @@ import pytest
 from play import finishes, play, starts, trace_of
 from rota.model.job_columns import JobKind
 from rota.scheduler.policy import parse_policy, systems
-from rota.systems.gavel.parameters import GavelObjective
+from rota.systems.gavel.system import GavelObjective
 
 NAMES = sorted(systems())
 JOBS = "A 2x100 B 1x60@10 C 1x60@10 D 2x60@10"

@@ -10,7 +10,13 @@ POLICIES: Mapping[str, str] = {
     "elasticflow@authors": f"{_ARTIFACTS}.elasticflow.system",
     "gandiva@elasticflow": f"{_ARTIFACTS}.gandiva.system",
     "gandiva@tiresias": f"{_ARTIFACTS}.gandiva.system",
+    "gavel@authors": f"{_ARTIFACTS}.gavel.system",
+    "gavel@sia": f"{_ARTIFACTS}.gavel.system",
+    "optimus@pollux": f"{_ARTIFACTS}.optimus.system",
+    "pollux@authors": f"{_ARTIFACTS}.pollux.system",
     "shockwave@authors": f"{_ARTIFACTS}.shockwave.system",
+    "sia@authors": f"{_ARTIFACTS}.sia.system",
+    "sia@fixed": f"{_ARTIFACTS}.sia.system",
     "srsf@tiresias": f"{_ARTIFACTS}.srsf.system",
     "synergy@authors": f"{_ARTIFACTS}.synergy.system",
     "themis@elasticflow": f"{_ARTIFACTS}.themis.system",
@@ -32,6 +38,10 @@ FORMER_MODES: Mapping[str, Mapping[str, str]] = {
     "srsf": {"paper": "srsf", "artifact": "srsf@tiresias"},
     "synergy": {"paper": "synergy", "artifact": "synergy@authors"},
     "themis": {"paper": "themis", "artifact": "themis@elasticflow"},
+    "gavel": {"paper": "gavel", "artifact": "gavel@authors", "sia": "gavel@sia"},
+    "optimus": {"paper": "optimus", "artifact": "optimus@pollux"},
+    "pollux": {"paper": "pollux", "artifact": "pollux@authors"},
+    "sia": {"paper": "sia", "artifact": "sia@authors", "fixed": "sia@fixed"},
     "tiresias": {
         "paper": "tiresias",
         "artifact": "tiresias@authors",
@@ -43,5 +53,9 @@ FORMER_MODES: Mapping[str, Mapping[str, str]] = {
 
 Live clusters and fidelity cases have such names on record.
 """
-FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {"tiresias": frozenset({"quantum"})}
-"""By paper: parameters that only published code reads; its policy took them as well, without effect."""
+FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {
+    "optimus@pollux": frozenset({"interval_s", "event_driven", "young_factor", "restart_s"}),
+    "pollux@authors": frozenset({"patience", "batch_gain"}),
+    "tiresias": frozenset({"quantum"}),
+}
+"""By policy: parameters that it took without effect while it had those of published code, or of its paper."""

@@ -12,13 +12,13 @@ LOG = logging.getLogger("rota.policy")
 def todays_name(name: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
     """Today's name and options of a policy on record under a former name; each is noted once.
 
-    `name:mode=MODE` was the name of published code; parameters that only such code reads are left out.
+    `name:mode=MODE` was the name of published code; parameters without an effect are left out.
     """
     history = import_module("rota.published")
     mode, modes = options.get("mode", ""), history.FORMER_MODES.get(name, {})
     if mode in modes:
         _note_once(f"policy '{name}:mode={mode}' is called '{modes[mode]}' now")
-        return modes[mode], {key: value for key, value in options.items() if key != "mode"}
+        name, options = modes[mode], {key: value for key, value in options.items() if key != "mode"}
     for key in history.FORMER_PARAMETERS.get(name, frozenset()) & options.keys():
         _note_once(f"policy {name!r} has no parameter {key!r} any more; it never had an effect")
         options = {other: value for other, value in options.items() if other != key}

@@ -7,7 +7,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, NamedTuple, get_type_hints
@@ -60,7 +60,18 @@ def values_of(kind: Any) -> str:
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
-    """Field -> the string that stands under its assignment; empty for a class typed at a prompt."""
+    """Field -> the string that stands under its assignment; empty for a class typed at a prompt.
+
+    A field that `kind` inherits has the string of its base.
+    """
+    docs: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if is_dataclass(base):
+            docs |= _own_field_docs(base)
+    return docs
+
+
+def _own_field_docs(kind: type[Any]) -> dict[str, str]:
     try:
         source = textwrap.dedent(inspect.getsource(kind))
     except (OSError, TypeError):

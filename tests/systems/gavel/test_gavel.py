@@ -1,9 +1,8 @@
-"""Gavel's max-min fairness: turns by throughput, and the authors' simulator."""
+"""Gavel's max-min fairness: turns by throughput."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,20 +10,17 @@ import polars as pl
 import pytest
 
 from play import finishes, play, trace_of
-from rota.api.fidelity import run_case
 from rota.errors import RotaError
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.stages.place import lowest
-from rota.systems.gavel.parameters import TieRule
+from rota.systems.gavel.policy import spread_evenly
 from rota.systems.gavel.problem import GavelProblem
-from rota.systems.gavel.programs import spread_evenly
 from rota.table.free import Free
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ThroughputSpeed
-from shared_data import needs_shared, reference
 
 CLUSTER = parse_cluster("1x1:v100,1x1:k80")
 TABLE = ThroughputTable.build(
@@ -95,35 +91,6 @@ def test_without_a_table_types_are_equally_fast():
     assert sorted(finishes(play("gavel", "A 1x720 B 1x720", "1x1")).values()) == [1080, 1440]
 
 
-FOLDER = Path(__file__).parents[3] / "benchmarks" / "fidelity"
-
-
-@pytest.mark.slow
-@needs_shared
-@pytest.mark.shared
-@pytest.mark.parametrize("tie", TieRule)
-def test_every_tie_rule_is_as_close(tie, tmp_path):
-    """Which of many optima is taken moves the mean by a few percent (docs/systems/gavel.md has the band)."""
-    text = (FOLDER / "gavel-phys-las-max-min-perf.yaml").read_text()
-    case = tmp_path / "tie.yaml"
-    case.write_text(
-        text.replace("mode=artifact", f"mode=artifact,tie={tie}").replace("within: 0.03", "within: 0.05")
-    )
-    result = run_case(case, reference(""))
-    assert (result.jobs, result.unfinished) == (96, 0)
-    assert result.holds, f"{result.ours_s:.0f} s against {result.theirs_s:.0f}"
-
-
-@needs_shared
-@pytest.mark.shared
-@pytest.mark.parametrize("objective", ["proportional", "makespan", "max-min"])
-def test_the_artifact_does_not_heed_a_change_of_rates(objective):
-    """Jobs change batch size there, and so their rate; fractions stay until a job comes or goes."""
-    result = run_case(FOLDER / f"shockwave-t12-{objective}.yaml", reference(""))
-    assert (result.jobs, result.unfinished) == (12, 0)
-    assert result.holds, f"{result.ours_s:.0f} s against {result.theirs_s:.0f}"
-
-
 @pytest.mark.parametrize(
     ("prices", "message"),
     [
@@ -175,12 +142,6 @@ def test_a_type_costs_what_it_does_on_demand_if_that_is_stated(
     cluster = replace(CLUSTER, prices={"v100": classes, "k80": {"spot": 0.1}})
     problem = SimpleNamespace(snapshot=SimpleNamespace(cluster=cluster))
     assert GavelProblem.prices.func(problem).tolist() == [price, 0.1]
-
-
-def test_inside_sia_all_types_stand_in_one_queue():
-    """`mode=sia`: whoever finds no room on one type is served on the other in the same walk."""
-    record = play("gavel:objective=throughput,mode=sia", "A 1x720 B 1x720", "1x1:a,1x1:b")
-    assert finishes(record) == {"A": 720.0, "B": 720.0}
 
 
 def test_the_lowest_devices_that_are_free():

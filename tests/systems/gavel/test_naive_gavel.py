@@ -8,10 +8,10 @@ import random
 import naive_gavel as naive
 import numpy as np
 import pytest
-from test_objectives import TIES, answer
 
+from gavel_problem import TIES, answer
 from rota.stages.round_demand import PairRates
-from rota.systems.gavel import programs
+from rota.systems.gavel import policy
 from tiers import first
 
 SCENES = [(seed, is_extreme) for seed in range(60) for is_extreme in (False, True)]
@@ -98,7 +98,7 @@ def test_values_of_the_programs(seed, is_extreme, tie, monkeypatch):
     x = made.shares("makespan", tie=tie, work_left=steps)
     spans = [work / thr for work, thr in zip(steps, made.obtained(x), strict=True)]
     assert max(spans) == pytest.approx(naive.makespan(scene, steps), rel=2.5e-4)
-    monkeypatch.setattr(programs, "alone_so_far_s", lambda *_, **__: np.array(made.so_far))
+    monkeypatch.setattr(policy, "alone_so_far_s", lambda *_, **__: np.array(made.so_far))
     asks = {"work_left": steps, "work_to_go": steps, "work_done": [0.0] * len(steps), "age_s": made.age}
     x = made.shares("finish_time", tie=tie, **asks)
     ratios = []

@@ -14,8 +14,7 @@ from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
-from rota.systems.gavel.parameters import GavelObjective
-from rota.systems.gavel.system import OBJECTIVES
+from rota.systems.gavel.system import OBJECTIVES, GavelObjective
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Arrivals, Finish, Semantics
 from rota.worlds.simulated.speed_table import ThroughputSpeed

@@ -14,7 +14,7 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from tiers import first
 
-MODES = ["gavel", "gavel:mode=sia", "gavel:objective=isolated", "gavel:objective=makespan"]
+MODES = ["gavel", "gavel@sia", "gavel:objective=isolated", "gavel:objective=makespan"]
 WALKS = ["gavel:objective=fifo", "gavel:objective=fifo,aware=no", "gavel:objective=shortest"]
 """Who give a job all of its time or none."""
 
@@ -33,9 +33,7 @@ def test_who_has_used_up_its_quota_makes_way(policy: str) -> None:
     assert ends["C"] <= 7200.0 + 360.0
 
 
-@pytest.mark.parametrize(
-    "policy", [*WALKS, "gavel:objective=fifo,pairs=yes", "gavel:mode=sia,objective=fifo"]
-)
+@pytest.mark.parametrize("policy", [*WALKS, "gavel:objective=fifo,pairs=yes", "gavel@sia:objective=fifo"])
 def test_of_those_that_walk_nobody_takes_turns_for_a_quota(policy: str) -> None:
     """B waits until A is done, and holds up nobody else's; C came within the first round."""
     trace = trace_of("A 2x3600 B 2x3600 C 2x7200@1", tenant=[0, 0, 1], tenant_names=("t", "u"))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from play import finishes, play, trace_of
-from pollux_twin import optimus, some_jobs, tables, twin
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Table
@@ -20,8 +19,6 @@ from rota.scheduler.policy import parse_policy
 from rota.traces.elastic import make_elastic, parse_sizes
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, prepare
-from rota.worlds.simulated.semantics import semantics
-from rota.worlds.simulated.speed_steps import StepTableSpeed
 
 
 def run(policy: str, jobs: str, cluster: str = "1x8", sizes: str = "1:8", **setting: Any) -> Record:
@@ -137,25 +134,12 @@ def test_better_than_sizes_that_users_chose() -> None:
     assert mean["f"] / mean["own"] > 1.3
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_pollux_simulator(seed: int) -> None:
-    """The published loop, tick by tick and job by job, ends every job in the same second."""
-    random = Random(100 + seed)
-    trace, found, cluster = some_jobs(random), tables(random), parse_cluster("2x4")
-    trace = make_elastic(trace, parse_sizes("1:8"))
-    speed = StepTableSpeed(trace, cluster, found)
-    setting = Setting(semantics("pollux"), parse_costs("start=30s,restore=30s"), speed)
-    expected = twin(trace, found.workloads["a"], optimus(found.workloads["a"]))
-    assert finishes(play("optimus:mode=artifact", trace, cluster, setting)) == expected
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ("interval_s=0", "interval_s=0; expected 1 or more"),
         ("young_factor=1.5", "young_factor=1.5; expected 0 to 1"),
         ("restart_s=inf", "restart_s=inf; expected 0 or more"),
-        ("mode=blox", "mode=blox is not one of paper, artifact"),
     ],
 )
 def test_wrong_parameters(options: str, problem: str) -> None:

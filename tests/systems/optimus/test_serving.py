@@ -109,8 +109,8 @@ def test_without_cpus_stated_servers_are_free_but_no_more_than_workers_could_be(
     assert cpus == 2 * gpus + 3 * 8
 
 
-@pytest.mark.parametrize("mode", ["paper", "artifact"])
-def test_who_has_no_servers_is_as_before(mode: str) -> None:
+@pytest.mark.parametrize("policy", ["optimus", "optimus@pollux"])
+def test_who_has_no_servers_is_as_before(policy: str) -> None:
     trace = jobs("A 2x100 B 2x400", "other", cpus=0.0)
-    plain = play(f"optimus:mode={mode}", trace, Cluster.build([NodeShape(count=1, gpus=6, cpus=40)]))
-    assert finishes(run(trace, policy=f"optimus:mode={mode}")) == finishes(plain)
+    plain = play(policy, trace, Cluster.build([NodeShape(count=1, gpus=6, cpus=40)]))
+    assert finishes(run(trace, policy=policy)) == finishes(plain)

@@ -16,7 +16,7 @@ from rota.model.grants import Can, Code
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.systems.pollux.parameters import PolluxParameters
-from rota.systems.pollux.reasons import PolluxReasons
+from rota.systems.pollux.policy import PolluxReasons
 from rota.systems.pollux.speedups import Models, Speedups
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting
@@ -192,21 +192,21 @@ def test_all_cells_together_keep_a_quota() -> None:
     assert record.jobs["preemptions"].to_list() == [0, 0], "nobody is promised more than the tenant has"
 
 
-@pytest.mark.parametrize("mode", ["paper", "artifact"])
-def test_a_job_may_have_less_than_it_asks_for_within_a_quota(mode: str) -> None:
+@pytest.mark.parametrize("policy", ["pollux", "pollux@authors"])
+def test_a_job_may_have_less_than_it_asks_for_within_a_quota(policy: str) -> None:
     """It asks for three GPUs of a tenant that may have two, and can do with one: it gets two."""
     cluster = replace(CLUSTER, tenants=Tenants.of(Tenant("a", 2.0, hard=True)))
     trace = trace_of("A 3x600", gpus_min=1, gpus_max=4, tenant=[0], tenant_names=("a",))
-    record = play(f"pollux:mode={mode}", trace, cluster, Setting(until_s=3000.0))
+    record = play(policy, trace, cluster, Setting(until_s=3000.0))
     assert record.jobs["state"].to_list() == ["COMPLETED"]
     assert max(sizes_of(record, "A")) == 2
 
 
-@pytest.mark.parametrize("mode", ["paper", "artifact"])
-def test_a_job_starts_on_a_type_of_which_its_tenant_may_have_as_many(mode: str) -> None:
+@pytest.mark.parametrize("policy", ["pollux", "pollux@authors"])
+def test_a_job_starts_on_a_type_of_which_its_tenant_may_have_as_many(policy: str) -> None:
     """More GPUs are free of the other type, of which the tenant may have one, and the job needs two."""
     tenant = Tenant("a", hard=True, quota_by_type={"V100": 1.0})
     cluster = replace(parse_cluster("2x4:V100,1x2:T4"), tenants=Tenants.of(tenant))
     trace = trace_of("A 2x100", tenant=[0], tenant_names=("a",))
-    record = play(f"pollux:mode={mode}", trace, cluster, Setting(until_s=3000.0))
+    record = play(policy, trace, cluster, Setting(until_s=3000.0))
     assert record.intervals["devices"].to_list() == [[8, 9]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rota.systems.pollux.cells import cells_of, filled, yielded
-from rota.systems.pollux.growing import grown
+from rota.systems.pollux.cells import cells_of, filled, grown, yielded
 from rota.systems.pollux.search import Search, SharingProblem
 
 CURVES = ((1.0, 1.9, 2.7, 3.4), (1.0, 1.2, 1.25, 1.27))

@@ -23,16 +23,16 @@ from rota.model.cluster import parse_cluster
 from rota.scheduler.policy import parse_policy
 from rota.solvers.configurations import ConfigurationOptions, assign
 from rota.systems.sia.configurations import (
+    Menu,
     TypeShape,
     configurations,
     power_cost,
     restart_factor,
     shapes_of,
     sizes_of,
+    values,
 )
 from rota.systems.sia.goodputs import Goodputs, SizesByType, noise_scales
-from rota.systems.sia.menu import Menu, values
-from rota.systems.sia.parameters import SiaParameters
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
@@ -336,9 +336,3 @@ def test_large_jobs_push_small_ones_aside():
 def test_parameters_that_make_no_sense(option):
     with pytest.raises(InputError, match="expected"):
         parse_policy(f"sia:{option}").make()
-
-
-def test_the_authors_restarts():
-    artifact = parse_policy("sia:mode=artifact").make().parameters
-    assert [artifact.restart_of(name) for name in ("bert", "yolov3", "other")] == [120.0, 45.0, 30.0]
-    assert SiaParameters().restart_of("bert") == 30.0

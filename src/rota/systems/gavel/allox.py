@@ -2,8 +2,8 @@
 completion time.
 
 A job that is the p-th from the end on a GPU delays p jobs, itself included, by its processing time there.
-The cheapest matching of jobs and places (Hungarian method) is the best order; whoever comes first on its GPU
-runs there until it is done.
+The cheapest matching of jobs and places (Hungarian method) is the best order; the job that comes first on a
+GPU runs there until it is done.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Bools, Floats, Ints
 from rota.stages.round_books import Shares
-from rota.systems.gavel.problem import GavelProblem
-from rota.systems.gavel.settled import settled
+from rota.systems.gavel.problem import GavelProblem, settled
 
 _NEVER = 1e-10
 """Rate that stands for a type on which a job cannot run, as in the authors' simulator."""
 
 
 def allox(problem: GavelProblem) -> Shares:
-    """The types on which jobs run to their end; jobs of several GPUs get none.
+    """The types on which jobs run to their end; jobs of several GPUs get none."""
+    return matched_to_end(problem, problem.gpus == 1.0)
 
-    In the authors' simulator these are matched like all others, as often as there is room, and get one GPU's
-    worth of time: 1 of `gpus` of their own (in Shockwave's fork; Gavel's refuses them).
+
+def matched_to_end(problem: GavelProblem, able: Bools) -> Shares:
+    """One GPU's worth of time, to its end, for each job that is matched; only the `able` ones [job] are.
+
+    A job of one GPU is matched once, one of several again and again.
     """
     own, gpus = problem.own, problem.gpus
     here = {row: place for place, row in enumerate(problem.rows.tolist())}
     kind_of, left = settled(problem, np.where(gpus == 1.0, 1.0, 0.0))
-    is_open = (lambda job: True) if problem.is_artifact else (lambda job: gpus[job] == 1.0)
     begun = {row for row in kind_of if gpus[here[row]] == 1.0}
-    waiting = [job for row, job in here.items() if row not in begun and is_open(job)]
+    waiting = [job for row, job in here.items() if row not in begun and able[job]]
     for job, kind in _matched(problem, waiting, left):
         kind_of[int(problem.rows[job])] = kind
     own["kinds"] = kind_of
@@ -42,9 +44,9 @@ def allox(problem: GavelProblem) -> Shares:
 
 
 def _matched(problem: GavelProblem, waiting: list[int], left: Floats) -> list[tuple[int, int]]:
-    """The jobs that come first on a free GPU, with its type; who has waited longest is asked first."""
+    """The jobs that come first on a free GPU, with its type; the longest-waiting job comes first."""
     waiting = sorted(waiting, key=lambda job: -problem.age_s[job])
-    waiting = waiting[: max(int(problem.parameters.alpha * len(waiting)), int(left.astype(np.int64).sum()))]
+    waiting = waiting[: max(int(problem.rules.alpha * len(waiting)), int(left.astype(np.int64).sum()))]
     kinds, from_ends, workers = _places(left, len(waiting))
     if not len(kinds):
         return []
@@ -62,7 +64,7 @@ def _matched(problem: GavelProblem, waiting: list[int], left: Floats) -> list[tu
 def _places(left: Floats, jobs: int) -> tuple[Ints, Ints, Ints]:
     """Type, place from the end and number of the GPU of each place that a job may have.
 
-    On a type with so many free GPUs no place is used further from the end than all jobs spread over it need,
+    On a type no place is used further from the end than all jobs spread over it need,
     and no more GPUs than there are jobs.
     """
     free = left.astype(np.int64)

@@ -1,12 +1,12 @@
-"""Who may run together: the entries of a division of time, and jobs that are alike taken as one.
+"""Jobs that may run together: the entries of a division of time, and jobs that are alike taken as one.
 
-Two jobs may share the same GPUs if they ask for as many whole ones, somebody measured both beside each other,
+Two jobs may share the same GPUs if they ask for as many whole ones, both were measured beside each other,
 and sharing is worth more than taking turns: what each keeps of its rate adds up to more than 1 on some type.
 (A pair that does not is never needed: turns do as well.)
 
 Pairs are many, so once there are more than `MOST_APART` jobs, those of one class (the same workload, GPUs,
 weight, and whatever else the objective tells apart) are one job of the program that counts for several.  Its
-answer is dealt out again: everybody in a class gets the same part of what the class got by itself, and beside
+answer is dealt out again: every job of a class gets the same part of what the class got by itself, and beside
 another class with as few partners as possible.
 """
 
@@ -101,7 +101,7 @@ def entries(demand: RoundDemand, seen: Floats, apart_by: Floats, *, all_pairs: b
     alone_in = single(gpus, seen_alone, demand.capacity)
     true_alone = seen_alone if seen is demand.rates else demand.rates[first]
     members, rates = _pairs(
-        demand.pairs, of_job[first], gpus, true_alone, seen_alone, counts, everybody=all_pairs
+        demand.pairs, of_job[first], gpus, true_alone, seen_alone, counts, every_pair=all_pairs
     )
     division = Division(
         np.concatenate((alone_in.members, members)),
@@ -121,11 +121,11 @@ def _pairs(
     seen: Floats,
     counts: Floats,
     *,
-    everybody: bool,
+    every_pair: bool,
 ) -> tuple[Ints, Floats]:
-    """Members and rates of the pairs worth looking at, [pair, 2] and [pair, 2, type]; `everybody`: all.
+    """Members and rates of the pairs worth looking at, [pair, 2] and [pair, 2, type]; `every_pair`: all.
 
-    Who keeps a part of its rate alone beside another is seen to do that part of what is `seen` of it.
+    A job that keeps a part of its rate beside another counts as doing that part of what is `seen` of it.
     """
     whole = gpus == np.floor(gpus)
     one, other = np.nonzero(np.triu((gpus[:, None] == gpus) & whole & whole[:, None]))
@@ -134,7 +134,7 @@ def _pairs(
     rates = pairs.both(of_class[one], of_class[other])
     rates = np.where((rates > 0.0).all(axis=1, keepdims=True), rates, 0.0)  # both run there, or neither
     alone_rates = np.stack((rates_alone[one], rates_alone[other]), axis=1)
-    useful = (kept(rates, alone_rates) > 1.0).any(axis=1) | everybody
+    useful = (kept(rates, alone_rates) > 1.0).any(axis=1) | every_pair
     if seen is not rates_alone:
         parts = np.divide(rates, alone_rates, out=np.zeros_like(rates), where=alone_rates > 0.0)
         rates = parts * np.stack((seen[one], seen[other]), axis=1)

@@ -18,16 +18,13 @@ from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, 
 from rota.solvers.interior_system import SparseRows
 from rota.solvers.levels import WaterLevels
 from rota.stages.round_books import Shares
-from rota.systems.gavel.parameters import Inside
+from rota.systems.gavel.policy import optimal, scaled
 from rota.systems.gavel.problem import GavelProblem
-from rota.systems.gavel.programs import optimal, scaled
 
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
-
-
 MOST_LEVELS = 1000
-"""So many levels are told apart, the lowest, each a program: among 2,000 jobs there are 664."""
+"""The most levels that are told apart, from the lowest, each a program: among 2,000 jobs there are 664."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,15 @@ class _Water:
     """Code of the tenant at the top."""
     of_tenants: Sequence[float]
     """Weight of each tenant."""
-    inside: Inside
+    in_order: bool
+    """Only the first job of a tenant that can still rise does."""
 
     def slope(self, frozen: Bools) -> Floats:
         """How fast the share of each rises: its weight among those of its tenant that rise, over its GPUs."""
         rise, stays = [0.0] * len(frozen), frozen.tolist()
         for jobs, weight in zip(self.by_tenant, self.of_tenants, strict=True):
             mine = [each for each in jobs if not stays[each[0]]]
-            if self.inside is Inside.FIFO:
+            if self.in_order:
                 for job, _, _ in mine[:1]:
                     rise[job] = weight
             else:
@@ -81,7 +79,7 @@ class _Water:
         return self.division.by_job(self.gains)
 
     def least(self, shares: Floats) -> Floats:
-        """What the rows of the program must reach so that nobody falls below its share."""
+        """What the rows of the program must reach so that no job falls below its share."""
         return shares * self.division.counts * (1.0 - _ROUNDING)
 
 
@@ -89,12 +87,12 @@ def hierarchy(problem: GavelProblem) -> Shares:
     """The water-filled fractions.
 
     Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
-    be exceeded without somebody falling, and something to spare if it can (strict complementarity).  Where
-    so many shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
+    be exceeded without another falling, and something to spare if it can (strict complementarity).  Where
+    enough shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
     so far stand; what is left then goes by the tie.
     """
     water = _water(problem)
-    division, tie = water.division, problem.parameters.best_tie
+    division, tie = water.division, problem.rules.tie
     shares, frozen = np.zeros(len(division.counts)), np.zeros(len(division.counts), dtype=bool)
     levels = WaterLevels(division, water.gains)
     inner: Answer | None = None
@@ -136,5 +134,5 @@ def _water(problem: GavelProblem) -> _Water:
         problem.mean(problem.weights),
         of_job,
         [tenants.get(name).weight for name in codes],
-        problem.parameters.inside,
+        problem.rules.in_order_inside,
     )

@@ -1,6 +1,6 @@
-"""Pairs that are found by trying instead of by a program: with who came first, and at random.
+"""Pairs found by trial instead of by a program: beside the jobs that came first, and at random.
 
-The first is what the authors call FIFO with packing.  The second is how they simulate Gandiva: everybody gets
+The first is what the authors call FIFO with packing.  The second is how they simulate Gandiva: all jobs get
 the same time, and if GPUs do not suffice for all, jobs of the same size are paired at random; a pair whose
 members together keep less than one job's rate alone is parted again.
 """
@@ -8,8 +8,7 @@ members together keep less than one job's rate alone is parted again.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,23 +20,23 @@ from rota.stages.round_quotas import RoundQuotas
 from rota.systems.gavel.problem import GavelProblem
 
 WORTHWHILE = 1.5
-"""What two must keep of their rates together before who waits is put beside who runs."""
+"""What two jobs must keep of their rates together before a waiting one is put beside one that runs."""
 Pair = tuple[int, int]
 """Places of two jobs, the smaller first."""
 
 
-def beside_the_first(problem: GavelProblem, fractions: Floats, quotas: RoundQuotas | None) -> Shares:
-    """The jobs without a type, in order of arrival, each beside the one with which it keeps most.
+def beside_the_first(
+    problem: GavelProblem, fractions: Floats, quotas: RoundQuotas | None, waiting: Sequence[int]
+) -> Shares:
+    """The `waiting` jobs, in order of arrival, each beside the one with which it keeps most.
 
-    `fractions` is the answer of the walk, [job, type], 1 or 0.  The first that finds nobody ends it.  The
-    authors' walk has taken the first who found no room out of the line already, and so does the artifact.
-    Whom `quotas`, as the answer leaves them, keep from the type of its host is passed by.
+    `fractions` is the answer of the walk, [job, type], 1 or 0.  The first job that finds no partner ends
+    it.  A job that `quotas`, as the answer leaves them, keep from the type of its host is passed by.
     """
     hosts = np.flatnonzero(fractions.any(axis=1)).tolist()
     kind = fractions.argmax(axis=1)
     pairs: dict[Pair, int] = {}
-    line = [job for job in range(len(fractions)) if not fractions[job].any()]
-    for job in line[1:] if problem.is_artifact else line:
+    for job in waiting:
         alike = [host for host in hosts if problem.gpus[host] == problem.gpus[job]]
         worth = [worth_of(problem, host, job)[kind[host]] for host in alike]
         if not worth or max(worth) <= WORTHWHILE:
@@ -56,34 +55,38 @@ def beside_the_first(problem: GavelProblem, fractions: Floats, quotas: RoundQuot
 
 
 def at_random(problem: GavelProblem) -> Shares:
-    """Equal time for the entries in use, as far as there is room for it."""
-    crowded = problem.gpus.sum() > problem.capacity.sum()
-    drawn = _pairs_of_the_authors if problem.is_artifact else _drawn_pairs
-    pairs = drawn(problem, crowded=crowded)
+    """Equal time for jobs alone and, where GPUs do not suffice for all, for pairs drawn at random."""
+    return equal_time(problem, _drawn_pairs(problem) if is_crowded(problem) else [])
+
+
+def is_crowded(problem: GavelProblem) -> bool:
+    """True if the jobs ask for more GPUs than there are."""
+    return bool(problem.gpus.sum() > problem.capacity.sum())
+
+
+def equal_time(problem: GavelProblem, pairs: list[Pair]) -> Shares:
+    """Equal time for these pairs and for each other job alone, as far as there is room for it."""
     paired = {place for pair in pairs for place in pair}
     entries = len(problem.rows) - len(pairs)
 
-    # Divided and added up in the authors' order: which of jobs that are alike comes first is rounding.
+    # Divided and added up in the authors' order: which of equal jobs comes first is rounding.
     by_name = np.argsort(problem.snapshot.cluster.type_names)
 
-    def equal_time(jobs: list[int]) -> Floats:
+    def of_each(jobs: list[int]) -> Floats:
         share = problem.capacity / entries / problem.gpus[jobs][:, None]
         fractions: Floats = share / np.maximum(1.0, share[:, by_name].sum(axis=1, keepdims=True))
         return fractions
 
-    own = np.where(problem.seen > 0.0, equal_time(list(range(len(problem.rows)))), 0.0)
+    own = np.where(problem.seen > 0.0, of_each(list(range(len(problem.rows)))), 0.0)
     own[sorted(paired)] = 0.0
-    of_pairs = equal_time([pair[0] for pair in pairs]).reshape(-1, own.shape[1])
+    of_pairs = of_each([pair[0] for pair in pairs]).reshape(-1, own.shape[1])
     for place, pair in enumerate(pairs):
         of_pairs[place] *= np.array(worth_of(problem, *pair)) != 0.0
     return _with_pairs(own, pairs, of_pairs)
 
 
-def _drawn_pairs(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
-    """The pairs of the last time that are still worth it, and new ones among the other jobs; none unless
-    `crowded`."""
-    if not crowded:
-        return []
+def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
+    """The pairs of the last time that are still worth it, and new ones among the other jobs."""
     place_of = {row: place for place, row in enumerate(problem.rows.tolist())}
     pairs = [
         (place_of[a], place_of[b])
@@ -107,56 +110,10 @@ def _drawn_pairs(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
     return sorted(pairs)
 
 
-def _pairs_of_the_authors(problem: GavelProblem, *, crowded: bool) -> list[Pair]:
-    """The same as their code does it.
-
-    Pairs are tried whatever they are worth, and parted at the next computation if on some type one of them
-    does nothing, or if what they keep, added up over all types, is less than 1.
-    """
-    rows = problem.rows.tolist()
-    place_of = {row: place for place, row in enumerate(rows)}
-    pairs = [
-        (place_of[a], place_of[b])
-        for a, b in problem.own.get("pairs", [])
-        if a in place_of and b in place_of and _is_kept_by_the_authors(problem, place_of[a], place_of[b])
-    ]
-    if crowded:
-        taken = {place for pair in pairs for place in pair}
-        free = [place for place in range(len(rows)) if place not in taken]
-        with generator_of(problem) as drawing:
-            for _ in range(len(free)):
-                if len(free) < 2:
-                    break
-                one, other = drawing.sample(free, 2)
-                if problem.gpus[one] == problem.gpus[other]:
-                    free.remove(one)
-                    free.remove(other)
-                    pairs.append((min(one, other), max(one, other)))
-    problem.own["pairs"] = sorted([rows[a], rows[b]] for a, b in pairs)
-    return sorted(pairs) if crowded else []
-
-
-def _is_kept_by_the_authors(problem: GavelProblem, one: int, other: int) -> bool:
-    worth = worth_of(problem, one, other)
-    return min(worth) > 0.0 and sum(worth) >= 1.0
-
-
-@contextmanager
-def generator_of(problem: GavelProblem) -> Iterator[random.Random]:
-    """Python's generator, begun with the seed of the run as in the authors' simulator, where it was left."""
-    drawing = random.Random(problem.snapshot.seed)
-    version, _, gauss = drawing.getstate()
-    now = problem.own.get("drawn")
-    if now is not None:
-        drawing.setstate((version, tuple(now.tolist()), gauss))
-    yield drawing
-    problem.own["drawn"] = np.array(drawing.getstate()[1], dtype=np.int64)
-
-
 def worth_of(problem: GavelProblem, one: int, other: int) -> list[float]:
     """What two jobs keep of their rates together, [type]; 0 where they cannot run together."""
     pairs: PairRates | None = problem.pairs
-    assert pairs is not None  # a policy that asks for pairs is told of them
+    assert pairs is not None  # a policy that asks for pairs knows them
     beside = zip(*pairs.beside(problem.rows.item(one), problem.rows.item(other)), strict=True)
     alone_rates = zip(problem.rates[one].tolist(), problem.rates[other].tolist(), strict=True)
     return [

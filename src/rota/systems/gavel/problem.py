@@ -1,10 +1,11 @@
-"""What one of Gavel's objectives is asked: who is to have how much, and what is known of each."""
+"""What one of Gavel's objectives is asked: the jobs to divide time among, and what is known of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,15 +14,39 @@ from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
-from rota.solvers.division import Division, alone
+from rota.solvers.division import Division, Tie, alone
 from rota.stages.finish_time import equal_parts
 from rota.stages.round_books import Shares
 from rota.stages.round_demand import PairRates, RoundDemand
 from rota.systems.gavel.entries import Entries, entries
-from rota.systems.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside
+from rota.table.occupancy import EPSILON
 
 _LEAST_WEIGHT = 1e-7
 """Part of the largest weight that counts as none: less is beyond the digits of a linear program."""
+
+
+@dataclass(frozen=True)
+class ObjectiveRules:
+    """What an objective heeds, and which of its optima counts."""
+
+    aware: bool
+    """Rates differ by GPU type."""
+    counts_work: bool
+    """The work left matters."""
+    pairs: bool
+    """Two jobs may share the same GPUs."""
+    by_tenant: bool
+    """The cluster is divided between tenants first."""
+    in_order_inside: bool
+    """The jobs of a tenant are served by arrival, not by weight."""
+    tie: Tie
+    """The optimum at which programs end."""
+    falls_back: bool
+    """Where the point inside is not found, the largest sum does as well."""
+    tolerance: float
+    """Relative error of bisection."""
+    alpha: float
+    """Part of the waiting jobs that `allox` looks at."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +54,7 @@ class GavelProblem:
     """The jobs among which time is to be divided; columns run over them, in order of submission."""
 
     snapshot: Snapshot
-    parameters: GavelParameters
+    rules: ObjectiveRules
     rows: Ints
     gpus: Floats
     rates: Floats
@@ -38,28 +63,41 @@ class GavelProblem:
     """The rates that the objective sees, [job, type] (`seen_rates`)."""
     capacity: Floats
     pairs: PairRates | None
-    """What jobs do beside each other; None if nobody shares."""
+    """What jobs do beside each other; None if no job shares."""
     own: Memory
     """What the objective remembers from one computation to the next; it writes here."""
 
-    @property
-    def is_artifact(self) -> bool:
-        return self.parameters.mode is GavelMode.ARTIFACT
+    all_pairs: ClassVar[bool] = False
+    """True if pairs that are worth nothing are entries too: see `entries`."""
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, rules: ObjectiveRules, demand: RoundDemand, seen: Floats, own: Memory
+    ) -> Self:
+        """The jobs of `demand`, whose rates count as `seen`."""
+        rows, gpus, rates, capacity, pairs = (
+            demand.rows,
+            demand.gpus,
+            demand.rates,
+            demand.capacity,
+            demand.pairs,
+        )
+        return cls(snapshot, rules, rows, gpus, rates, seen, capacity, pairs, own)
 
     @cached_property
     def entries(self) -> Entries:
         """The same jobs as a division of time, with the rates that the objective sees."""
         demand = RoundDemand(self.rows, self.gpus, self.rates, self.capacity, self.pairs)
         apart_by = np.zeros((0, 0)) if self.pairs is None else self._apart_by()
-        return entries(demand, self.seen, apart_by, all_pairs=self.is_artifact)
+        return entries(demand, self.seen, apart_by, all_pairs=self.all_pairs)
 
     def _apart_by(self) -> Floats:
         """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
         jobs = self.snapshot.jobs
         columns = [jobs.weight[self.rows]]
-        if self.parameters.objective is GavelObjective.HIERARCHY:
+        if self.rules.by_tenant:
             columns.append(jobs.tenant[self.rows])
-            if self.parameters.inside is Inside.FIFO:
+            if self.rules.in_order_inside:
                 columns.append(self.rows)
         return np.column_stack(columns)
 
@@ -69,8 +107,10 @@ class GavelProblem:
 
     @cached_property
     def weights(self) -> Floats:
-        """Parts of the largest, above 0: who has next to none is served behind all others; if nobody has any,
-        all are alike."""
+        """Parts of the largest weight, above 0; 1 for all if no job has any.
+
+        A job with next to none is served behind all others.
+        """
         column: Floats = self.snapshot.jobs.weight[self.rows]
         most = float(column.max(initial=0.0))
         return np.maximum(column / most, _LEAST_WEIGHT) if most > 0.0 else np.ones_like(column)
@@ -145,6 +185,12 @@ class GavelProblem:
         """Fractions of each job if the cluster were split evenly among the jobs, [job, type]."""
         return equal_parts(self.capacity, self.gpus)
 
+    @cached_property
+    def isolated_rate(self) -> Floats:
+        """Work per second of each job on its part if the cluster were split evenly among the jobs."""
+        rates: Floats = (self.seen * self.isolated).sum(axis=1)
+        return rates
+
     def by_class(self, values: Floats) -> Floats:
         """Sum of `values` over the jobs that each job of the division stands for."""
         if self.pairs is None:  # each stands for itself
@@ -167,15 +213,41 @@ Objective = Callable[[GavelProblem], Shares]
 """The answer of an objective."""
 
 
-def seen_rates(rates: Floats, parameters: GavelParameters) -> Floats:
-    """Rates as the variant sees them, [job, type].
+def seen_rates(rates: Floats, rules: ObjectiveRules) -> Floats:
+    """Rates as the objective sees them, [job, type].
 
-    Who takes all types for equally fast sees 1 everywhere; with objectives that count work, the rate on the
-    first type that the job runs on.  The authors' simulator sees these rates on types that it does not run
-    on, too.
+    Without `aware` all types are equally fast: 1 wherever a job runs; with objectives that count work, its
+    rate on the first type on which it runs.
     """
-    if parameters.aware:
-        return rates
-    able = np.ones_like(rates, dtype=bool) if parameters.mode is GavelMode.ARTIFACT else rates > 0.0
-    first = rates[np.arange(len(rates)), (rates > 0.0).argmax(axis=1)] if parameters.counts_work else 1.0
-    return np.where(able, np.reshape(first, (-1, 1)), 0.0)
+    return rates if rules.aware else np.where(rates > 0.0, blind_rates(rates, rules), 0.0)
+
+
+def blind_rates(rates: Floats, rules: ObjectiveRules) -> Floats:
+    """The rate that stands for all types, [job, 1]."""
+    if not rules.counts_work:
+        return np.ones((len(rates), 1))
+    first: Floats = rates[np.arange(len(rates)), (rates > 0.0).argmax(axis=1)]
+    return first[:, None]
+
+
+def settled(problem: GavelProblem, needs: Floats) -> tuple[dict[int, int], Floats]:
+    """The types that jobs were given before, by row, and the GPUs of each that this leaves, of `needs` [job].
+
+    Where GPUs were lost since, jobs that run there stay first, then earlier ones; the others count as having
+    been given no type.
+    """
+    here = {row: place for place, row in enumerate(problem.rows.tolist())}
+    before = {row: kind for row, kind in problem.own.get("kinds", {}).items() if row in here}
+    left, kind_of = problem.capacity.copy(), dict[int, int]()
+    for row, kind in sorted(before.items(), key=lambda one: (not _runs_on(problem.snapshot, *one), one)):
+        takes = needs[here[row]]
+        if left[kind] >= takes - EPSILON:
+            left[kind] -= takes
+            kind_of[row] = kind
+    return kind_of, left
+
+
+def _runs_on(snapshot: Snapshot, row: int, kind: int) -> bool:
+    """True if the job runs on GPUs of this type at present."""
+    grant = snapshot.grants.get(row)
+    return grant is not None and snapshot.cluster.device_type.item(grant.devices[0]) == kind

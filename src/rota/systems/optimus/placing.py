@@ -19,14 +19,14 @@ def _as_asked(grant: Grant) -> Grant:
     return grant
 
 
-def place_anew(
+def place_again(
     snapshot: Snapshot, shares: Mapping[int, int], fit: FeedingFitter, limited: Limited = _as_asked
 ) -> tuple[list[Grant], list[int]]:
-    """Grants and preemptions that give each row of `shares` so many GPUs, or as many as find a place.
+    """Grants and preemptions that give each row of `shares` its GPUs, or as many as find a place.
 
-    Whose number is as it was, with what goes with it, stays; all others give back what they hold and are
-    placed anew, in order of size.  Who then finds no better place than its old one stays there; who finds
-    none at all waits.
+    A job whose number is as it was, with what goes with it, stays; all others give back what they hold and
+    are placed again, in order of size.  One that then finds no better place than its old one stays there;
+    one that finds none at all waits.
     """
     scratch = fit.scratch(snapshot)
     held = {row: snapshot.grants[row] for row in shares if row in snapshot.grants}
@@ -52,7 +52,7 @@ def place_anew(
 
 
 def _changes(old: Grant | None, share: int, limited: Limited) -> bool:
-    """True if who holds `old` is to have another number of GPUs, or something else with them."""
+    """True if the job that holds `old` is to have another number of GPUs, or something else with them."""
     if old is None or not share:
         return share != (0 if old is None else len(old.devices))
     return share != len(old.devices) or limited(old) != old
@@ -87,7 +87,7 @@ def _is_free(fit: FeedingFitter, scratch: Occupancy, old: Grant) -> bool:
 def _tries(
     snapshot: Snapshot, fit: FeedingFitter, scratch: Occupancy, row: int, gpus: int
 ) -> Iterator[Grant]:
-    """Grants of so many GPUs, one for each type on which they fit."""
+    """Grants of this many GPUs, one for each type on which they fit."""
     if gpus <= scratch.free.total or snapshot.jobs.table.gpu_share.item(row) < 1.0:
         for kind in range(len(snapshot.cluster.type_names)):
             grant = fit.on_type(scratch, row, kind, gpus)

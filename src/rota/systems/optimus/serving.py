@@ -33,12 +33,12 @@ class ServedJobs:
     """Servers and workers by row."""
 
     def servers(self, row: int, workers: int) -> int:
-        """Servers for so many workers: fewer, in proportion, where workers are fewer than was meant."""
+        """Servers for this many workers: fewer, in proportion, where workers are fewer than was meant."""
         most, among = self.units[row]
         return max(round(most * workers / among), 1)
 
     def limits(self, row: int, workers: int) -> tuple[float, float]:
-        """CPUs and GiB of so many workers with their servers."""
+        """CPUs and GiB of this many workers with their servers."""
         servers = self.servers(row, workers)
         return self.of[row].cpus(servers, workers), self.of[row].gib(servers, workers)
 
@@ -72,7 +72,7 @@ def hand_out_both(
     left_s: Floats,
     worth: Floats,
 ) -> list[int]:
-    """Workers of each job of `sizing`; `serving` is told the servers.
+    """Workers of each job of `sizing`; the servers go to `serving`.
 
     `curves` are rates by number of GPUs of those without servers, `left_s` seconds left at the request and
     `worth` what counts of what a job saves.
@@ -94,7 +94,7 @@ def hand_out_both(
 
 
 def seconds_at(serving: ServedJobs, row: int, servers: int, workers: int) -> float:
-    """What a second of work at the request takes with so many of both."""
+    """What a second of work at the request takes with these numbers of both."""
     served, jobs = serving.of[row], serving.jobs
     asked = served.at(served.asked(jobs, row), jobs.gpus.item(row))
     return asked / served.at(servers, workers)
@@ -149,7 +149,7 @@ def _capacity(snapshot: Snapshot, sizing: Sizing) -> Demand:
 class ServingFitter(FeedingFitter):
     """Places jobs with the CPUs and the memory of their servers, which lie where their workers lie.
 
-    Where so many servers find no place it is fewer of them: as many as workers, and with the least workers
+    Where they find no place there are fewer servers: as many as workers, and with the least workers
     that a job can have one at last.
     """
 

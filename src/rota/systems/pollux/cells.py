@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from rota.model.columns import Array, Bools, Ints
+from rota.model.columns import Array, Bools, Floats, Ints
 from rota.systems.pollux.search import SharingProblem
 
 _CROWDED = 2.0
-"""A job leaves its cell for one with so many times the GPUs for each job."""
+"""A job leaves its cell for one with this many times the GPUs for each job."""
 
 
 def cells_of(
     base: Array, allowed: Bools, pinned: Bools, capacity: Array, most: int
 ) -> list[tuple[Ints, Ints]]:
-    """Nodes and rows that are searched together; who holds GPUs in several cells stays as it is.
+    """Nodes and rows that are searched together; a job with GPUs in several cells stays as it is.
 
-    Who holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
+    A job that holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
     """
     nodes, rows = base.shape
     if nodes <= most:
@@ -35,7 +36,7 @@ def cells_of(
             own = np.flatnonzero(held[:, row])
             if len(own) == 1:
                 members[int(own[0])].append(row)
-            else:  # outside of all cells, its devices are nobody's
+            else:  # outside of all cells, no job can have its devices
                 capacity -= base[:, row]
             continue
         usable = np.bincount(cell_of, weights=allowed[:, row]) > 0
@@ -85,7 +86,7 @@ def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array
 
 
 def filled(problem: SharingProblem) -> Array:
-    """What is held, and the least size of everybody who holds nothing, where there is room."""
+    """What is held, and the least size of every job that holds nothing, where there is room."""
     filled = problem.base.copy()
     room, least = problem.capacity - filled.sum(axis=1), _least_sizes(problem)
     for row in np.flatnonzero((filled.sum(axis=0) == 0) & (least > 0)).tolist():
@@ -97,7 +98,7 @@ def filled(problem: SharingProblem) -> Array:
 
 
 def yielded(problem: SharingProblem, filled: Array) -> Array:
-    """`filled`, in which those who hold most are cut to their least size for those who hold nothing.
+    """`filled`, in which jobs that hold most are cut to their least size for jobs that hold nothing.
 
     No mutation takes from one job and gives to another, and where nothing is free neither half of that is
     fitter by itself.
@@ -145,3 +146,82 @@ def _cut(column: Array, most: int) -> None:
     for node in np.argsort(-column, kind="stable").tolist():
         column[node] = min(most, int(column[node]))
         most -= int(column[node])
+
+
+def grown(problem: SharingProblem, begun: Array) -> Array:
+    """`begun`, and what it leaves free shared out by gain in fitness per GPU, [node, job].
+
+    A search that only mutates finds no way up where nearly every job may grow: a child in which many rows
+    grow at once leaves nothing for the last ones, which no gain of the others makes good.
+    """
+    matrix = begun.copy()
+    free = int(problem.capacity.sum()) - int(matrix.sum())
+    sizes = _sizes(problem, matrix, free)
+    for job in np.argsort(-sizes, kind="stable").tolist():
+        if sizes[job] != matrix[:, job].sum():
+            _place(problem, matrix, job, int(sizes[job]))
+    return matrix
+
+
+def _sizes(problem: SharingProblem, matrix: Array, free: int) -> Array:
+    """GPUs of each job once the `free` ones are shared out."""
+    values = _values(problem)
+    sizes: Array = matrix.sum(axis=0, dtype=np.int64)
+    jobs, held = np.arange(len(sizes)), np.minimum(sizes, values.shape[1] - 1)
+    several = ((matrix > 0).sum(axis=0) > 1).astype(int)
+    same = (matrix == problem.base).all(axis=0)
+    now = np.where(same, problem.worth[jobs, 0, several, held], values[jobs, held])
+
+    def step(job: int) -> tuple[float, int, int]:
+        """Of the steps that it can make: less its gain for each GPU, the job, and where it leads."""
+        size = int(sizes[job])
+        gains = (values[job, size + 1 :] - now[job]) / np.arange(1, values.shape[1] - size)
+        best = int(gains.argmax()) if len(gains) else 0
+        return (-float(gains[best]) if len(gains) else 0.0, job, size + 1 + best)
+
+    heap = [step(job) for job in np.flatnonzero(~problem.pinned & (sizes > 0)).tolist()]
+    heapify(heap)
+    while heap and heap[0][0] < 0.0:
+        _, job, size = heappop(heap)
+        more = size - int(sizes[job])
+        if more > free:
+            values[job, int(sizes[job]) + free + 1 :] = -np.inf
+        else:
+            free -= more
+            sizes[job], now[job] = size, values[job, size]
+        following = step(job)
+        if following[0] < 0.0:
+            heappush(heap, following)
+    return sizes
+
+
+def _values(problem: SharingProblem) -> Floats:
+    """[job, GPUs]: what a changed job is worth there; minus infinity for numbers that it cannot use."""
+    gpus = np.arange(problem.worth.shape[3])
+    one_node = gpus <= problem.capacity.max(initial=0)
+    values: Floats = np.where(one_node, problem.worth[:, 1, 0], problem.worth[:, 1, 1])
+    values[problem.limit != gpus] = -np.inf
+    return values
+
+
+def _place(problem: SharingProblem, matrix: Array, job: int, size: int) -> None:
+    """`size` GPUs for `job`: on a node that it has, on the fullest that will do, or on the emptiest."""
+    before = matrix[:, job].copy()
+    matrix[:, job] = 0
+    room = np.where(problem.allowed[:, job], problem.capacity - matrix.sum(axis=1), 0)
+    able = np.flatnonzero(room >= size)
+    if len(able):
+        own = able[before[able] > 0]
+        node = int(own[0]) if len(own) else int(able[room[able].argmin()])
+        matrix[node, job] = size
+        return
+    if not problem.shares_node:  # at most one job on several nodes uses a node
+        several = (matrix > 0).sum(axis=0) > 1
+        room = np.where((matrix[:, several] > 0).any(axis=1), 0, room)
+    for node in np.argsort(-room, kind="stable").tolist():
+        if not size or room[node] <= 0:
+            break
+        matrix[node, job] = min(size, int(room[node]))
+        size -= int(matrix[node, job])
+    if size:  # not everything found a place
+        matrix[:, job] = before

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rota.errors import InputError
-
-
-class PolluxMode(StrEnum):
-    """Whose rules hold where the two differ."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the authors' simulator
 
 
 @dataclass(frozen=True)
@@ -31,26 +23,24 @@ class PolluxParameters:
     generations: int = 100
     """Generations of a search."""
     patience: int = 20
-    """A search ends early if so many generations have found nothing fitter."""
+    """A search ends early when this many generations have found nothing fitter."""
     most_gpus: int = 64
     """GPUs of one job."""
     most_nodes: int = 16
     """Nodes of one job."""
     growth: float = 2.0
-    """A job may have so many times the most GPUs that it was measured on."""
+    """A job may have this many times the most GPUs that it was measured on."""
     avoid_interference: bool = True
     """At most one job on several nodes uses a node."""
     batch_gain: float = 0.05
     """A running job changes its batch for a better one by more than this part."""
     cell_nodes: int = 64
-    """Larger clusters are searched in cells of so many nodes."""
+    """Larger clusters are searched in cells of this many nodes."""
     utility: tuple[float, ...] = ()
-    """Range in which the speedups for each GPU are to lie, as in 0.35/0.65: the policy says how many nodes
-    there are to be.  None: it takes them as they are."""
+    """Range in which the speedups per GPU are to lie, as in 0.35/0.65: the policy says how many nodes there
+    are to be.  None: it takes them as they are."""
     scale_s: float = 300.0
     """Seconds between two looks at the number of nodes."""
-    mode: PolluxMode = PolluxMode.PAPER
-    """Rules of the paper, or of the published simulator."""
 
     def __post_init__(self) -> None:
         checks = {
@@ -71,13 +61,8 @@ class PolluxParameters:
                 raise InputError(
                     f"policy 'pollux': {name}={getattr(self, name):g} does not do; expected {expected}"
                 )
-
         if self.utility and not (
             len(self.utility) == 2 and 0.0 < self.utility[0] < self.utility[1] < math.inf
         ):
             given = "/".join(f"{value:g}" for value in self.utility)
             raise InputError(f"policy 'pollux': utility={given} is no range; expected such as 0.35/0.65")
-
-    @property
-    def is_artifact(self) -> bool:
-        return self.mode is PolluxMode.ARTIFACT

@@ -1,4 +1,4 @@
-"""From GPUs by node to devices and back, and who is not shared out by the search."""
+"""From GPUs by node to devices and back, and the jobs that the search leaves out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_whole(snapshot: Snapshot, row: int) -> bool:
 def hard_limits(
     snapshot: Snapshot, occupancy: Occupancy, rows: Ints, kinds: Ints
 ) -> list[tuple[Bools, float]]:
-    """Which of `rows` may have so many GPUs together: what hard quotas leave beside what `occupancy` holds.
+    """Groups of `rows`, and the GPUs that hard quotas leave to each, beside what `occupancy` holds.
 
     `kinds` has the type of GPU of each row, for quotas of one type.
     """
@@ -57,7 +57,7 @@ class Carrier:
     """Turns what was found into grants, one after the other."""
 
     def __init__(self, snapshot: Snapshot, scratch: Occupancy) -> None:
-        """`scratch`: nobody who is shared out holds anything."""
+        """`scratch`: the jobs that are shared out hold nothing there."""
         self.snapshot, self.scratch = snapshot, scratch
         self.fit = Fitter(snapshot, consolidate)
         self.reserved = {device for devices in self.fit.reserved.values() for device in devices}
@@ -76,7 +76,7 @@ class Carrier:
             self.scratch.hold(grant)
 
     def kept(self, grants: list[tuple[Grant, bool]]) -> list[Grant]:
-        """Those that stay as they are: nobody else has been given any of their devices, and quotas allow it.
+        """Those that stay as they are: no other job has any of their devices, and quotas allow it.
 
         Beside each stands whether it is pinned, and stays whatever its quota has become.
         """
@@ -89,7 +89,7 @@ class Carrier:
         return stays
 
     def carry_out(self, wanted: dict[int, dict[int, int]]) -> dict[int, Grant]:
-        """Grants with so many GPUs on each node; those that hosts or quotas do not allow are left out.
+        """Grants with these GPUs on each node; those that hosts or quotas do not allow are left out.
 
         Everybody keeps devices on nodes where it stays, before others take what is free.
         """

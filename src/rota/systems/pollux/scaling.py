@@ -17,7 +17,7 @@ from rota.systems.pollux.search import Search, SharingProblem
 from rota.systems.pollux.speedups import Models, Speedups
 
 GROWTH = 2
-"""A cluster is made at most so many times as large at once."""
+"""A cluster is made at most this many times as large at once."""
 _STREAM = 1 << 20
 """Keeps the random numbers of these searches apart from those of the cells."""
 
@@ -80,7 +80,7 @@ def _held(snapshot: Snapshot, models: Models, grants: Mapping[int, Grant]) -> tu
 
 
 def _best_utility(snapshot: Snapshot, speedups: Speedups, models: Models, nodes: int, number: int) -> float:
-    """What a search on so many empty nodes comes to."""
+    """What a search on this many empty nodes comes to."""
     parameters, size, jobs = speedups.parameters, speedups.node_gpus, len(models.rows)
     there = Speedups(parameters, size, nodes * size)
     problem = SharingProblem(

@@ -7,17 +7,16 @@ they lie on one node, and whether anything changes for it, so that fitness is a 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.solvers.breeding import breeding
-from rota.systems.pollux.shrinking import shrink
 
 _DRAWS = 1 << 16
-"""Chances are drawn in so many parts."""
+"""Parts in which chances are drawn."""
 _RESET, _CLEAR, _CLEARED = (round(0.1 * _DRAWS),) * 3
 """Chances that a row is reset to what is held, that it loses something, and each of its entries then."""
 _TOUCHED = round(0.632 * _DRAWS)
@@ -45,11 +44,9 @@ class SharingProblem(NamedTuple):
     most_nodes: int = 16
     """Nodes of one job."""
     quotas: tuple[tuple[Bools, int], ...] = ()
-    """Jobs that may have so many GPUs together, no more."""
+    """Jobs, and the most GPUs that they may have together."""
     hosts: tuple[tuple[Floats, Floats], ...] = ()
     """CPUs, memory: what each job wants of its node for a GPU, and what each node has."""
-    speedup: Floats | None = None
-    """[job, one node or several, GPUs], what no restart takes from: the second objective of the authors."""
 
 
 class Found(NamedTuple):
@@ -75,7 +72,7 @@ class Search:
     What draws no chance is done in C where that could be built (`solvers/breeding.py`), to the same bit.
     """
 
-    everybody_leaves = False
+    everybody_leaves: ClassVar[bool] = False
     """Where jobs on several nodes meet, all jobs behind the second leave, not only those on several."""
 
     def __init__(self, problem: SharingProblem, random: Generator) -> None:
@@ -100,7 +97,7 @@ class Search:
     def run(self, begins: Array, population: int, generations: int, patience: int) -> Found:
         """From `begins` [node, member, job], filled up to `population`.
 
-        It ends after so many `generations`, when `patience` of them have found nothing fitter, or when every
+        It ends after `generations`, when `patience` of them have found nothing fitter, or when every
         job has what is best for it.
         """
         bound = self.bound()
@@ -116,7 +113,7 @@ class Search:
         return Found(states, scores, number)
 
     def bound(self) -> float:
-        """No member is worth more, give or take rounding: everybody has what is best for it alone."""
+        """No member is worth more, give or take rounding: every job has what is best for it alone."""
         problem = self.problem
         held = np.add.reduce(problem.base, axis=0)
         several = (problem.base > 0).sum(axis=0) > 1
@@ -199,7 +196,7 @@ class Search:
     # -- breeding ----------------------------------------------------------------------------------
 
     def crossed(self, states: Array, scores: Floats, many: int) -> Array:
-        """Children of two parents each, who have won against another: the jobs before a point are of one."""
+        """Children of two parents each, winners of a pair: the jobs before a point are of one."""
         rivals = self.random.integers(0, len(scores), (2, 2, many))
         parents = np.where(scores[rivals[0]] >= scores[rivals[1]], *rivals)
         point = self.random.integers(0, self.jobs + 1, many)
@@ -303,7 +300,7 @@ class Search:
             on_node[place] = on_node.take(place, axis=0) * ~leaving
 
     def _leaving(self, several: Bools) -> Bools:
-        """Who leaves a node, of those that use it beside others, [.., job]: all but the first."""
+        """Jobs that leave a node, of those that use it beside others, [.., job]: all but the first."""
         leaving = several.copy()
         leaving[np.arange(len(several)), several.argmax(axis=1)] = False
         return leaving
@@ -369,7 +366,7 @@ class Search:
             has = gpus[over, job]
             most_of_it = np.clip(np.minimum(has, left), 0, self._most)
             keeps = np.minimum(has, self._limit.take(self._limit_of[job] + most_of_it))
-            shrink(states, over[keeps < has], job, keeps[keeps < has])
+            _shrink(states, over[keeps < has], job, keeps[keeps < has])
             left = left - keeps
 
 
@@ -382,7 +379,7 @@ def dtypes(problem: SharingProblem) -> tuple[type[np.signedinteger[Any]], type[n
 
 
 def fittest(scores: Floats, many: int) -> Ints:
-    """Who is worth most, the first of equals; those that are worth the same as another come last."""
+    """Members that are worth most, the first of equals; others worth the same come last."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     again = np.zeros(len(order), dtype=bool)
@@ -390,3 +387,14 @@ def fittest(scores: Floats, many: int) -> Ints:
     kept = np.concatenate((order[~again], order[again]))[:many]
     best: Ints = kept[np.argsort(-scores[kept], kind="stable")]
     return best
+
+
+def _shrink(states: Array, at: Ints, job: int, keeps: Array) -> None:
+    """`job` keeps `keeps` GPUs in the members `at` of `states`, [node, member, job], where it has most."""
+    rows = states[:, at, job]
+    order = np.argsort(-rows, axis=0, kind="stable")
+    fullest = np.take_along_axis(rows, order, axis=0)
+    before = np.cumsum(fullest, axis=0, dtype=np.int64) - fullest
+    kept = np.minimum(fullest, np.maximum(keeps - before, 0)).astype(states.dtype)
+    np.put_along_axis(rows, order, kept, axis=0)
+    states[:, at, job] = rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,8 +20,6 @@ from rota.systems.pollux.parameters import PolluxParameters
 
 _LEAST = 1e-3
 """Added to each speedup, so that a job with nothing does not make all others worthless."""
-_PINNED = "ncf"
-"""The authors' simulator runs this program on one GPU with its largest batch."""
 
 
 @dataclass(frozen=True)
@@ -65,20 +64,29 @@ def models_of(snapshot: Snapshot, rows: Ints, kinds: Ints) -> Models:
 class Speedups:
     """Speedups by size, and the best batches that give them."""
 
+    clips: ClassVar[bool] = True
+    """As of `GoodputSizes`."""
+
     def __init__(self, parameters: PolluxParameters, node_gpus: int, gpus: int) -> None:
         """For nodes of up to `node_gpus` in a cluster of `gpus`."""
         self.parameters = parameters
         self.most = max(1, min(parameters.most_gpus, gpus))
         """The most GPUs of one job."""
         self.node_gpus, self.gpus = node_gpus, gpus
-        self.local = self.most if parameters.is_artifact else min(node_gpus, self.most)
-        """Up to so many GPUs goodput on one node is worked out."""
+        self.local = self.most_local()
+        """GPUs up to which goodput on one node is worked out."""
+        self.unit = 1.0
+        """The speedup that counts as 1."""
         across = np.arange(2, self.most + 1)
         self.sizes = GoodputSizes(
             np.concatenate((np.ones(self.local, int), np.full(len(across), 2))),
             np.concatenate((np.arange(1, self.local + 1), across)),
-            clips=not parameters.is_artifact,
+            clips=self.clips,
         )
+
+    def most_local(self) -> int:
+        """The most GPUs that are looked at on one node: those of the largest node."""
+        return min(self.node_gpus, self.most)
 
     def goodputs(self, models: Models) -> Floats:
         """[row, one node or several, GPUs]; NaN for a row of which nothing is known."""
@@ -97,10 +105,10 @@ class Speedups:
     def speedups(self, models: Models, jobs: int) -> Floats:
         """[row, one node or several, GPUs], with `jobs` sharing the cluster."""
         fair = min(max(1, math.ceil(self.gpus / max(jobs, 1))), self.most)
-        across = int(fair > self.node_gpus and not self.parameters.is_artifact)
+        across = int(fair > self.local)
         goodputs = self.goodputs(models)
         at_fair = goodputs[:, across, fair]
-        for row in np.flatnonzero(at_fair == 0.0).tolist():  # so many GPUs cannot split its largest batch
+        for row in np.flatnonzero(at_fair == 0.0).tolist():  # a fair share cannot split its largest batch
             below = goodputs[row, across, :fair]
             at_fair[row] = below[below > 0.0][-1] if (below > 0.0).any() else math.nan
         with np.errstate(invalid="ignore"):
@@ -125,8 +133,7 @@ class Speedups:
         `restart` [row] is the part of the speedup that is left to a job that is changed.
         """
         both = np.stack((speedups, speedups * restart[:, None, None]), axis=1)
-        if self.parameters.is_artifact:  # as many GPUs as a node has are 1
-            both /= self.node_gpus
+        both /= self.unit
         both += _LEAST
         p = self.parameters.p
         if p == 0.0:
@@ -145,9 +152,7 @@ class Speedups:
         known: dict[tuple[object, ...], Array] = {}
         for place, row in enumerate(models.rows.tolist()):
             grant = snapshot.grants.get(row)
-            largest = int(most[place])
-            if self.is_pinned(snapshot, row):
-                largest = 1
+            largest = self.largest(snapshot, row, int(most[place]))
             held = len(grant.devices) if grant is not None and not can[place] & Can.RESIZE else 0
             asked = [column.item(row) for column in (table.gpus_min, table.gpus_max, table.gpus_step)]
             key = held, largest, *asked, table.counts.item(row)
@@ -164,16 +169,11 @@ class Speedups:
             floor[count:] = count
         return floor
 
-    def is_pinned(self, snapshot: Snapshot, row: int) -> bool:
-        """True for the program that the authors' simulator does not share out."""
-        return self.parameters.is_artifact and snapshot.jobs.table.name_of("workload", row) == _PINNED
+    def largest(self, snapshot: Snapshot, row: int, most: int) -> int:
+        """The most GPUs that a job may have, given what it was measured on and its largest batch."""
+        return most
 
     # -- batches -----------------------------------------------------------------------------------
-
-    def pinned_batch(self, snapshot: Snapshot, models: Models, place: int) -> float:
-        """Batch that the authors' simulator names; NaN for the job's own choice."""
-        is_pinned = self.is_pinned(snapshot, int(models.rows[place]))
-        return float(models.limits[place, 1]) if is_pinned else math.nan
 
     def batch_size(self, models: Models, place: int, nodes: int, gpus: int, now: float) -> float:
         """Batch for one of the rows on such a size; NaN if it has no choice.

@@ -10,8 +10,7 @@ from rota.knowledge.goodput import stages_of
 from rota.knowledge.goodput_sizes import GoodputSizes
 from rota.knowledge.needs import Table
 from rota.model.columns import Bools, Floats, Ints
-from rota.systems.sia.configurations import TypeShape
-from rota.systems.sia.menu import Menu
+from rota.systems.sia.configurations import Menu, TypeShape
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -25,7 +24,7 @@ class SizesByType:
         self._of: dict[tuple[int, int, bytes], GoodputSizes] = {}
 
     def on(self, per_node: int, gpus: Ints, stages: int = 1) -> GoodputSizes:
-        """For so many `gpus` (each number once) on nodes of `per_node`, as few as possible.
+        """For these numbers of `gpus` (each once) on nodes of `per_node`, as few as possible.
 
         A replica takes `stages` of them.
         """
@@ -59,7 +58,7 @@ class Goodputs:
         """[job, type]"""
         alone = shared.get("alone")
         self.alone: Floats = np.full(self.has_fit.shape, np.nan) if alone is None else alone[classes]
-        """[job, type] examples per second on the least GPUs, NaN where nobody measured."""
+        """[job, type] examples per second on the least GPUs, NaN where not measured."""
 
     def of(self, menu: Menu, shapes: Sequence[TypeShape], sizes: SizesByType, *, alone_known: bool) -> Floats:
         """Examples at M0 per second of each configuration; 0 where a job cannot run so.
@@ -97,7 +96,7 @@ class Goodputs:
         return goodput
 
     def _ratio(self, job: Ints, kind: Ints, source: Ints) -> Floats:
-        """What one GPU of `kind` does over what one of `source` does; 1 if nobody measured both."""
+        """What one GPU of `kind` does over what one of `source` does; 1 unless both were measured."""
         ratio = self.alone[job, kind] / self.alone[job, source]
         return np.where(np.isnan(ratio), 1.0, ratio)
 

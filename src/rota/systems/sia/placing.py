@@ -1,6 +1,6 @@
-"""Which GPUs: jobs keep theirs, jobs of whole nodes come first, and whoever is in the way is placed anew.
+"""Which GPUs: jobs keep theirs, jobs of whole nodes come first, and jobs in the way are placed again.
 
-The sizes are powers of two up to a node and whole nodes beyond, so that there is a place for everybody
+The sizes are powers of two up to a node and whole nodes beyond, so that there is a place for all jobs
 whose GPUs add up to no more than those of a type (Sia, section 3.3).
 """
 
@@ -37,15 +37,15 @@ class Placer:
         self.placed: dict[int, Grant] = {}
         """What jobs get."""
         self.failed: list[WantedConfiguration] = []
-        """Who found no place."""
+        """Jobs without a place."""
         self._nodes_of = snapshot.occupancy.node_sets.of_type
         self._per_node = 0
         self._small: dict[int, dict[int, WantedConfiguration]] = {}
-        """By node, the jobs on a part of it that may be placed anew."""
+        """By node, the jobs on a part of it that may be placed again."""
         self._queue: list[WantedConfiguration] = []
 
     def place(self, wanted: Sequence[WantedConfiguration], keeps: Mapping[int, Grant]) -> None:
-        """Places all of `wanted` but those of `keeps`, which stay unless somebody larger needs their node."""
+        """Places all of `wanted` but those of `keeps`, which stay unless a larger job needs their node."""
         for one in wanted:
             if one.row in keeps:
                 self._note(one, keeps[one.row])
@@ -85,7 +85,7 @@ class Placer:
                 self.failed.append(one)
 
     def _note(self, one: WantedConfiguration, grant: Grant) -> None:
-        """Remember who may be moved: jobs on a part of a node."""
+        """Remember which jobs may be moved: jobs on a part of a node."""
         nodes = {self.scratch.free.node_of[device] for device in grant.devices}
         if not self._is_large(one) and len(nodes) == 1:
             self.placed[one.row] = grant

@@ -15,287 +15,34 @@ Idea      1. A job may have GPUs of one type: 1, 2, 4, ... of a node, or whole n
           5. A job starts on one GPU and at most doubles in a round, so that what is not known is found out.
 Departs   What is equal for the program is decided in favour of what a job has, then of fewer GPUs (ours).
           A configuration that a job may not have has no variable; the authors give it a value of 1e-4.  Jobs
-          that can use no configuration (3 GPUs, say) are placed as compactly as can be.  Who finds no
+          that can use no configuration (3 GPUs, say) are placed as compactly as can be.  A job without a
           place, for cores or memory, gets the next best that fits.  Each hard quota is one more row of the
           program (ours).  A job that is restoring is pinned.
-Checked   systems/sia.md, worked examples 1 to 5; authors' simulator, 40 jobs: mean completion -0.2 %
-          (`mode=artifact`), jobs of one size +0.1 % (`mode=fixed`)
+          What the authors' simulator does otherwise is `sia@authors` and `sia@fixed`.
+Checked   systems/sia.md, worked examples 1 to 5
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass, field
-from itertools import product
-
-import numpy as np
-
-from rota.knowledge.goodput import stages_of
-from rota.knowledge.needs import Knowledge, Table
-from rota.model.columns import Bools, Floats, Ints
-from rota.model.grants import Can, Grant
-from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import Lever, register
-from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.targets import GPUS, Targets
-from rota.solvers.configurations import NOTHING, Assignment, ConfigurationOptions, SearchLimits, assign
-from rota.stages.quota_caps import typed_limits
-from rota.stages.sizes import are_silent, left_alone
-from rota.stages.trial import admit_placed
-from rota.systems.sia.configurations import (
-    TypeShape,
-    configurations,
-    power_cost,
-    restart_factor,
-    shapes_of,
-)
-from rota.systems.sia.explaining import ByConfiguration
-from rota.systems.sia.goodputs import Goodputs, SizesByType
-from rota.systems.sia.menu import HeldGpus, Menu, menu_of, values
-from rota.systems.sia.parameters import SiaMode, SiaParameters
-from rota.systems.sia.placing import Placer, WantedConfiguration
+from rota.systems.sia.parameters import SiaParameters
+from rota.systems.sia.policy import SiaRounds
 
-_TIE_HELD, _TIE_GPU, _TIE_PLACE = 1e-5, 1e-7, 1e-10
-"""What of equal costs is preferred: what a job has, fewer GPUs, the configuration that comes first."""
-_ROUNDED = 0.01
-"""The least by which two rounded costs differ."""
-
-
-@dataclass
-class SiaMemory:
-    """What is remembered from round to round."""
-
-    next_s: float = 0.0
-    """When the next round begins."""
-    rows: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Jobs that have run, ascending, ..."""
-    most: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """... and the most GPUs that each has held."""
-    cut: int = 0
-    """Programs whose search ended at its limit; ..."""
-    missing: float = 0.0
-    """... and by how much the last one may miss the optimum."""
-    refused: dict[int, list[float]] = field(default_factory=dict)
-    """Jobs that the cluster refused to change: see `left_alone`."""
-
-
-@dataclass(frozen=True)
-class _Round:
-    """The program of one round, and what came out."""
-
-    rows: Ints
-    held: HeldGpus
-    menu: Menu
-    value: Floats
-    cost: Floats
-    chosen: Assignment
-
-
-def _targets(turn: _Round) -> Targets:
-    """GPUs of the configuration chosen for each job."""
-
-    def by_row() -> dict[int, float]:
-        option = turn.chosen.option
-        gpus = np.where(option >= 0, turn.menu.gpus[option] if len(turn.menu.gpus) else 0, 0)
-        return dict(zip(turn.rows.tolist(), gpus.astype(np.float64).tolist(), strict=True))
-
-    return Targets(by_row)
+PAPER = "Sia, SOSP 2023"
 
 
 @register(
     "sia",
     "GPU type, number of GPUs and batch by goodput, one integer program a round",
-    paper="Sia, SOSP 2023",
+    paper=PAPER,
     needs={Knowledge.GOODPUT: True},
     levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
     parameters=SiaParameters,
     rotates=True,
 )
-class Sia:
-    """Weighs the configurations of all jobs each round."""
+class Sia(SiaRounds):
+    """Configurations by goodput, one integer program a round."""
 
     def __init__(self, parameters: SiaParameters | None = None) -> None:
-        self.parameters = parameters or SiaParameters()
-        self._sizes = SizesByType(clips=not self.parameters.is_artifact)
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        book = SiaMemory(**memory)
-        rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
-        rows = rows[snapshot.jobs.gpus[rows] > 0]
-        shapes = _shapes(snapshot)
-        self._note(snapshot, book)
-        movable = rows[~_pinned(snapshot, rows, left_alone(snapshot, book.refused))]
-        turn = self._solve(snapshot, book, movable, shapes)
-        decision = self._carry_out(snapshot, turn, shapes)
-        book.next_s = snapshot.now + self.parameters.round_s
-        decision.ranking = ByConfiguration(
-            turn.rows, turn.menu, turn.value, turn.cost, turn.chosen.option, book.next_s
-        )
-        decision.targets, decision.target = _targets(turn), GPUS
-        decision.is_cut = turn.chosen.is_cut
-        decision.memory = vars(book)
-        news = Event.ROUND | Event.CAPACITY
-        if not self.parameters.is_artifact:
-            news |= Event.IDLE
-        decision.wake = Wake(book.next_s, news) if len(rows) else Wake()
-        return decision
-
-    # -- what is known -----------------------------------------------------------------------------
-
-    def _note(self, snapshot: Snapshot, book: SiaMemory) -> None:
-        """Remember how far each job that lives has grown."""
-        live = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
-        known = np.isin(book.rows, live)
-        most = dict(zip(book.rows[known].tolist(), book.most[known].tolist(), strict=True))
-        for row, grant in snapshot.grants.items():
-            most[row] = max(most.get(row, 0), len(grant.devices))
-        book.rows = np.array(sorted(most), dtype=np.int64)
-        book.most = np.array([most[row] for row in book.rows.tolist()], dtype=np.int64)
-
-    def _reach(self, book: SiaMemory, told: Table, rows: Ints) -> Ints:
-        """GPUs that each row may be given at most: twice what it has been measured on."""
-        p = self.parameters
-        if "profiled" in told.by_row:
-            most = told.by_row["profiled"][rows].max(axis=1, initial=0)
-        else:
-            place = np.minimum(np.searchsorted(book.rows, rows), max(len(book.rows) - 1, 0))
-            ran = book.rows[place] == rows if len(book.rows) else np.zeros(len(rows), dtype=bool)
-            most = np.where(ran, book.most[place] if len(book.rows) else 0, 0)
-        grown = np.maximum(np.floor(p.growth * most), 1.0)
-        limits = told.shared["limits"][told.by_row["class"][rows]]
-        stages = stages_of(told, told.by_row["class"][rows]).max(axis=1)
-        split = np.maximum(limits[:, 1] // np.maximum(limits[:, 2], 1.0), 1.0) * stages
-        reach: Ints = np.minimum(np.minimum(grown, split), p.most_gpus).astype(np.int64)
-        return reach
-
-    # -- the program -------------------------------------------------------------------------------
-
-    def _solve(self, snapshot: Snapshot, book: SiaMemory, rows: Ints, shapes: list[TypeShape]) -> _Round:
-        p, jobs, told = self.parameters, snapshot.jobs, snapshot.know(Knowledge.GOODPUT)
-        held = HeldGpus.of(snapshot, rows)
-        sets = configurations(shapes, p.most_gpus)
-        stages = stages_of(told, told.by_row["class"][rows])
-        menu = menu_of(snapshot, rows, held, self._reach(book, told, rows), sets, shapes, stages)
-        most = jobs.batch_size[rows] if p.is_artifact else np.full(len(rows), np.nan)
-        goodputs = Goodputs(told, rows, jobs.work_done(rows), _fixed_batch(snapshot, rows), most)
-        goodput = goodputs.of(menu, shapes, self._sizes, alone_known=not p.is_artifact)
-        unit = jobs.gpus_min[rows]
-        if p.mode is SiaMode.FIXED:  # the least of a job of which something is known is worth 1, of others K
-            unit = np.where(goodputs.has_fit.sum(axis=1) > 0, 1, unit)
-        value = values(menu, goodput, unit)
-        factor = self._factors(snapshot, rows, held)
-        needs_restart = held.runs[menu.job] & ~menu.is_held
-        worth = np.where(needs_restart, value * factor[menu.job], value)
-        cost = power_cost(worth, p.power, p.no_allocation)
-        ties = _TIE_GPU * menu.gpus - _TIE_HELD * menu.is_held + _TIE_PLACE * np.arange(len(cost))
-        usable = np.flatnonzero(worth > 0.0)
-        share: Floats = jobs.gpu_share[rows][menu.job]
-        cost_of = cost + ties
-        job, kind, room = menu.job[usable], menu.kind[usable], _room(snapshot, rows, shapes)
-        options = ConfigurationOptions(job, kind, (menu.gpus * share)[usable], cost_of[usable])
-        if (quotas := typed_limits(snapshot, rows, job, kind)) is not None:
-            options, room = options._replace(counts_in=quotas.counts_in), np.append(room, quotas.left)
-        gap = p.gap * p.no_allocation * len(rows)
-        limits = SearchLimits(gap if gap >= _ROUNDED else 0.0, p.nodes, wall_s=p.wall_s)
-        assignment = assign(options, len(rows), room, limits)
-        option = (
-            np.where(assignment.option >= 0, usable[assignment.option], NOTHING)
-            if len(usable)
-            else assignment.option
-        )
-        book.cut += assignment.is_cut
-        book.missing = assignment.cost - assignment.bound
-        return _Round(rows, held, menu, value, cost, assignment._replace(option=option))
-
-    def _factors(self, snapshot: Snapshot, rows: Ints, held: HeldGpus) -> Floats:
-        """What a restart leaves of the value of other configurations."""
-        p, jobs = self.parameters, snapshot.jobs
-        if not p.restart_factor:
-            return np.ones(len(rows))
-        restart_s = np.array(
-            [p.restart_of(jobs.table.name_of("workload", row)) for row in rows.tolist()], dtype=np.float64
-        )
-        return restart_factor(snapshot.now - jobs.submit_s[rows], jobs.moves[rows], restart_s)
-
-    # -- carrying it out ---------------------------------------------------------------------------
-
-    def _carry_out(self, snapshot: Snapshot, turn: _Round, shapes: list[TypeShape]) -> Decision:
-        menu, option = turn.menu, turn.chosen.option
-        has = np.flatnonzero(option >= 0)
-        place = option[has]
-        wanted = [
-            WantedConfiguration(*one)
-            for one in zip(
-                turn.rows[has].tolist(), menu.kind[place].tolist(), menu.gpus[place].tolist(), strict=True
-            )
-        ]
-        stays = turn.rows[has[menu.is_held[place]]].tolist()
-        keeps = {row: snapshot.grants[row] for row in stays}
-        gone = [row for row in turn.rows[turn.held.runs].tolist() if row not in keeps]
-        placer = Placer(snapshot, shapes, gone)
-        placer.place(wanted, keeps)
-        self._place_otherwise(turn, placer)
-        after = {**keeps, **placer.placed}
-        lost = {one.row for one in placer.failed} - placer.placed.keys()
-        grants = [grant for row, grant in after.items() if row not in lost and _differs(snapshot, row, grant)]
-        running = turn.rows[turn.held.runs].tolist()
-        preempt = [row for row in running if row in lost or row not in after]
-        waiting = snapshot.waiting
-        idle = waiting[snapshot.jobs.gpus[waiting] == 0].tolist()
-        return Decision({}, [*grants, *admit_placed(idle, placer.scratch, placer.fit)], preempt)
-
-    def _place_otherwise(self, turn: _Round, placer: Placer) -> None:
-        """Who found no place takes the best of its menu that has one; at last, parts of several nodes."""
-        place_of = {row: place for place, row in enumerate(turn.rows.tolist())}
-        for one in placer.failed:
-            menu = np.flatnonzero((turn.menu.job == place_of[one.row]) & (turn.cost < 0.0))
-            best = menu[np.argsort(turn.cost[menu], kind="stable")].tolist()
-            for scattered, place in product((False, True), best):
-                other = WantedConfiguration(one.row, turn.menu.kind.item(place), turn.menu.gpus.item(place))
-                if placer.add(other, scattered=scattered):
-                    break
-
-
-def _shapes(snapshot: Snapshot) -> list[TypeShape]:
-    cluster, down = snapshot.cluster, sorted(snapshot.occupancy.down)
-    healthy = cluster.node_gpus - np.bincount(cluster.device_node[down], minlength=cluster.nodes)
-    return shapes_of(cluster.node_type, healthy, len(cluster.type_names))
-
-
-def _pinned(snapshot: Snapshot, rows: Ints, alone: Container[int]) -> Bools:
-    """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`.
-
-    Live nobody knows until when a first start takes, but that it is over once the program has spoken.
-    """
-    ready_s = snapshot.jobs.ready_s(rows)
-    restores = np.isfinite(ready_s) & (ready_s > snapshot.now)
-    runs = np.array([row in snapshot.grants for row in rows.tolist()], dtype=bool)
-    bears = (snapshot.jobs.can(rows) & (Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE)) != 0
-    refused = np.array([row in alone for row in rows.tolist()], dtype=bool)
-    pinned: Bools = restores | (runs & (~bears | refused)) | are_silent(snapshot, rows)
-    return pinned
-
-
-def _fixed_batch(snapshot: Snapshot, rows: Ints) -> Floats:
-    """Batch size of the jobs that may not choose it; NaN for the others."""
-    jobs = snapshot.jobs
-    free = jobs.batch_max[rows] > jobs.batch_min[rows]
-    fixed: Floats = np.where(free, np.nan, jobs.batch_size[rows])
-    return fixed
-
-
-def _room(snapshot: Snapshot, rows: Ints, shapes: list[TypeShape]) -> Floats:
-    """GPUs of each type that `rows` may divide: those that are up, less what others hold."""
-    room = np.array([shape.gpus for shape in shapes], dtype=np.float64)
-    among, kinds = set(rows.tolist()), snapshot.cluster.device_type
-    for row, grant in snapshot.grants.items():
-        if row not in among:
-            for device in grant.devices:
-                room[kinds[device]] -= grant.share * (device not in snapshot.occupancy.down)
-    return np.maximum(room, 0.0)
-
-
-def _differs(snapshot: Snapshot, row: int, grant: Grant) -> bool:
-    """True if `grant` is not what the job holds."""
-    held = snapshot.grants.get(row)
-    return held is None or held.devices != grant.devices or held.share != grant.share
+        super().__init__(parameters or SiaParameters())

@@ -1,9 +1,10 @@
 """The search of the authors' simulator, NSGA-II with two objectives.
 
-It differs from `search.py` in what decides where there are more jobs than GPUs.  Members are kept for fitness
-or for utility, as long as no other one is better in both, so that few of them are near the fittest.  Entries
-are raised by node: two on each that has room, be there ten jobs or a hundred, and none on one that is full.
-And where several jobs on several nodes meet, all jobs behind the second one leave the node.
+It differs from `systems/pollux/search.py` in what decides where there are more jobs than GPUs.  Members are
+kept for fitness or for utility, as long as no other one is better in both, so that few of them are near the
+fittest.  Entries are raised by node: two on each that has room, be there ten jobs or a hundred, and none on
+one that is full. And where several jobs on several nodes meet, all jobs behind the second one leave the
+node.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ _CROSSED = 0.9
 
 
 class PublishedSearch(Search):
-    """A search as the authors' simulator has it; `power` is that of the mean of speedups."""
+    """A search as the authors' simulator has it."""
 
     everybody_leaves = True
 
-    def __init__(self, problem: SharingProblem, random: Generator, power: float) -> None:
+    def __init__(self, problem: SharingProblem, random: Generator, power: float, speedups: Floats) -> None:
+        """`power` of the mean of speedups; `speedups` before a restart, [job, one node or several, GPUs]."""
         super().__init__(problem, random)
-        assert problem.speedup is not None
         self._power = power
-        self._alone = np.ascontiguousarray(problem.speedup).ravel()
-        self._alone_row = np.arange(self.jobs) * (problem.speedup[0].size)
+        self._alone = np.ascontiguousarray(speedups).ravel()
+        self._alone_row = np.arange(self.jobs) * (speedups[0].size)
         self._gpus = problem.capacity.astype(np.float32)
         self._values = np.zeros((0, 2))
         """Fitness and utility of each member."""
@@ -57,7 +58,7 @@ class PublishedSearch(Search):
 
     @staticmethod
     def _kept(values: Floats, prints: Floats, many: int) -> tuple[Ints, Floats]:
-        """Who goes on, as `survivors` has it."""
+        """Members that go on, as `survivors` has it."""
         single = _without_copies(prints, values)
         order, rank = fronts(values[single])
         order = single[order]
@@ -133,7 +134,7 @@ class PublishedSearch(Search):
         self._raise(states, node, member * self.jobs + job)
 
     def _leaving(self, several: Bools) -> Bools:
-        """Everybody from the second job on several nodes on."""
+        """All jobs behind the first one on several nodes."""
         leaving: Bools = np.cumsum(several, axis=1, dtype=np.int16) > 1
         return leaving
 

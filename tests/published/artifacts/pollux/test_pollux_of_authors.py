@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from rota.systems.pollux.parameters import PolluxMode, PolluxParameters
-from rota.systems.pollux.published import PublishedSearch, power_mean
+from rota.published.artifacts.pollux.search import PublishedSearch, power_mean
+from rota.published.artifacts.pollux.system import SpeedupsOfAuthors
+from rota.systems.pollux.parameters import PolluxParameters
 from rota.systems.pollux.search import SharingProblem
 from rota.systems.pollux.speedups import Speedups, fitness
 
@@ -27,9 +28,7 @@ def _search(base: object, capacity: list[int], seed: int = 0) -> PublishedSearch
     held = np.array(base, dtype=np.int16)
     jobs = held.shape[1]
     table = np.tile(np.sqrt(np.arange(9.0)), (jobs, 2, 1)) * np.array([1.0, 0.5])[None, :, None]
-    worth = Speedups(PolluxParameters(mode=PolluxMode.ARTIFACT), 4, 4 * len(capacity)).worth(
-        table, np.ones(jobs)
-    )
+    worth = SpeedupsOfAuthors(PolluxParameters(), 4, 4 * len(capacity)).worth(table, np.ones(jobs))
     problem = SharingProblem(
         held,
         np.array(capacity, dtype=np.int16),
@@ -37,9 +36,8 @@ def _search(base: object, capacity: list[int], seed: int = 0) -> PublishedSearch
         np.tile(np.arange(9, dtype=np.int16), (jobs, 1)),
         np.ones(held.shape, dtype=bool),
         np.zeros(jobs, dtype=bool),
-        speedup=table,
     )
-    return PublishedSearch(problem, np.random.default_rng(seed), -1.0)
+    return PublishedSearch(problem, np.random.default_rng(seed), -1.0, table)
 
 
 def test_a_quarter_of_a_node_each() -> None:

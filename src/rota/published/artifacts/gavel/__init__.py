@@ -1,0 +1,1 @@
+"""Gavel as its authors' simulator and Sia's carry it out."""

@@ -1,0 +1,1 @@
+"""Optimus as the baseline in Pollux' simulator carries it out."""

@@ -1,0 +1,1 @@
+"""Pollux as its authors' simulator carries it out."""

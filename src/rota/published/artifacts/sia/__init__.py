@@ -1,0 +1,1 @@
+"""Sia as its authors' simulator carries it out."""
