@@ -53,7 +53,13 @@ FORMER_MODES: Mapping[str, Mapping[str, str]] = {
 
 Live clusters and fidelity cases have such names on record.
 """
+_OF_GANDIVA = frozenset(
+    {"quantum", "switch", "packing", "pack_gain", "head_room", "migration", "defrag", "noise", "grow"}
+    | {"grow_after"}
+)
 FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {
+    "gandiva@elasticflow": _OF_GANDIVA,
+    "gandiva@tiresias": _OF_GANDIVA,
     "optimus@pollux": frozenset({"interval_s", "event_driven", "young_factor", "restart_s"}),
     "pollux@authors": frozenset({"patience", "batch_gain"}),
     "tiresias": frozenset({"quantum"}),

@@ -223,6 +223,7 @@ def _tell(cls: Any, entry: System) -> None:
         told.__set_name__(cls, name)
         setattr(cls, name, told)
 
+    cls.registered_name = entry.name
     tell("needs", entry.needs_of)
     tell("levers", entry.levers_of)
     tell("between", entry.between_of)

@@ -215,19 +215,21 @@ def test_a_promise_is_kept_on_a_node_that_is_drained() -> None:
     assert len(recorder.promises) == 2
 
 
-@pytest.mark.parametrize("extra", ["", ",offer_s=0", ",mode=artifact"])
-def test_who_was_admitted_is_not_refused_after_a_pause(extra):
+PLANS = "elasticflow:slot_s=10,margin_slots=0,restart_s=0"
+
+
+@pytest.mark.parametrize("policy", [PLANS, f"{PLANS},offer_s=0", "elasticflow@authors:slot_s=10"])
+def test_a_job_that_was_admitted_is_not_refused_after_a_pause(policy):
     """A fails at 60 s and pauses for a minute, in which B is promised the GPU: A is late, but done."""
     trace = trace_of("A 1x300 B 1x400@70", deadline_s=[700.0, 480.0])
     fails = {"failures": {0: (60.0,)}, "signatures": {0: ("GPU ECC error", "")}}
     trace = replace(trace, truth=Truth.build([300.0, 400.0], **fails))
-    rules = semantics("elasticflow-ef:round=10s" if "artifact" in extra else "exact")
+    rules = semantics("elasticflow-ef:round=10s" if "@" in policy else "exact")
     setting = Setting(retries=parse_retries("adaptive"), semantics=rules)
-    policy = f"elasticflow:slot_s=10,margin_slots=0,restart_s=0{extra}"
     record = play(policy, trace, "1x1", setting)
     assert states(record) == {"A": "COMPLETED", "B": "COMPLETED"}
     ends = finishes(record)
-    if "artifact" not in extra:  # there decisions stop everybody
+    if "@" not in policy:  # there a decision stops every job
         assert ends["B"] <= 480.0 + 1e-6, "its promise is not broken by one that comes back"
     assert ends["A"] > 700.0
     assert record.jobs["promised_s"].to_list() == [700.0, 480.0]

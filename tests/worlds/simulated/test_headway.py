@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +68,8 @@ def test_somebody_who_gets_on_is_seen_whoever_runs_when_it_is_looked_at(soon: No
 
 def test_of_rules_that_are_somebody_elses_that_is_said(soon: None) -> None:
     policy: Any = Alternating()
-    policy.parameters = SimpleNamespace(mode="artifact")
-    with pytest.raises(PolicyError, match=r"; mode=artifact keeps to its authors' rules, which know no such"):
+    policy.registered_name = "gavel@authors"
+    with pytest.raises(
+        PolicyError, match=r"; gavel@authors keeps to the rules of published code, which knows"
+    ):
         play(policy, "A 1x10 B 1x10", "1x1", Setting(costs=parse_costs("restore=3s")))

@@ -12,7 +12,7 @@ import numpy as np
 from rota.errors import PolicyError
 from rota.model.units import format_duration
 from rota.scheduler.loop import Loop
-from rota.scheduler.policy import Policy
+from rota.scheduler.policy import AT, Policy
 from rota.table.state import Phase
 
 MOST_WITHOUT = 1 << 16
@@ -54,6 +54,6 @@ class Headway:
 
 
 def _rules_of(policy: Policy) -> str:
-    """What is to be said of a policy whose rules are those of somebody's code; nothing of others."""
-    mode = getattr(getattr(policy, "parameters", None), "mode", "paper")
-    return "" if mode == "paper" else f"; mode={mode} keeps to its authors' rules, which know no such jobs"
+    """A remark about a policy that reproduces published code; empty for all others."""
+    name = getattr(policy, "registered_name", "")
+    return f"; {name} keeps to the rules of published code, which knows no such jobs" if AT in name else ""

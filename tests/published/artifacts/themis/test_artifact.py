@@ -1,4 +1,4 @@
-"""`mode=artifact`: the ElasticFlow repository's `themis`, and the program it solves in each slot."""
+"""`themis@elasticflow`: the ElasticFlow repository's `themis`, and the program it solves in each slot."""
 
 from __future__ import annotations
 
