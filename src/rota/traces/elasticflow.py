@@ -65,7 +65,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _deadlines(table: TextTable) -> Floats:
-    """Absolute deadlines; NaN for best-effort jobs, whatever stands there."""
+    """Absolute deadlines; NaN for best-effort jobs, whatever the file has there."""
     name = table.first_of("deadline", "ddl")
     if not table.has("best_effort"):
         return table.floats(name)

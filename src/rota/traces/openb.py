@@ -91,7 +91,7 @@ def _shares(table: TextTable, gpus: Ints) -> Floats:
 
 
 def _times(table: TextTable, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]:
-    """Submission, what was observed, and how long each pod ran."""
+    """Submission times, the recorded run, and how long each pod ran."""
     submit_s, end_s = table.floats("creation_time"), table.floats("deletion_time", blank=np.nan)
     start_s = table.floats("scheduled_time", blank=np.nan)
     table.reject(end_s < start_s, "deletion_time", "{} is before scheduled_time", "a later time")

@@ -100,13 +100,14 @@ Without the class of 65 jobs that ran out of host memory 12,076 times: 27,700 at
 
 @dataclass(frozen=True)
 class Failure:
-    """One signature of the paper's table of failures; recalled, the trials sum to the recalled total."""
+    """One signature of the paper's table of failures. The trials are from memory and sum to the total, which
+    is from memory as well."""
 
     signature: str
     trials: int
     jobs: int
     minutes: tuple[float, float, float]
-    """To the failure, at 50, 90 and 95 % of the trials."""
+    """Minutes to the failure, at 50, 90 and 95 % of the trials."""
 
 
 FAILURES = (

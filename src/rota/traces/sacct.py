@@ -64,7 +64,7 @@ from rota.traces.tres import (
 )
 
 WAITING, RUNNING = -1, -2
-"""Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
+"""Codes, in addition to those of `Outcome`, for jobs that had not ended at the time of the dump."""
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
     **dict.fromkeys(FAILING, Outcome.FAILED),
@@ -86,12 +86,13 @@ STATES: dict[str, int] = {
     ),
 }
 _ENOUGH = 4
-"""So many of its fields, with the number of the job, are those of a dump in which the state is missing."""
+"""Number of known fields, with the job number, from which a file counts as a dump that lacks the state."""
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
 def _matches(source: TraceSource) -> bool:
-    """Also what sacct prints by itself, so that people are told what to ask it for."""
+    """Whether this is a dump; also of sacct's default fields, so that a message can name the right
+    command."""
     if not source.opening:
         return False
     cells = [cell.strip() for cell in re.split(r"[|\t;,]| +", source.opening[0]) if cell.strip()]
@@ -154,7 +155,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _check_amounts(table: TextTable) -> None:
-    """Raise BadRowsError for each TRES whose GPUs, cores or memory are no amounts."""
+    """Raise BadRowsError for each TRES whose GPUs, cores or memory are invalid."""
     for name in ("ReqTRES", "AllocTRES"):
         cells = table.text(name) if table.has(name) else pl.Series([], dtype=pl.String)
         wrong = {cell: entry for cell in cells.unique(maintain_order=True) if (entry := unread_in(cell))}
@@ -166,7 +167,7 @@ def _check_amounts(table: TextTable) -> None:
 
 
 def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
-    """`table` on one clock, also where that of the site was put on or back; counted."""
+    """`table` on one clock, even if the site's clock was set forward or back; changes are counted."""
     if zone != LOCAL:
         return table
     _, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
@@ -174,7 +175,7 @@ def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
 
 
 def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
-    """`table` without the rows whose moments make no sense, as a database after a crash has some; counted."""
+    """`table` without rows whose moments contradict each other, as after a crash of the database; counted."""
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     odd = Oddities(table, table.text(table.first_of(*ID)).to_list(), repeats=True)
     odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
@@ -192,7 +193,7 @@ def _state_words(table: TextTable) -> TextTable:
 
 
 def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAttempts) -> Floats:
-    """Seconds run by the last attempt of each job, and the notes and drops that go with the states."""
+    """Seconds run by the last attempt of each job; also notes and drops rows by their states."""
     duration_s = attempts.elapsed_s.copy()
     started = np.isfinite(attempts.start_s) | (duration_s > 0)
     states[(states == Outcome.PREEMPTED) & ~started] = Outcome.CANCELLED
@@ -224,18 +225,18 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
 
 
 def _expired(jobs: TextTable, attempts: SacctAttempts) -> Bools:
-    """Jobs that Slurm gave up since they could not be done by their deadline any more."""
+    """Jobs that Slurm gave up because they could no longer meet their deadline."""
     given_up: Bools = (jobs.text("State") == "DEADLINE").to_numpy() & ~np.isfinite(attempts.start_s)
     return given_up
 
 
 def _held(table: TextTable, odd: Oddities, attempts: SacctAttempts, submit_s: Floats) -> Floats | float:
-    """Seconds from the first submission until the job was eligible for the first time."""
+    """Seconds from the first submission until the job was first eligible."""
     if not table.has("Eligible"):
         return np.nan
     held_s = (table.stamps("Eligible", blank=True) - submit_s)[attempts.first]
     odd.note("eligible before submission", "kept, eligible at once", held_s < 0)
-    # A job that started was eligible by then, whatever a later `scontrol update` has left in the field.
+    # A job that started was eligible by then, even if a later `scontrol update` has changed the field.
     return np.minimum(np.maximum(held_s, 0.0), np.nan_to_num(attempts.wait_s, nan=np.inf))
 
 
@@ -259,7 +260,7 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
     odd.note("has shards or MPS of a GPU", how, parts & ~odd.dropped)
     return {
         "gpus": gpus,
-        # What a site does not allocate stands in the request alone.
+        # What a site does not allocate is in the request only.
         "cpus": np.array([cpus_in(a) or cpus_in(r) for a, r in pairs]),
         "memory_gib": np.array([memory_gib_in(a) or memory_gib_in(r) for a, r in pairs]),
         **type_masks(jobs, "ReqTRES", pl.Series(["|".join(names) for names in types], dtype=pl.String)),
@@ -267,7 +268,7 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
 
 
 def _gpus(jobs: TextTable, ran: TextTable) -> Ints:
-    """GPUs that each job was given, else asked for; BadRowsError if no machine could have so many."""
+    """GPUs that each job was given, else asked for; BadRowsError if the number is impossibly large."""
     gpus = [gpus_in(given or asked) for given, asked in zip(_tres(ran)[1], _tres(jobs)[0], strict=True)]
     column = jobs.first_of("AllocTRES", "ReqTRES")
     huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
@@ -276,7 +277,7 @@ def _gpus(jobs: TextTable, ran: TextTable) -> Ints:
 
 
 def _names(jobs: TextTable) -> dict[str, Any]:
-    """Tenant `account/user` and group (job name), as far as the columns are there."""
+    """Tenant `account/user` and group (job name), if the columns exist."""
     names: dict[str, Any] = {}
     levels = [jobs.text(name).str.strip_chars() for name in ("Account", "User") if jobs.has(name)]
     if levels:
@@ -288,7 +289,7 @@ def _names(jobs: TextTable) -> dict[str, Any]:
 
 
 def _node_sets(jobs: TextTable) -> dict[str, Any]:
-    """The partition of each job, or those that would do for it."""
+    """The partition of each job, or all partitions that it accepts."""
     if not jobs.has("Partition"):
         return {}
     cells = jobs.text("Partition").str.strip_chars().str.replace_all(",", "|", literal=True)
@@ -297,7 +298,7 @@ def _node_sets(jobs: TextTable) -> dict[str, Any]:
 
 
 def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
-    """Starts and ends, nodes, and the type of GPUs that each job got, as far as that can be told.
+    """Starts and ends, nodes, and the type of GPUs that each job got, as far as it is known.
 
     `ran` holds the row of each job's last attempt that ran.
     """
@@ -319,13 +320,13 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
 
 
 def _qos(ran: TextTable) -> dict[int, str]:
-    """The QOS of each job, by row, where it is said."""
+    """The QOS of each job, by row, if it is recorded."""
     said = ran.text("QOS").str.strip_chars().to_list() if ran.has("QOS") else []
     return {row: name for row, name in enumerate(said) if name}
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
-    """What stands beside each first of `pairs`, where it is always the same."""
+    """For each first text in `pairs` the second one, if it is always the same."""
     kinds: dict[str, set[str]] = {}
     for name, kind in pairs:
         kinds.setdefault(name, set()).add(kind)
@@ -333,7 +334,7 @@ def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
 
 
 def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
-    """Names of the nodes that each job ran on, for those that did."""
+    """Names of the nodes that each job ran on, for jobs that ran."""
     if not jobs.has("NodeList"):
         return {}
     cells = jobs.text("NodeList")
@@ -357,7 +358,7 @@ def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
 
 
 def _facts(jobs: TextTable, odd: Oddities, usage: dict[str, dict[str, float]]) -> dict[str, object]:
-    """What the steps used, and a word where nobody counts GPUs."""
+    """What the steps used, and a remark if the site does not record GPUs."""
     facts: dict[str, object] = {}
     ids = jobs.text(jobs.first_of(*ID)).str.strip_chars().to_list()
     names = dict(zip(ids, odd.ids, strict=True))
