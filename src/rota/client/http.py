@@ -54,7 +54,7 @@ class Refused(RotaError):  # noqa: N818
         super().__init__(sentence)
         self.status = status
         self.retry_after_s = retry_after_s
-        """Seconds after which the same call may succeed (429, 503)."""
+        """Seconds after which the call may succeed (429, 503)."""
 
     def __reduce__(self) -> tuple[type[Refused], tuple[int, str, float | None]]:
         return Refused, (self.status, str(self), self.retry_after_s)

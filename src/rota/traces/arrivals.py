@@ -55,8 +55,8 @@ def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched
 def _lognormal(rng: np.random.Generator, count: int, cv: float) -> Floats:
     """Stratified lognormal values of the given CV *in this sample*.
 
-    Published CVs are those of samples, which lie well below a lognormal's own when it is large;
-    bisection finds the sigma that gives the wanted one here (or the widest, if they are too few).
+    Published CVs are of samples; for a large CV they are well below that of the distribution.  Bisection
+    finds the sigma that gives the wanted CV in this sample (or the widest, if there are too few values).
     """
     from scipy.special import ndtri
 

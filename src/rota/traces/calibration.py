@@ -1,4 +1,4 @@
-"""Published figures beside those of a generated trace: the table in docs/generator.md.
+"""Compares published figures with those of a generated trace: the table in docs/generator.md.
 
 python -m rota.traces.calibration
 """

@@ -3,7 +3,7 @@
 Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 6.1: the moment of submission plus the duration at
           the GPUs asked for, times a factor drawn evenly between 0.5 and 1.5
 
-`0.5:1.5` gives every job without a deadline one; `0.5:1.5:30%` those of three jobs in ten, drawn as well.
+`0.5:1.5` gives a deadline to every job without one; `0.5:1.5:30%` to 30 % of them, chosen at random.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Columns   10: job type, command, working directory, step argument, needs-data fl
           a CSV with a header of job_type, scale_factor, total_steps, arrival_s is read as well
 Times     kept as they are
 Odd       no durations: steps per second come from a table of throughputs by type, scale and GPU type.
-          The SLO is a factor on the duration, so without the table there is no deadline.  Philly VCs
+          The SLO is a factor on the duration, so that without the table there is no deadline.  Philly VCs
           contain scale factors (7, 12, 20, 24, up to 64) for which no throughput was measured.  The
           batch size in a job type is per worker and stays part of the name
 Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps, `weight` is the

@@ -3,8 +3,8 @@
     virtual clusters -> submissions in batches -> series of similar jobs (user, size, program)
                      -> runtimes -> outcomes and attempts -> span that gives the wanted load
 
-Everything is drawn from one NumPy generator in this order, so a seed names a trace; what jobs fail of has
-a generator of its own behind it.
+Everything is drawn from one NumPy generator in this order, so that a seed identifies a trace; the causes of
+failures have a generator of their own.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Pods      name, cpu_milli, memory_mib, num_gpu, gpu_milli (thousandths of each G
           deletion_time, scheduled_time (s); the multigpu lists have only the first five columns
 Nodes     sn, cpu_milli, memory_mib, gpu (count), model
 Times     kept as they are: seconds from an origin that is not stated
-Odd       pending pods were deleted without having run; running pods have a deletion time all the same;
+Odd       pending pods were deleted without having run; running pods have a deletion time as well;
           pods without GPU; the lists without times are meant for placement tests in file order
 Handling  duration is deletion minus scheduling; pending and never scheduled: kept with duration 0 as
           CANCELLED; ran, though no scheduling is recorded: dropped;

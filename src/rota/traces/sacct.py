@@ -7,22 +7,22 @@ Columns   JobIDRaw | JobID, Submit, Start, End, State, ReqTRES | AllocTRES; opti
           TRESUsageInAve
 Form      a header, fields joined by | (or by tabs or semicolons), with or without one at the end of a line
 Times     local stamps without zone, stamps with an offset, or seconds since 1970; shifted: the first
-          submission is at 0.  That a local clock was put on or back is told by run times (`sacct_clock`)
+          submission is at 0.  Run times show changes of a local clock (`sacct_clock`)
 GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is a
           constraint of the job; the type it ran on is the one in AllocTRES, else that of its nodes, else that
-          of its partition, as other jobs tell them
-Nodes     those of NodeList are where it ran; its partition is a node set: a label of the nodes on which the
+          of its partition, as other jobs show
+Nodes     NodeList is where the job ran; its partition is a node set: a label of the nodes on which the
           partition's jobs ran
 Priority  QOS are ordered by the priorities that the scheduler noted for their jobs (`sacct_priority`)
-Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
+Eligible  seconds since Submit are `held_s`: dependencies, begin times, holds, limits of arrays
 Rows      several rows of one job are its attempts (`sacct_attempts`), or the sizes that one attempt had,
-          where they say RESIZING; steps only tell what their job used
+          where they say RESIZING; steps are only read for what their job used
 Arrays    a JobID such as 17_3 says which array a job is a task of
-Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
+Clusters  with several in Cluster, names have it as a prefix: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
           or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
-Handling  steps: their usage goes to `facts["usage"]`; an earlier attempt failed, was preempted or was put
-          back as its state says, and if it is COMPLETED or CANCELLED, the number was given again; cancelled
+Handling  steps: their usage goes to `facts["usage"]`; the state of an earlier attempt says whether it failed,
+          was preempted or was put back; after COMPLETED or CANCELLED the number was reused; cancelled
           while waiting: kept with duration 0; waiting: dropped; running: kept, with the time elapsed so far;
           TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, REVOKED as
           CANCELLED, as does DEADLINE of a job that never started.  The tenant is `account/user`, the group

@@ -4,8 +4,8 @@ From      any site or model that follows the definition at the Parallel Workload
 Form      comment lines start with `;` and may hold `; Name: value`; then 18 fields, split by blanks:
           job, submit (s), wait (s), run (s), processors, CPU time, memory, processors asked for, time
           asked for (s), memory asked for (KiB per processor), status, user, group, executable, queue,
-          partition, preceding job, think time; -1 means missing.  What sites append as fields of their own is
-          passed over, and `facts` says so
+          partition, preceding job, think time; -1 means missing.  Fields that sites append are ignored,
+          and `facts` says so
 Units     **a processor is taken to be a GPU**; `facts["processor"]` says so
 Times     kept as they are: seconds from the start of the log.  `UnixStartTime` dates it, in the zone that
           `TimeZoneString` names, else `TimeZone` seconds from UTC, else UTC
@@ -13,10 +13,10 @@ Status    1 completed, 0 failed, 5 cancelled, -1 unknown (taken as completed); 2
           that was checkpointed and has a line of its own
 Odd       parts; cancelled while waiting; run time unknown; processors only asked for
 Handling  parts dropped; cancelled while waiting: kept with duration 0; other run times of -1 dropped;
-          processors asked for are used (else those allocated; neither: dropped); the time asked for is
+          GPUs are the processors asked for (else those allocated; neither: dropped); the time asked for is
           `limit_s`; the tenant is `gGROUP/uUSER`, the group the executable; `after` is the preceding
-          job, without its think time.  Where there are several partitions, a job's node set is its
-          `partition N`, else where there are several queues its `queue N`.  `MaxProcs` and `MaxNodes` are the
+          job, without its think time.  With several partitions, a job's node set is its
+          `partition N`, else with several queues its `queue N`.  `MaxProcs` and `MaxNodes` are the
           size of the cluster `auto`
 """
 

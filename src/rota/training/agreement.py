@@ -5,12 +5,12 @@
              command page before it begins step s + 1.  No rank can finish step s + 1 before rank 0 has begun
              it, so every rank finds the stop step at its own gate s + 1.  Where the device runs behind the
              program (NCCL), a gate first waits for the device to finish the step before, and the stop step is
-             s + 2: the same argument, one step later.
+             s + 2, by the same argument one step later.
     store    torch.distributed on several nodes: the same with the store of the process group in place of the
              page.  Each node writes there that its ranks look, and rank 0 waits for all of them.
     agent    no process group: a rank announces, runs at most one more step, and blocks until the agent has
-             published the greatest announced step + 1.  Safe where step t of a rank needs only steps <= t of
-             the others.
+             published the greatest announced step + 1.  This is safe if step t of a rank needs only steps
+             <= t of the others.
 
 If possible a stop avoids the last step of an epoch (except with `agent`): a program that restarts there
 would enter the loop's body with no batch left.
@@ -56,7 +56,7 @@ class Naps:
         self._began = time.monotonic()
 
     def sleep(self) -> None:
-        """Sleep 1 ms during the first tenth of a second, 4 ms during the next two, then 20 ms."""
+        """Sleep 1 ms in the first 0.1 s, then 4 ms until 2 s have passed, then 20 ms."""
         waited = time.monotonic() - self._began
         time.sleep(0.001 if waited < 0.1 else 0.004 if waited < 2.0 else 0.02)
 
@@ -259,9 +259,10 @@ def choose(
     announce: Callable[[int], None],
     ends_epoch: Callable[[int], bool],
 ) -> Alone:
-    """Choose the agreement for this program.  `group` is a `torch_state.Group`, or None without a process group.
+    """Choose the agreement for this program.
 
-    `ends_epoch(n)` returns whether the n-th step from now is the last one of an epoch.
+    `group` is a `torch_state.Group`, or None without a process group.  `ends_epoch(n)` returns whether the n-th
+    step from now is the last one of an epoch.
     """
     if environment.world_size == 1:
         return Alone(page, ends_epoch=ends_epoch)

@@ -58,8 +58,8 @@ def attach(
                             this step, with every rank's random states
     `total_steps`           steps until the program is done, for progress; `epochs` and `steps` set it
     `batch_size`            samples of one step over all workers (a `Sampler` knows it)
-    `learning_rate`         learning rate rule for changes of the batch size: `keep`, `linear`, `sqrt`, `adascale`, or
-                            function(old, new) -> factor
+    `learning_rate`         its rule when the batch size changes: `keep`, `linear`, `sqrt`, `adascale`
+                            or function(old, new) -> factor
     `statistics`            estimate the gradient noise scale (`rota.training.statistics`); or a function
                             without arguments that gives the program's own estimate in samples, or None
     `batch_range`           the fewest and the most samples of a step between which the job may choose, with

@@ -202,7 +202,7 @@ class Tuning:
             rates.scale(self._objects, by, adaptive=math.sqrt(by))
             self._worth = worth
 
-    # -- what is told, and what is kept ------------------------------------------------------------
+    # -- reports and checkpoints -------------------------------------------------------------------
 
     def tell(self, status: RankState) -> None:
         """Add batch, noise and times to a report."""

@@ -34,7 +34,7 @@ class CurveView(BaseModel):
 
 
 class CurvesView(BaseModel):
-    """All curves of a job over the same points, oldest first."""
+    """All curves of a job over common points, oldest first."""
 
     job: str
     spacing_s: float

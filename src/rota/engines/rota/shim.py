@@ -43,7 +43,7 @@ FENCED_AT, LATEST_S = 0.9, 5.0  # as in `rota.engines.shared.silence`
 SILENT = "the controller was silent for too long, and the job fences itself"
 REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # seconds until the write of a record is tried again
 ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for processes that the ranks left behind
-AHEAD_S = time.time() - time.monotonic()  # of the wall clock before the monotonic clock
+AHEAD_S = time.time() - time.monotonic()  # seconds that the wall clock is ahead of the monotonic clock
 SMALLEST_DISK = 1 << 20  # bytes; on a smaller disk a log could not even hold the error
 # Without memory, rather a rank dies than the shim or the agent.
 OOM_SCORE = ("/proc/self/oom_score_adj", "300")
@@ -51,7 +51,7 @@ PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PIECE, MOST_TAIL = 1 << 16, 1 << 16  # bytes: most per read; most kept of the end when a file is full
 MOST_RECENT, MOST_SAID = 1 << 15, 1 << 14  # bytes of a terminal: kept for viewers; most in a message
-# Seconds before a viewer that reads nothing is dropped; the same at the end.
+# Seconds until a viewer that reads nothing is dropped, while the job runs and at its end.
 VIEWER_S, LAST_WORDS_S = 10.0, 2.0
 libc = ctypes.CDLL(None, use_errno=True)
 

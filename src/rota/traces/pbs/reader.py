@@ -8,13 +8,13 @@ JSON      an object `Jobs` of jobs by id, with `qtime`, `etime`, `stime`, `Resou
 Units     seconds since 1970 in logs; JSON has local stamps (`Fri Mar  1 09:00:00 2024`) without zone
 Times     shifted: the first submission is at 0
 GPUs      ngpus of `exec_vnode`, else `exec_gpus`, else of `Resource_List` (ngpus, select, Torque's nodes)
-Eligible  `etime`; what passed since `qtime` is `held_s`
-Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
+Eligible  `etime`; seconds since `qtime` are `held_s`
+Arrays    `11[3]` is a task of array 11; the record of `11[]` is the sum over its tasks, which have their own
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
           cancelled while waiting: kept with duration 0; earlier attempts were put back, and did not fail;
-          where R does not say when one ended, it did when R was written; put back for good: ends as its last
-          attempt did; arrays as such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel)
+          an R without time of end ends when it was written; put back for good: ends as its last attempt
+          did; arrays as such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel)
           CANCELLED, others FAILED.  The tenant is `account or group/user`, the group the job name, the node
           set the queue
 """

@@ -6,17 +6,17 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED, PREEMPTED), failures_s (run times of
           failed attempts, joined by ;), interrupted_s (of attempts that the site ended, as
           3600=preempted;60=requeued), signatures (what they failed of, joined by ;), held_s (from submission
-          until it could have started, whoever schedules),
+          until it was eligible to start, under any scheduler),
           start_s and end_s (observed; where there is no end_s: start_s + duration_s), ran_on (names of
           its nodes, joined by |), ran_type (of its GPUs),
           array (it is a task of) and exit (how it ended: exit 1, signal 9)
 Units     as the names say
 Times     kept as they are: seconds from any origin; where all have ten digits they are Unix time, so that
           their dates are known
-Beside    what has no column (facts, oddities, names not in use) stands in `FILE.rota.json` beside a CSV,
+Beside    what has no column (facts, oddities, names not in use) is in `FILE.rota.json` next to a CSV,
           with the digest of the rows it belongs to, or under the key `rota` in the metadata of a Parquet
           file; both may be absent.  Older files have it in a first line `#rota {...}`
-Odd       anything but a column listed here is an error, so that a typing mistake is not ignored
+Odd       a column that is not listed here is an error, so that a typing error is noticed
 Handling  zero durations, zero GPUs, duplicates and disorder are counted and kept
 """
 
