@@ -261,8 +261,8 @@ def choose(
 ) -> Alone:
     """Choose the agreement for this program.
 
-    `group` is a `torch_state.Group`, or None without a process group.  `ends_epoch(n)` returns whether the n-th
-    step from now is the last one of an epoch.
+    `group` is a `torch_state.Group`, or None without a process group.  `ends_epoch(n)` returns whether the
+    n-th step from now is the last one of an epoch.
     """
     if environment.world_size == 1:
         return Alone(page, ends_epoch=ends_epoch)
