@@ -65,7 +65,7 @@ def unknown_name(problem: str, name: str, field: str, known: Iterable[str]) -> I
 def merge(*layers: Mapping[str, Any]) -> Fields:
     """Fields of all layers; where several set a field, the last layer wins. Environments are joined.
 
-    A layer that sets one field about the number of GPUs replaces all such fields of earlier layers.
+    A layer that sets `gpus` also replaces the range of GPUs of earlier layers.
     """
     merged: Fields = {}
     for layer in layers:

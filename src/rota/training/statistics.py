@@ -66,7 +66,10 @@ class GradientNoise:
 
     @property
     def scale(self) -> float | None:
-        """The noise scale in samples; None while the estimate is invalid. Waits for the device."""
+        """The noise scale in samples; while the estimate is invalid, an earlier attempt's or None.
+
+        Waits for the device.
+        """
         measured, self._measured = self._measured, []
         for local_batch, own, mean in measured:
             self.add(float(own), float(mean), local_batch)

@@ -146,7 +146,7 @@ class Mechanisms:
                 self.leave(live, part)
 
     def _ask_program(self, operation: Operation, reason: str) -> None:
-        """Ask a program to suspend at a step; not if it has damaged its training folder."""
+        """Ask a program to suspend at a step; use another mechanism if it cannot be asked."""
         try:
             operation.sequence = self.relay(operation.live).direct(protocol.SUSPEND, reason)
         except OSError as error:
