@@ -150,8 +150,7 @@ def _resources(value: Any, key: str) -> Fields:
 
 
 def _accelerators(text: str, field: str) -> Fields:
-    """Read GPUs that begin with a type, as other tools write them: a number alone could be a type or a
-    count."""
+    """Read GPUs that begin with a type, as other tools write them; a number alone would be ambiguous."""
     if text.isdecimal():
         expected = f"{text}:1 for one device of the type {text}, or `gpu: {text}` for a number of devices"
         raise InputError.at(f"{text!r} may be a type or a number", field=field, expected=expected)
@@ -159,8 +158,7 @@ def _accelerators(text: str, field: str) -> Fields:
 
 
 def _gpu(text: str, field: str) -> Fields:
-    """Read `2`, `1:4`, `H100`, `H100:8`, `3090:1..2`; of two numbers the first is a type if it is the
-    larger."""
+    """Read `2`, `1:4`, `H100`, `H100:8`, `3090:1..2`; of two numbers the first, if larger, is a type."""
     if (numbers := _TWO.fullmatch(text)) and (len(numbers[1]) < 3 or int(numbers[1]) <= int(numbers[2])):
         return read_fields("gpus", text, field)
     match = _GPU.fullmatch(text) or _GPU.fullmatch(f"{text}:1")

@@ -245,8 +245,7 @@ def _priority(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
 
 
 def _dependency(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-    """Read `afterok:17:18,afterany:19`. A condition that Rota cannot wait for is an error: the job would
-    start too early."""
+    """Read `afterok:17:18,afterany:19`; other conditions are errors, since the job would start too early."""
     after = []
     for part in text.split(","):
         match = _DEPENDENCY.fullmatch(part)

@@ -88,8 +88,7 @@ class BadEntryError(InputError):
         expected: str,
         says_row: bool = True,
     ) -> BadEntryError:
-        """The error for the entry `row`; its sentence names the row if users can count rows there
-        (`says_row`)."""
+        """The error for the entry `row`; with `says_row` its sentence names the row, as users count."""
         named = row if says_row else None
         error = cls(str(InputError.at(problem, file=file, row=named, field=field, expected=expected)))
         error.kind = BadKind(problem, (row,), field, expected)

@@ -44,7 +44,7 @@ class Oddities:
         self.note("job id used before", "kept under the id with ~2, ~3 ... appended", again)
 
     def note(self, what: str, done: str, rows: Array, details: Mapping[int, str] | None = None) -> None:
-        """Count the rows marked in the boolean array `rows`, if any; `details` adds texts for some, by
+        """Count the rows marked in the boolean array `rows`, if any; `details` has texts for some, by
         place."""
         at = np.flatnonzero(rows).tolist()
         if at:
@@ -146,8 +146,7 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
 
 
 def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
-    """Raise BadRowsError for a number that is too large to be a size or a moment, such as a product of two
-    large cells."""
+    """Raise BadRowsError for a number too large for a size or moment, such as a product of large cells."""
     for name, values in columns.items():
         if name.endswith("_names") or isinstance(values, Mapping):
             continue
@@ -162,8 +161,7 @@ def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
 
 
 def _note_observed(odd: Oddities, submit_s: Floats, observed: RecordedRun | None) -> None:
-    """Count starts and ends that are impossible; a job that started before its submission waited 0
-    seconds."""
+    """Count impossible starts and ends; a job that started before its submission waited 0 seconds."""
     if observed is not None:
         kept = ~odd.dropped
         odd.note("recorded start before submission", "kept", kept & (observed.start_s < submit_s))

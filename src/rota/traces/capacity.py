@@ -81,8 +81,7 @@ def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
 
 
 def _types(trace: Trace) -> tuple[Ints, tuple[str, ...]]:
-    """Type code of each job (the type it ran on, or else the lowest it accepts), and the names of the
-    codes."""
+    """Type code of each job (the type it ran on, or else the lowest it accepts), and the codes' names."""
     ran_on = trace.observed.types if trace.observed else {}
     names = tuple(dict.fromkeys([*trace.jobs.type_names, *ran_on.values()])) or (ANY_TYPE,)
     masks = trace.jobs.gpu_types

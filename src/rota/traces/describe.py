@@ -263,7 +263,7 @@ def _fact_line(name: str, value: object) -> tuple[str, str]:
 
 
 def _fact(value: object) -> str:
-    """A fact on one line: facts with a value for each job are counted, `gns: 57  static: 4` or `120
+    """A fact on one line; facts with a value for each job as counts, `gns: 57  static: 4` or `120
     entries`."""
     if not isinstance(value, Mapping | list | tuple) or len(value) <= _FEW:
         return str(value)

@@ -60,7 +60,7 @@ def tabs_of(source: TraceSource) -> int:
 
 
 def has_fields(source: TraceSource, *counts: int) -> bool:
-    """True if most lines have one of these numbers of tab-separated fields and are jobs: a header has no
+    """True if most lines are jobs with one of these numbers of tab-separated fields; headers have no
     number."""
     fields = source.header("\t")
     is_header = len(fields) in counts and not any(_NUMBER.fullmatch(field) for field in fields)

@@ -15,8 +15,7 @@ from rota.model.trace import Trace
 ROUNDING_S = 1.0
 """Jobs that overlap by no more than this may have followed each other: logs round to seconds."""
 NEARLY_ALL = 0.9
-"""Part of the nodes of one type and labels that have equal size, from which the others are assumed to have it
-too."""
+"""Part of the nodes of one type and labels with equal size from which the others are assumed to have it."""
 _Stretch = tuple[float, float, float, str]
 """Begin, end, GPUs held on one node, and their type; the type is empty if it was not recorded."""
 
@@ -26,8 +25,8 @@ class SeenNode:
     """A node, as inferred from the jobs that ran on it."""
 
     name: str
-    """Name of the node. A node that had GPUs of two types at once counts as two, and the second has the type
-    in its name."""
+    """Name of the node; a node with GPUs of two types at once counts as two, the second named with its
+    type."""
     gpu_type: str
     labels: tuple[str, ...]
     most: int

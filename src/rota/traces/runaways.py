@@ -87,8 +87,8 @@ def _held_twice(
     over: Bools,
     run_s: Floats,
 ) -> dict[int, str]:
-    """By row of the `doubtful` jobs that cannot have held their GPUs: a text with the amount held and the
-    node."""
+    """By row of the `doubtful` jobs that cannot have held their GPUs: the amount held and the node, as
+    text."""
     suspects = {node: [one for one in own if doubtful[one.row]] for node, own in held.items()}
     sizes = _sizes(held, types, doubtful) if any(suspects.values()) else {}
     gone: dict[int, str] = {}

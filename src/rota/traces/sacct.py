@@ -91,8 +91,7 @@ _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
 def _matches(source: TraceSource) -> bool:
-    """Whether this is a dump; also of sacct's default fields, so that a message can name the right
-    command."""
+    """Whether this is a dump, or sacct's default output, for which a message names the right command."""
     if not source.opening:
         return False
     cells = [cell.strip() for cell in re.split(r"[|\t;,]| +", source.opening[0]) if cell.strip()]

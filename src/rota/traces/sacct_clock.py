@@ -21,8 +21,7 @@ from rota.traces.table import TextTable
 HOUR_S = 3600.0
 _DAY_S, _WEEK_S, _FIRST_SUNDAY_S = 24 * HOUR_S, 7 * 24 * HOUR_S, 3 * 24 * HOUR_S
 _CHANGES = ((HOUR_S, (2, 3, 4)), (-HOUR_S, (1, 2, 3)))
-"""Seconds to add to moments after the change, and the hours of a Sunday at which clocks are set back or
-forward."""
+"""Seconds to add to moments after a change, and the hours of a Sunday at which clocks are changed so."""
 _ROUNDING_S = 2.0
 
 

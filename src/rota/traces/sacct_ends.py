@@ -54,8 +54,7 @@ def exits_of(jobs: TextTable) -> dict[int, str]:
 
 
 def signatures_of(rows: TextTable, attempts: SacctAttempts, failed: Bools) -> dict[int, tuple[str, ...]]:
-    """By job: the causes of its failed attempts, as far as states tell; `failed` refers to the last
-    attempt."""
+    """By job: causes of its failed attempts, by their states; `failed` refers to the last attempt."""
     words, signatures = rows.text("State").to_list(), {}
     for job, last in enumerate(np.flatnonzero(attempts.is_last).tolist()):
         failing = [*attempts.failed_rows.get(job, ()), *([last] if failed[job] else [])]

@@ -74,8 +74,7 @@ def read_rows(source: TraceSource) -> TextTable:
 
 
 def clusters_of(table: TextTable) -> list[str]:
-    """`NAME:` of each row's cluster if the dump covers several, which may use one name or number for
-    different things."""
+    """`NAME:` of each row's cluster if the dump covers several, which may share names and numbers."""
     names = table.text("Cluster").str.strip_chars().to_list() if table.has("Cluster") else []
     return [f"{name}:" if name else "" for name in names] if len(set(names) - {""}) > 1 else [""] * len(table)
 

@@ -49,8 +49,7 @@ class TextTable:
         return name in self.frame.columns
 
     def first_of(self, *names: str) -> str:
-        """The first of `names` that is a column, for fields whose name differs between variants of a
-        format."""
+        """The first of `names` that is a column, since variants of a format name some fields differently."""
         column = next((name for name in names if self.has(name)), None)
         if column is None:
             raise self._missing(names[0], names)

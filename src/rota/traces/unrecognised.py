@@ -81,8 +81,7 @@ def _short_line(source: TraceSource) -> InputError | None:
 
 
 def _own_names(source: TraceSource) -> InputError | None:
-    """The error for a table with column names of its own, some of which resemble those of the plain
-    format."""
+    """The error for a table with its own column names, some of them similar to the plain format's."""
     header = source.header()
     missing = [name for name in _OWN if name not in header]
     near = {name: theirs for name in missing if (theirs := near_name(name, set(header) - set(_OWN)))}

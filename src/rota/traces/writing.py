@@ -80,8 +80,7 @@ def _parquet_bytes(trace: Trace) -> bytes:
 
 
 def table_of(trace: Trace) -> pl.DataFrame:
-    """The trace as one typed table in the columns of `plain`; columns with only default values are left
-    out."""
+    """The trace as one typed table in the columns of `plain`, without columns of default values only."""
     jobs, truth = trace.jobs, trace.truth
     columns: dict[str, Any] = {"job_id": list(jobs.ids)}
     usual = JobTable.build(jobs.ids, submit_s=jobs.submit_s, gpus=jobs.gpus)

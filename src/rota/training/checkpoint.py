@@ -1,13 +1,13 @@
 """A checkpoint is either complete and verified, or it is not there; the newest `keep` of them stay.
 
-    FOLDER/step-000000001200/state            whatever the writer wrote
+    FOLDER/step-000000001200/state            contents as the writer wrote them
     FOLDER/step-000000001200/manifest.json    version, step, facts; size and SHA-256 of `state`
-    FOLDER/.new-...                           being written: removed when the next process starts
-    FOLDER/VOID                               nothing may be published here any more
+    FOLDER/.new-...                           unfinished: removed when the next process starts
+    FOLDER/VOID                               no checkpoint may be published here any more
 
 Publishing writes under another name, brings files and folders to the disk (fsync), looks for VOID, and
-renames.  A write that fails leaves everything as it was.  Reading takes the newest that verifies, own folder
-first, then the folders of earlier attempts in the order given, and says which ones it passed over and why.
+renames.  A failed write changes nothing.  Reading takes the newest valid one, first in the own folder, then
+in the folders of earlier attempts in the order given, and prints which ones it skipped and why.
 """
 
 from __future__ import annotations

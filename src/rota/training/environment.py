@@ -86,8 +86,7 @@ def _range(name: str) -> tuple[float, float] | None:
 
 
 def _moment(name: str) -> float | None:
-    """A Unix time that Rota sets; an invalid one counts as missing, because it is used for measurements
-    only."""
+    """A Unix time that Rota sets; an invalid one counts as missing, since it only serves measurements."""
     try:
         moment = float(os.environ.get(name, ""))
     except ValueError:

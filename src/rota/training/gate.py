@@ -42,8 +42,7 @@ class StateHolder(Protocol):
         """Move device state to host memory; (bytes moved, bytes still on the device)."""
 
     def to_device(self) -> float:
-        """Move device state back; returns bytes moved. RuntimeError if there is no room; `save` still works
-        then."""
+        """Move device state back; returns bytes moved. RuntimeError without room, when `save` still works."""
 
     def settle(self) -> None:
         """Wait until the device has finished all its work."""
@@ -178,8 +177,7 @@ class StepGate:
                 self._due = 0.0
 
     def _set_up(self, page: Page) -> None:
-        """Set up the agreement at the first gate: by then the program has its process group, if it uses
-        one."""
+        """Set up the agreement at the first gate, when the program has its process group, if it uses one."""
         if self._environment.started_s is not None:
             self.status.costs["ready"] = (max(time.time() - self._environment.started_s, 0.0), 0.0)
         self._group = self._find_group()

@@ -40,8 +40,7 @@ class BatchRange:
     """Range of batch sizes that a job may choose from; samples of a step over all workers."""
 
     initial: float
-    """M0, the size submitted with. Smaller sizes are never chosen, since their effect on learning is
-    unknown."""
+    """M0, the size submitted with. Smaller sizes are never chosen: their effect on learning is unknown."""
     least: float
     most: float
     local_most: float | None = None

@@ -33,8 +33,7 @@ class Limits:
     cpus: float | None = None
     """CPU cores of all ranks on this node together; None without a limit."""
     memory_gib: float | None = None
-    """Host memory of all ranks on this node together, as a budget for the program's own cache; None without a
-    limit."""
+    """Host memory of all ranks on this node, a budget for the program's own cache; None without a limit."""
     cores: tuple[int, ...] = ()
     """Cores to which its threads are pinned; empty if they are not."""
 

@@ -281,8 +281,7 @@ class Job:
         return float(suspension.bytes), float(suspension.residual_bytes)
 
     def to_device(self) -> float:
-        """Move device state back; RuntimeError if the device has no room. A checkpoint can still be written
-        then."""
+        """Move device state back; RuntimeError without room, when a checkpoint can still be written."""
         if self._suspension is None:
             return 0.0
         moved = float(self._suspension.restore())
@@ -318,8 +317,7 @@ class Job:
         return on_host
 
     def _random_states(self, together: bool) -> list[Any]:
-        """Random states by rank; without a process group, or if the other ranks do not take part, only our
-        own."""
+        """Random states by rank; only our own without a process group, or if other ranks do not take part."""
         own = self._frozen[1] if self._frozen is not None else state.random_states()
         group = torch_state.group_if_there() if together else None
         return [own] if group is None else group.gather(own)
@@ -376,8 +374,7 @@ class Job:
             state.give(name, one, states[name])
 
     def _restore_random(self, states: list[Any], facts: dict[str, Any]) -> None:
-        """Restore this rank's random states, and once more after a loader in mid-epoch has drawn its seed
-        again."""
+        """Restore this rank's random states, and again after a loader in mid-epoch has drawn its seed."""
         own = own_random_states(states, self.rank, self.world_size == facts["world_size"])
         if own is None:
             state.set_random_seeds((int(facts["step"]) + 1) * 1_000_003 + self.rank)

@@ -1,4 +1,4 @@
-"""The command page: eight words of 8 bytes that a rank looks at on every step without a system call.
+"""The command page: eight words of 8 bytes that a rank reads at every step without a system call.
 
 `rota.training.protocol` says what the words mean.
 """
@@ -92,8 +92,7 @@ class Page:
         return int(self.words[0])
 
     def checked_sequence(self) -> int:
-        """Sequence of the newest directive, checked for the agent; OSError for a number that no agent has
-        written."""
+        """Sequence of the newest directive, for the agent; OSError for a number that no agent has written."""
         if (sequence := self.sequence) > MOST_COUNT:
             raise OSError(f"the command page holds {sequence}, which is no sequence of a directive")
         return sequence

@@ -4,13 +4,13 @@
                      0  sequence of the newest directive                          (agent)
                      1  stop step + 1, 0 while unknown                            (rank 0, or agent)
                      2  sequence that the stop step belongs to                    (rank 0, or agent)
-                     3  words 1 and 2 in one check word, so that no reader takes half an agreement
+                     3  words 1 and 2 in one check word, so that no reader sees half an agreement
                      4  verdict of the leading rank on a stop: 4 * sequence + 1, 2 or 3      (a rank)
                      5  step + 1 of the last checkpoint that rank 0 has finished with     (rank 0)
                      6  number of the agreement that this node looks for in the torch store (ranks)
                      7  to word 4: sequence obeyed << 32 | samples of a step from now on (0: as before)
     directive.json   the newest directive, written before word 0 is raised       (agent)
-    rank-R.json      what rank R last did, at most every 0.5 s and at every change of state
+    rank-R.json      last report of rank R, at most every 0.5 s and at every change of state
 
 JSON files are replaced by rename, so that a reader sees a whole file or none.  Neither side needs the other
 to be alive.

@@ -120,7 +120,7 @@ class Sampler:
             yield [order[slot] for slot in slots]
 
     def done(self) -> int:
-        """Confirm that one step has used the oldest batch drawn; returns its samples over all workers, 0 if
+        """Confirm that one step used the oldest batch drawn; returns its samples over all workers, 0 if
         none."""
         if not self._drawn:
             return 0

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def plain(one: Any) -> Any:
-    """The object whose state counts: a model without its data-parallel wrapper, so that any number of ranks
-    can load it."""
+    """The object whose state counts: a model without its data-parallel wrapper, which any size can load."""
     while type(one).__name__ in ("DistributedDataParallel", "DataParallel"):
         one = one.module
     return one
@@ -40,8 +39,7 @@ def check(name: str, one: Any) -> None:
 
 
 def take(one: Any) -> Any:
-    """The object's state. Tensors and dicts are the program's own, not copies: use it before the next
-    step."""
+    """The object's state; tensors and dicts are not copied, so use it before the next step."""
     one = plain(one)
     if isinstance(one, (list, tuple)):
         return [take(part) for part in one]

@@ -91,7 +91,7 @@ class GradientNoise:
         optimizer.register_step_pre_hook(self._pair)
 
     def _pair(self, optimizer: Any, *_: Any) -> None:
-        """Hook before a step of a single rank: stores the first of two gradients, and measures with the
+        """Hook before a step of a single rank: stores the first gradients of a pair, measures with the
         second."""
         step, self._step = self._step % EVERY, self._step + 1
         if step > 1 or (step == 1 and self._first is None):

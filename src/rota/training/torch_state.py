@@ -279,6 +279,5 @@ def _others_sleep() -> bool:
 
 
 def _device_index(count: int) -> int:
-    """Index of this rank's device: with Rota each rank sees only its own, with torchrun every rank sees
-    all."""
+    """Index of this rank's device: with Rota a rank sees only its own, with torchrun it sees all."""
     return int(os.environ.get("LOCAL_RANK", "0")) % max(count, 1)

@@ -16,7 +16,7 @@ EXPECTED = (
 )
 _MARK = re.compile(r"%(\d*)(.?)", re.DOTALL)
 MOST_DIGITS = 10
-"""Largest width of a mark: `%4j` is filled with zeros to 4 digits, a larger width counts as this one, as in
+"""Largest width of a mark: `%4j` is filled with zeros to 4 digits; wider ones are cut to this, as in
 sbatch."""
 
 

@@ -155,8 +155,7 @@ class JobSpec(BaseModel):
     notice_signal: Annotated[str, Field(pattern=r"^(SIG)?(USR1|USR2|HUP|INT|WINCH|URG|CONT)?$")] = ""
     """Signal that announces the stop, sent with the notice file, before SIGTERM; none if empty."""
     notice_s: Annotated[float, Field(ge=0, le=86400)] = 0.0
-    """Seconds between the notice and SIGTERM. The notice of a time limit comes this many seconds before
-    it."""
+    """Seconds between notice and SIGTERM; a time limit's notice comes this many seconds before the limit."""
     notice_to: Literal["auto", "rank", "children"] = "auto"
     """Which processes get the signal: each rank (`rank`); every process below it that handles the signal
     (`children`); or the rank if it handles the signal, else the processes below it that do (`auto`)."""

@@ -114,7 +114,7 @@ class Part(BaseModel):
     master: str = "127.0.0.1"
     """Address of node rank 0."""
     port: int | None = None
-    """Port for MASTER_PORT; with None node rank 0 chooses one and reports it, and the other nodes wait for
+    """Port for MASTER_PORT; with None node rank 0 chooses and reports one, and the other nodes wait for
     it."""
     command: list[str] = []
     script: str = ""
@@ -148,8 +148,7 @@ class Part(BaseModel):
     own_cpus: float | None = None
     """CPU cores that the policy gives the job on this node; may change while it runs; None sets no limit."""
     own_gib: float | None = None
-    """Host memory that the policy gives the job on this node; may change while it runs; None sets no
-    limit."""
+    """Host memory that the policy gives the job on this node, in GiB; may change; None sets no limit."""
     notice: Notice | None = None
     restore: list[int] = []
     """Earlier attempts whose checkpoints may be restored, newest first."""
@@ -177,8 +176,7 @@ class Exit(BaseModel):
     cpu_s: n.Duration | None = None
     """CPU seconds of its ranks and of the children that they waited for; None if unknown."""
     peak_gib: n.Gib | None = None
-    """Sum over its ranks of the most host memory each had at any time; of a rank its largest process
-    counts."""
+    """Sum over its ranks of the most host memory of the rank's largest process, each at its own time."""
     by_itself: bool = False
     """True if that rank ended before the part got any signal or directive to stop."""
 
@@ -240,8 +238,8 @@ class Usage(BaseModel):
     gpu_utilisation: n.Part | None = None
     """0..1, mean over its devices."""
     gpu_memory_gib: n.Gib | None = None
-    """Memory that it holds on all its devices of this machine; that of all processes if they cannot be told
-    apart."""
+    """Memory held on all its devices of this machine; by all processes if the driver does not separate
+    them."""
     idle_s: n.Duration | None = None
     """Seconds without any work, by a monotonic clock; None if that is unknown."""
 
@@ -308,8 +306,7 @@ class NodeInfo(BaseModel):
         dict[Line, Remark],
         Field(max_length=100, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": 256}}),
     ] = {}
-    """Mechanisms that were tested, and why missing ones are missing: `cuda checkpoint` -> `driver 535: needs
-    570`."""
+    """Tested mechanisms, and why missing ones are missing: `cuda checkpoint` -> `driver 535: needs 570`."""
     trouble: Remark = ""  # why nothing new can start on the machine, with devices or without
 
     @model_validator(mode="after")

@@ -1,5 +1,4 @@
-"""The API's answers about tenants: what each is entitled to, holds and has used, and the effect of
-changes."""
+"""The API's answers about tenants: what each is entitled to, holds and has used, and effects of changes."""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ class TenantsView(BaseModel):
     since_s: float | None = None
     """When these quotas, weights and cells came into force; None if none are configured."""
     by: str = ""
-    """User who last changed them after the cluster began with its configuration; empty if they are
-    unchanged."""
+    """User who last changed them after the cluster began; empty if they are as configured."""
     days: float = 7.0
     notes: list[str] = []
     """Remarks for the reader, as sentences: cells that are not available, or that the policy ignores."""

@@ -114,8 +114,7 @@ class SizeView(BaseModel):
     speed: float
     """Samples per second, or steps where batches have no size."""
     goodput: float | None = None
-    """Samples per second, weighted by how much they teach relative to those of the first batch; None if
-    unknown."""
+    """Samples per second, weighted by how much they teach relative to the first batch's; None if unknown."""
     provenance: str
     """`measured`, or `predicted` by a fit to what was measured on this type."""
 
@@ -272,8 +271,7 @@ class DecisionView(BaseModel):
 
 
 class ForecastRow(BaseModel):
-    """One job under one policy; times are Unix seconds, with low and high values where durations were
-    sampled."""
+    """One job under one policy, in Unix seconds; with low and high values where durations were sampled."""
 
     job: str
     policy: str

@@ -45,8 +45,7 @@ class ActionExecutor:
     ) -> None:
         self.memos: dict[Key, PartMemo] = {}
         self.unbegun: dict[Key, Report] = {}
-        """Reports of parts that were refused or withdrawn and for which no `forget` has
-        come yet."""
+        """Reports of parts that were refused or withdrawn and are not yet forgotten."""
         self.retry_s = float("inf")
         """Monotonic time at which failed actions are tried again."""
         self._supervisor, self._mechanisms, self._devices = supervisor, mechanisms, devices

@@ -1,20 +1,21 @@
 """The CUDA driver's calls that checkpoint processes, made by a process of its own: a driver that hangs or
-crashes takes that process, not the agent.
+crashes ends that process, not the agent.
 
-    python -m rota.engines.rota.cuda_driver suspend ROOT  all below ROOT that hold a GPU let go of it, or none
-    python -m rota.engines.rota.cuda_driver resume ROOT   they hold it again, and go on
+    python -m rota.engines.rota.cuda_driver suspend ROOT  all below ROOT release their GPUs, or none
+    python -m rota.engines.rota.cuda_driver resume ROOT   the processes hold their GPUs again, and go on
 
-Both go by the state that the driver tells of each process: they may be repeated, and the one takes up what
-the other left half done.  What drivers do beyond their documentation, as seen on 580.159 with an H200:
+Both depend on the state that the driver reports for each process: they may be repeated, and each completes
+what the other left unfinished.  Driver behaviour beyond its documentation, as seen on 580.159 with an H200:
 
 * A process without a CUDA context (a shell, a loader's worker, a program that still imports) is answered "not
-  initialised" whatever is asked.  It holds no GPU.
-* A lock keeps a process from further calls and waits for the kernels it has begun.  If its time runs out, the
-  process runs on as if nothing had been asked.
-* Where kernels wait for one another (collectives), the one that is locked first keeps the other's kernel, and
-  so its lock, from ever ending.  So all are locked at once, and after a time-out all let go and tried again.
-* A process that is stopped (SIGSTOP) answers nothing, whatever time-out is given.
-* A checkpoint that the driver refuses (managed memory) leaves a locked process that can be unlocked.
+  initialised" to every call.  It holds no GPU.
+* A lock keeps a process from further calls and waits for the kernels it has begun.  After a time-out the
+  process runs on as before.
+* Where kernels wait for one another (collectives), the process that is locked first keeps the other's kernel,
+  and so its lock, from ever ending.  All processes are therefore locked at once; after a time-out all are
+  unlocked and tried again.
+* A process that is stopped (SIGSTOP) does not answer, and ignores the time-out.
+* After a checkpoint that the driver refuses (managed memory) the locked process can be unlocked.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ LOCKS_S = (0.5, 1.0, 2.0, 8.0)
 APART_S = 0.05
 """Pause between two attempts: the programs run on and reach other calls."""
 ROOM_S, LOOK_S = 20.0, 0.25
-"""Seconds for which, and how often, a restore is tried again on a GPU without room: its last user may still
-be releasing memory."""
+"""Seconds for which, and between, restores on a full GPU: its last user may still be releasing memory."""
 ROUNDS = 20
 """Most rounds of search for new processes with a GPU in a tree; after that the tree is given up."""
 

@@ -302,8 +302,7 @@ class Agent:
         self._board.post(self._reports(orders, plan.waiting))
 
     def _seen(self, live: Live, order: Part | None) -> Here:
-        """State of a part for `reconcile`; if the rest cannot be found out, at least that it holds its
-        devices."""
+        """State of a part for `reconcile`: at least that it holds its devices, if the rest is unknown."""
         part, phase = live.part, PartPhase.GONE if live.gone else PartPhase.RUNNING
         claim = Claim(live.devices, part.share, part.opportunistic)
         bare = Here(live.key, part.job, phase, claim, submit_s=part.submit_s)

@@ -66,16 +66,14 @@ def moved(record: dict[str, Any], ranks: Mapping[int, ProcessIdentity]) -> dict[
 
 
 def _later_s(record: dict[str, Any], moment: str, ranks: Mapping[int, ProcessIdentity]) -> float:
-    """A moment by this process's clock, even if the wall clock was set since; for another boot as
-    recorded."""
+    """A moment by this process's clock, even if the wall clock was set; of another boot, as recorded."""
     if "steady_s" not in record or not any(one.boot == boot_id() for one in ranks.values()):
         return 0.0
     return as_told_here(record[moment], record["steady_s"])
 
 
 def starved(end: dict[str, Any], lines: str, killed_s: float | None) -> bool:
-    """Whether a rank probably died for lack of memory: by a SIGKILL that was not ours, its own or a
-    child's."""
+    """Whether a rank probably died for lack of memory: by a SIGKILL not from us, itself or a child."""
     if killed_s is not None and end["ended_s"] >= killed_s:
         return False
     if end["signal"] == SIGKILL or end["code"] == 128 + SIGKILL:

@@ -85,8 +85,7 @@ class Fitness:
         self.trouble, self.next_s = lacks, now_s + self._pause_s if lacks else float("inf")
 
     def _note(self, lives: list[Live]) -> bool:
-        """Count attempts that started and that could not; True if an attempt could not start and was not
-        counted yet."""
+        """Record which attempts started and which could not; True if one that could not is new."""
         begun = {live.key for live in lives if live.started_s is not None}
         failed = {live.key: live for live in lives if could_not_begin(live)}
         if begun - self._begun:

@@ -33,8 +33,7 @@ class Flusher:
         self._thread: threading.Thread | None = None
 
     def soon(self, fd: int, folder: Path) -> None:
-        """Flush and then close the file `fd`, whose name is in `folder`; each folder has one file at a
-        time."""
+        """Flush and then close the file `fd`, whose name is in `folder`; one file of a folder at a time."""
         with self._lock:
             self._waiting[folder] = time.monotonic() + SOON_S, fd
         self._more.set()

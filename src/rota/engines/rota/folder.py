@@ -164,8 +164,7 @@ def seize(folder: Folder) -> int | None:
 
 
 def read_json(path: Path | str) -> dict[str, Any] | None:
-    """A JSON object from a file; None if the file does not exist. Raises OSError, and ValueError for other
-    contents."""
+    """A JSON object from a file; None if there is no file. Raises OSError; ValueError for other contents."""
     try:
         return read_object(path, MOST_RECORD)
     except FileNotFoundError:

@@ -91,8 +91,7 @@ def _make(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _remove_old(python: Path, current: Path) -> None:
-    """Remove other versions that no job has started with for long, and unfinished folders of killed
-    agents."""
+    """Remove versions that no job has started with for long, and unfinished folders of killed agents."""
     for path in python.iterdir():
         with suppress(FileNotFoundError):  # another thread or agent has finished it
             if path != current and time.time() - path.stat().st_mtime > KEPT_S:

@@ -121,8 +121,7 @@ def launch_form(
     port: int | None,
     cgroup: Path | None = None,
 ) -> dict[str, Any]:
-    """Contents of `launch.json` (see the shim) for a part that runs as `user`; None is the agent's own
-    user."""
+    """Contents of `launch.json` (see the shim) for a part that runs as `user`, or as the agent's if None."""
     folder = home.of(part.row, part.attempt)
     ranks = ranks_of(part)
     common = {**base_environment(user), **part.env, **attempt_environment(part, home, folder, port)}
@@ -237,8 +236,8 @@ def rank_environment(part: Part, rank: Rank, count: int, cuda: Sequence[str]) ->
 
 
 def omp_threads(part: Part, rank: Rank, count: int, gpus: bool) -> int:
-    """One thread for each CPU slot; with GPUs the rank's part of the requested CPUs, or 1, as `torchrun`
-    does."""
+    """One thread for each CPU slot; with GPUs the rank's part of the requested CPUs, or 1, as in
+    `torchrun`."""
     if gpus:
         return max(1, int(part.cpus / count))
     return max(1, len(rank.devices))
@@ -310,8 +309,7 @@ def _hand_over(parent: int, path: Path, user: User | None) -> None:
 
 
 def void_checkpoints(home: AgentFolder, part: Part) -> None:
-    """Mark checkpoints of earlier attempts that lost their node as void: `rota.training` then publishes
-    none."""
+    """Mark checkpoints of earlier attempts that lost their node as void, so that they publish none."""
     owners = {os.geteuid()}
     with suppress(KeyError):  # the account may have been removed
         owners.add(pwd.getpwnam(part.user).pw_uid)

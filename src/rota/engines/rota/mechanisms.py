@@ -1,12 +1,12 @@
-"""How parts give their devices back and take them again: by what program, driver and machine can do.
+"""Suspends, resumes and stops parts, by the mechanisms that program, driver and machine offer.
 
     cooperative      every rank speaks `rota.training`: it stops at a step boundary, its state in host memory
     signal           CPU slots only: SIGSTOP; the memory stays where it is
-    cuda checkpoint  the driver moves the device memory of all processes to the host, then SIGSTOP: what has
-                     no GPU yet takes none meanwhile, and what has none at all is suspended so too
+    cuda checkpoint  the driver moves the device memory of all processes to the host, then SIGSTOP: a process
+                     without a GPU so far cannot take one, and one that needs none is stopped as well
     restart          no way to suspend: leave by checkpoint if the program can, otherwise notice and signals
 
-What is suspended stays in host memory, so all but the last need room in the budget for suspended parts.  A
+Suspended parts stay in host memory, so that all but `restart` need room in the budget for suspended parts.  A
 mechanism that fails or takes longer than the job's grace falls back to the next that gives the devices back.
 """
 
@@ -29,8 +29,7 @@ from rota.training import protocol
 from rota.wire.sync import Capability, Mechanism, Notice, Part, PartStatus
 
 SIGNALS_S = 10.0
-"""Seconds before SIGKILL at which a program that has not left by checkpoint gets SIGTERM; at most a quarter
-of its time."""
+"""Seconds from SIGTERM to SIGKILL for a program that did not leave by checkpoint; at most 1/4 of its time."""
 LEAST_PATIENCE_S = 10.0
 RESUME_S = 120.0
 """Seconds that a resumed program has to report; after that the agent stops waiting for its report."""
@@ -95,7 +94,7 @@ class Mechanisms:
             self.operations[live.key] = replace(operation, kind=Transition.LEAVE, until_s=now + left_s)
 
     def _make_sure(self, live: Live) -> None:
-        """Repeat a driver call whose agent may have died before recording it, so that processes match the
+        """Repeat a driver call whose agent may have died before recording it, to match processes and
         record."""
         if live.suspended is Mechanism.CUDA and not self._supervisor.sleeps(live):
             kind = Transition.SUSPEND
@@ -312,8 +311,7 @@ class Mechanisms:
         self._finish(operation, problem)
 
     def _ask_driver(self, operation: Operation) -> None:
-        """Call the driver in a thread, since it may take seconds; it would not get an answer from a stopped
-        process."""
+        """Call the driver in a thread, since it may take seconds; a stopped process would not answer it."""
         live = operation.live
         assert live.shim is not None, "it has begun"
         call = self._driver.suspend if operation.kind is Transition.SUSPEND else self._driver.resume

@@ -24,8 +24,7 @@ def program() -> Path | None:
 
 
 def plan_of(form: Mapping[str, Any]) -> bytes:
-    """The part of `launch.json` that the compiled shim needs: words that end in NUL, lists after their
-    length."""
+    """The part of `launch.json` for the compiled shim: words that end in NUL, lists after their length."""
     user = form["user"] or {"uid": 0, "gid": 0, "groups": []}
     words: list[object] = [PLAN_VERSION, form["workdir"], form["grace_s"]]
     words += [int(form["user"] is not None), user["uid"], user["gid"]]

@@ -15,8 +15,7 @@ from rota.engines.rota.live import Live
 from rota.engines.rota.processes import send, table
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
-"""Shells that pass the signal on to their children: a shell runs its trap only after its current program
-ends."""
+"""Shells that pass the signal on to children: a shell runs its trap only after its current program ends."""
 HARMLESS = frozenset({signal.SIGURG, signal.SIGWINCH, signal.SIGCONT})
 """Signals that a process ignores unless it handles them."""
 NOTICE_S = 0.2
@@ -32,7 +31,7 @@ class NoticeRound:
         self._number = int(getattr(signal, signal_name))
 
     def give(self) -> bool:
-        """Signal processes that handle it, in each rank without it so far; True once all have it, or have
+        """Signal processes that handle it, in each rank without it so far; True once all ranks have it or
         ended."""
         left = [one for one in self._left if one.alive()]
         children = _children(table()) if left and self._to != "rank" else {}

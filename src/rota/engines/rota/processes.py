@@ -12,8 +12,7 @@ from pathlib import Path
 from rota.engines.rota.identity import Stat
 
 ROUNDS = 50
-"""Most looks at a growing tree in one call; one that still grows is a fork bomb, whose rest is left to the
-next call."""
+"""Most looks at a growing tree in one call; what a fork bomb has left then is found by the next call."""
 HOLD_S = 0.5
 """Seconds for which one call follows a program that forks."""
 HAS_CHILDREN = os.path.exists("/proc/thread-self/children")
@@ -194,8 +193,7 @@ def pin(pid: int, cores: frozenset[int], *, exactly: bool = True) -> bool:
 
 
 def environment(pid: int) -> bytes:
-    """The environment a process was started with, separated by NUL; empty if it has ended or is not
-    readable."""
+    """The environment a process started with, separated by NUL; empty if it has ended or is not readable."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):

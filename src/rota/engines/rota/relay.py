@@ -95,7 +95,7 @@ class Relay:
         return protocol.command(self.folder, directive)
 
     def settle(self) -> int | None:
-        """Let ranks that cannot agree among themselves stop at one step; returns that step once it is
+        """Let ranks that cannot agree among themselves stop at one step; returns the step, None until
         known."""
         states = {one.state for one in self.ranks.values()}
         if not self.speaks or not states <= {protocol.ANNOUNCED, protocol.FINISHED}:
@@ -166,8 +166,7 @@ class Relay:
         )
 
     def costs(self) -> list[Cost]:
-        """Costs that the program measured itself, by kind: the slowest rank's seconds, the sum of all
-        bytes."""
+        """Costs that the program measured itself, by kind: the slowest rank's seconds, all ranks' bytes."""
         costs = []
         for kind in sorted({kind for one in self.ranks.values() for kind in one.costs}):
             pairs = [one.costs[kind] for one in self.ranks.values() if kind in one.costs]

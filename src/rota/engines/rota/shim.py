@@ -63,8 +63,7 @@ def crash_point(name: str) -> None:
 
 
 def main(folder: str, pipe: int) -> int:
-    """Take the lock, then continue in a process with a session of its own that does not depend on the
-    agent."""
+    """Take the lock, then continue in a process with a session of its own, independent of the agent."""
     for number in DEAF:
         signal.signal(number, signal.SIG_IGN)
     crash_point("shim started")
@@ -513,8 +512,7 @@ class Terminal:
             os.close(above)
 
     def ask(self, poll: select.poll) -> None:
-        """Register the events to wait for: the program waits for its viewer and the viewer for the
-        program."""
+        """Register the events to wait for: the program and its viewer wait for each other."""
         events = (0 if self.unseen else select.POLLIN) | (select.POLLOUT if self.typed else 0)
         if self.fd >= 0 and events:
             poll.modify(self.fd, events)
@@ -742,8 +740,7 @@ def identity(pid: int) -> Json:
 
 
 def quietly(call: Any, one: int, other: int) -> None:
-    """Call for a process that may have ended or belong to another user now (`sudo`); such errors are
-    ignored."""
+    """Call for a process that may have ended or belong to another user (`sudo`); ignore such errors."""
     try:
         call(one, other)
     except (ProcessLookupError, PermissionError):

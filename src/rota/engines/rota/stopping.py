@@ -67,7 +67,7 @@ class StopPlan:
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> StopPlan:
-        """Read a plan from `stop.json`; an older agent's has Unix times. Raises ValueError if it is not a
+        """Read a plan from `stop.json`, also an older agent's with Unix times; ValueError if it is no
         plan."""
         plan = cls(**{name: value[name] for name in cls.__dataclass_fields__})
         times_s = (plan.since_s, plan.terminate_s, plan.kill_s)

@@ -214,8 +214,7 @@ class Supervisor:
             self._changed.pop(live.key, None)
 
     def unless_known(self, row: int, act: Callable[[], object]) -> bool:
-        """Call `act` while no attempt can start; returns False, without calling, if an attempt of the job is
-        known."""
+        """Call `act` while no attempt can start; False, without a call, if an attempt of the job is known."""
         with self._lock:
             if any(known == row for known, _ in self._watches):
                 return False
@@ -265,8 +264,7 @@ class Supervisor:
             os.close(self._alarm)
 
     def _safely(self, watch: AttemptWatch, act: Callable[[], T], otherwise: T) -> T:
-        """Return the result of `act`; if it raises, the attempt is checked again later and the others go
-        on."""
+        """Return the result of `act`; if it raises, this attempt is checked again later, the others go on."""
         try:
             return act()
         except Exception as error:
@@ -286,8 +284,7 @@ class Supervisor:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the lock of the state; wakes a `wait` elsewhere so that it sees new descriptors and
-        changes."""
+        """Hold the lock of the state, and let a `wait` elsewhere see new descriptors and changes."""
         with self._lock:
             try:
                 yield

@@ -129,8 +129,7 @@ class _Session:
             return
 
     def _say(self, said: TerminalTalk) -> TerminalReply | None:
-        """The controller's answer; None if there is no such session, or if the controller is away for too
-        long."""
+        """The controller's answer; None without such a session, or if the controller is away for too long."""
         until_s = time.monotonic() + AWAY_S
         while True:
             try:

@@ -139,8 +139,8 @@ def size_of(root: Path) -> int:
 
 
 def _descended(top: int, here: int, at: _Inside | None, inner: _Inside | None) -> tuple[int, int]:
-    """Descriptor of `inner` below `top`, and the number of folders opened for it, starting at `here`, which
-    is `at`."""
+    """Descriptor of `inner` below `top`, and the number of folders opened for it from `here`, which is
+    `at`."""
     if inner is None:
         return top, 1
     if inner.parent is at:
@@ -168,8 +168,7 @@ def _names(inner: _Inside | None) -> list[str]:
 
 @contextmanager
 def _trash(root: Path) -> Iterator[int]:
-    """Descriptor of the trash of `root`, made if necessary; raises PermissionError if it is not ours
-    alone."""
+    """Descriptor of the trash of `root`, made if missing; PermissionError if it is not ours alone."""
     path = root / TRASH
     path.mkdir(mode=0o700, exist_ok=True)
     fd = os.open(path, _FOLDER)

@@ -137,8 +137,7 @@ def _process(pid: int) -> Process | None:
 
 
 def machine_memory_gib() -> float:
-    """Memory of this machine in GiB, rounded to about a MiB: reported to the controller and used by the
-    agent."""
+    """Memory of this machine in GiB, rounded to about a MiB, for the controller and the agent."""
     return round(os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES / GIB, 3)
 
 

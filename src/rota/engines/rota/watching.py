@@ -193,8 +193,7 @@ class AttemptWatch:
         self.become(PartStatus.LEAVING, self.live.why)
 
     def advance(self) -> float:
-        """Take the steps that are due; returns the seconds until the next one, infinite if none is
-        planned."""
+        """Take the steps that are due; returns the seconds until the next one, infinite if there is none."""
         if time.monotonic() >= self._look_s:
             self.look()
         if self._child is not None and self._child.poll() is not None and self.live.gone:
@@ -251,7 +250,7 @@ class AttemptWatch:
         return os.path.exists(f"{self.live.folder.path}/{EXIT}") and self.recorded()
 
     def _look_at_shim(self) -> None:
-        """Handle a lock that is held: by the shim, or by a child of it that is about to become a rank or to
+        """Handle a lock that is held by the shim, or by its child that is about to become a rank or to
         exit."""
         live = self.live
         live.shim = read_shim(live.folder)
@@ -389,8 +388,7 @@ class AttemptWatch:
             self.become(self.live.status, f"{name} of job {self.live.part.job} cannot be written: {error}")
 
     def _rouse(self) -> None:
-        """Resume a stopped program, so that it gets pending signals before it runs a step on others'
-        devices."""
+        """Resume a stopped program: it gets pending signals before it runs a step on devices of others."""
         if self.live.asleep:
             self.thaw()
         self.live.suspended = None

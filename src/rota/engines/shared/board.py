@@ -80,8 +80,7 @@ class Board:
                 self._changed.notify_all()
 
     def devices(self, devices: list[DeviceInfo], trouble: str = "") -> None:
-        """Post the devices after a change of their health, or of the reason why nothing can start on the
-        machine."""
+        """Post the devices after a change of their health or of the whole machine's trouble."""
         with self._changed:
             self._devices, self._devices_due, self._trouble = devices, True, trouble
             self._changed.notify_all()

@@ -75,6 +75,5 @@ class Ledger:
         }
 
     def overbooked(self, devices: Sequence[int]) -> list[int]:
-        """Devices of `devices` whose shares sum to more than 1.0: an error, or parts from before a
-        restart."""
+        """Those of `devices` whose shares sum to more than 1.0: an error, or parts from before a restart."""
         return [device for device in devices if self.used(device) > 1.0 + SLACK]

@@ -118,8 +118,8 @@ class Link:
             self._say_goodbye()
 
     def _say_goodbye(self) -> None:
-        """Notify the controller that this agent ends; otherwise it would give the node jobs until it counts
-        as lost."""
+        """Notify the controller that this agent ends; otherwise the node would get jobs until it counts as
+        lost."""
         asked = self._orders.question()
         request = SyncRequest(
             incarnation=self._incarnation,

@@ -38,8 +38,7 @@ class Orders:
     """True if the list is complete: parts that are not in it are not wanted."""
     _parts: dict[Key, Part] = field(default_factory=dict)
     _forgotten: OrderedDict[Key, int] = field(default_factory=OrderedDict)
-    """Forgotten parts -> version of the last order about them, so that a late repetition does not revive
-    them."""
+    """Forgotten parts -> version of the last order about them, so that late repetitions are ignored."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def question(self) -> QuestionBasis:

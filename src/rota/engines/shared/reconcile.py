@@ -374,7 +374,7 @@ def _must_wait(order: Part, known: Mapping[Key, Here], ledger: Ledger, machine: 
 
 
 def _lacks_memory(order: Part, known: Mapping[Key, Here], memory: HostMemory) -> str:
-    """Why a part waits for host memory, with the jobs that are leaving it, as a sentence; empty if it fits."""
+    """Why a part waits for host memory, with the jobs that are leaving it, as a clause; empty if it fits."""
     obstacles = memory.obstacles((order.row, order.attempt), order.memory_gib)
     if not obstacles:
         return ""

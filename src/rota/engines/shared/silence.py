@@ -122,8 +122,7 @@ class Contact:
         return Silence.FENCING if now_s >= self._fencing_s else Silence.HEARD
 
     def next_s(self) -> float:
-        """Seconds until the result of `silence` changes, if nothing is heard; infinite if it does not any
-        more."""
+        """Seconds until the result of `silence` changes without contact; infinite if it does not any more."""
         now_s = self.clock()
         return min(
             (at_s - now_s for at_s in (self._fencing_s, self.fenced_s) if at_s > now_s), default=float("inf")

@@ -150,8 +150,7 @@ def _by_job(source: TraceSource, records: list[PbsRecord]) -> list[list[PbsRecor
 
 
 def _put_back(source: TraceSource, record: PbsRecord, start: PbsRecord | None) -> dict[str, str]:
-    """When the attempt ended that `record` puts back: as long after its `start` as the two were logged
-    apart."""
+    """End of the attempt that `record` puts back: its `start` plus the time between the two log entries."""
     if start is None or start.kind != "S" or not re.fullmatch(r"\d+(\.\d+)?", start.said.get("start", "")):
         return {}
     began, ended = (noted(source, one) for one in (start, record))

@@ -191,8 +191,7 @@ def moment(source: TraceSource, record: PbsRecord, *names: str) -> float:
 
 
 def noted(source: TraceSource, record: PbsRecord) -> datetime:
-    """When the log recorded `record`, on the site's wall clock. Raises BadEntryError if that is not a
-    moment."""
+    """Time at which the log recorded `record`, on the site's wall clock. BadEntryError if it is invalid."""
     try:
         return datetime.strptime(record.noted, _NOTED)
     except ValueError:

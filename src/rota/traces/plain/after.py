@@ -12,8 +12,7 @@ from rota.traces.table import TextTable
 
 
 def after_of(table: TextTable, ids: Sequence[str]) -> dict[int, tuple[int, ...]]:
-    """Rows that each row waits for; `ids` are the jobs' names. Raises BadRowsError for rows that wait for
-    ever."""
+    """Rows that each row waits for; `ids` are the jobs' names. BadRowsError names rows that wait for ever."""
     if not table.has("after"):
         return {}
     row_of = {id: row for row, id in enumerate(ids)}

@@ -71,8 +71,7 @@ OTHERS = (
 )
 """Columns of the format in addition to those of a job."""
 _FIRST_UNIX_S = 1e9
-"""Smallest number of seconds (in 2001) that is taken for Unix time, rather than counted from the start of the
-log."""
+"""Smallest number of seconds (in 2001) that is taken for Unix time, not for seconds from a log's start."""
 _LAST_UNIX_S = 1e11
 """Largest number of seconds that is taken for Unix time; larger ones are probably milliseconds or finer."""
 _HEAD = "#rota "

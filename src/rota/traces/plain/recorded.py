@@ -49,8 +49,7 @@ def _interruption_list(cell: str) -> tuple[Interruption, ...]:
 
 
 def _ends_told(table: TextTable, began_s: Floats, truth: Truth) -> Floats:
-    """When jobs ended that ran without a pause from `began_s`; NaN if there were other attempts in
-    between."""
+    """When jobs ended that ran without a pause from `began_s`; NaN if they had earlier attempts."""
     ended_s = began_s + truth.duration_s
     ended_s[[*truth.failures, *(row for row, _ in filled(table, "interrupted_s"))]] = np.nan
     return ended_s
