@@ -67,8 +67,7 @@ def attach(
     `local_batch_most`      the most samples of one worker, for its device's memory
     `batch_every_s`         how often it looks for a better batch
 
-    Call it when all objects exist and, with DDP, the process group.  TypeError or ValueError say what does
-    not fit.
+    Call it when all objects exist and, with DDP, the process group.  Raises TypeError or ValueError.
     """
     for name, one in objects.items():
         state.check(name, one)

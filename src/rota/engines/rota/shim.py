@@ -5,9 +5,8 @@
 Takes the lock of FOLDER, starts the ranks in `launch.json`, waits for all their processes, and writes
 `exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run, `W` if the record
 has to wait for its file system, `E` once it is written.  No command starts without the lock, nor twice in one
-folder.  Ranks die with the shim (parent-death signal), and orphans become its children.  `exit.json` appears
-when no process is left.  Its space is reserved at the beginning, so that a full disk cannot lose it, and a
-read-only one only delays it.
+folder.  Ranks die with the shim (parent-death signal); orphans become its children.  `exit.json` appears when
+no process is left, in space reserved at the start: a full disk cannot lose it, a read-only one delays it.
 An attempt that fences itself is killed when the controller has been silent for too long, as the agent's file
 `contact` records; also if the agent is dead or frozen.
 The shim ignores SIGTERM, SIGINT and SIGHUP.  It uses the standard library only, because it outlives upgrades.
@@ -45,14 +44,12 @@ REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # seconds until the write of a record is t
 ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for processes that the ranks left behind
 AHEAD_S = time.time() - time.monotonic()  # seconds that the wall clock is ahead of the monotonic clock
 SMALLEST_DISK = 1 << 20  # bytes; on a smaller disk a log could not even hold the error
-# Without memory, rather a rank dies than the shim or the agent.
-OOM_SCORE = ("/proc/self/oom_score_adj", "300")
+OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # without memory a rank dies, not the shim or the agent
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PIECE, MOST_TAIL = 1 << 16, 1 << 16  # bytes: most per read; most kept of the end when a file is full
 MOST_RECENT, MOST_SAID = 1 << 15, 1 << 14  # bytes of a terminal: kept for viewers; most in a message
-# Seconds until a viewer that reads nothing is dropped, while the job runs and at its end.
-VIEWER_S, LAST_WORDS_S = 10.0, 2.0
+VIEWER_S, LAST_WORDS_S = 10.0, 2.0  # until a viewer that reads nothing is dropped; at the end of the job
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -165,8 +162,7 @@ class AttemptKeeper:
         self.ends: dict[int, Json] = {}  # rank -> how it ended
         self.group = 0
         self.first: int | None = None  # the rank that failed first
-        # Why it could not be started, and whether the machine is at fault.
-        self.error, self.infrastructure = "", False
+        self.error, self.infrastructure = "", False  # why it could not start; is the machine at fault
         self.pumps: dict[int, list[Sink]] = {}  # pipe of a rank -> files for its output
         self.files: dict[str, Sink] = {}
         self.done: list[list[Sink]] = []
@@ -226,8 +222,7 @@ class AttemptKeeper:
                 os.close(end)  # a terminal stays open: a program that closes its own would get SIGHUP
             self.group = self.group or pid
             if self.terminal is None:
-                # The child does so as well: whichever comes first is right.
-                quietly(os.setpgid, pid, self.group)
+                quietly(os.setpgid, pid, self.group)  # the child does so as well, whichever is first
             self.pids[pid] = rank["rank"]
             errors.append((rank["rank"], log, error))
             crash_point("rank started")
@@ -246,8 +241,7 @@ class AttemptKeeper:
         path = f"{self.folder}/logs/rank-{rank}.log"
         fd = os.open(path, flags, 0o640)
         status = os.fstat(fd)
-        # Replaced by its user, perhaps as a trap.
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # replaced by its user
             raise OSError(errno.EPERM, "no file of its own", path)
         if self.launch["user"]:
             os.fchown(fd, self.launch["user"]["uid"], self.launch["user"]["gid"])
@@ -488,8 +482,7 @@ class Terminal:
 
         self.recent, self.typed, self.unseen, self.printed = b"", b"", b"", 0
         self.viewer: Any = None
-        # The viewer has given its place and got an answer: no output goes to it before.
-        self.is_placed = False
+        self.is_placed = False  # the viewer has given its place and got an answer: output may follow
         self.taken_s = 0.0  # when the viewer last read something
         self.fd, self.theirs = os.openpty()
         os.set_blocking(self.fd, False)
@@ -712,8 +705,7 @@ def descendants(root: int) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             fields = stat_of(int(name))
-            # Threads of a dead leader may live on.
-            if fields and (fields[0] not in "ZX" or int(fields[17]) > 1):
+            if fields and (fields[0] not in "ZX" or int(fields[17]) > 1):  # a dead leader may have threads
                 children.setdefault(int(fields[1]), []).append(int(name))
     pids = children.get(root, [])[:]
     for pid in pids:  # grows during the loop

@@ -250,8 +250,7 @@ class AttemptWatch:
         return os.path.exists(f"{self.live.folder.path}/{EXIT}") and self.recorded()
 
     def _look_at_shim(self) -> None:
-        """Handle a lock that is held by the shim, or by its child that is about to become a rank or to
-        exit."""
+        """Handle a lock that is held by the shim, or by its child that is about to become a rank or exit."""
         live = self.live
         live.shim = read_shim(live.folder)
         if live.shim is None:
@@ -392,8 +391,7 @@ class AttemptWatch:
         if self.live.asleep:
             self.thaw()
         self.live.suspended = None
-        # An agent that attaches finds the stop plan as well, and resumes the program again.
-        with suppress(OSError):
+        with suppress(OSError):  # an agent that attaches finds the plan and resumes it again
             (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
 
     def _kill(self, shim: int, late_s: float) -> float:
