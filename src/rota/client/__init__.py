@@ -1,4 +1,4 @@
-"""The small HTTP client that the command line, the agent and scripts speak to a controller with."""
+"""A small HTTP client through which the command line, agents and scripts call a controller."""
 
 from __future__ import annotations
 

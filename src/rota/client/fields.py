@@ -1,7 +1,7 @@
-"""What people type for one property of a job, as fields of a `JobSpec`.
+"""The text that a user gives for one property of a job, as fields of a `JobSpec`.
 
 Options of the command line, keys of a job file and `#ROTA` lines in a script have the same names (with `-` or
-`_`) and the same values: they are all read here.
+`_`) and the same values, and are all read here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TYPED = {
     for column in COLUMNS
     if column.option and not column.option.form.endswith(" range")
 }
-"""What people call fields that are not called so on the command line."""
+"""Names for messages of fields that have another name on the command line."""
 _NAMES = "letters, digits and _ . @ : + / -"
 _PATTERNS = {
     "notice_signal": "USR1, USR2, HUP, INT, WINCH, URG or CONT",
@@ -46,7 +46,7 @@ _PATTERNS = {
 
 
 def read_fields(name: str, text: str, field: str) -> Fields:
-    """Fields that `name` = `text` sets.  Raises InputError for an unknown name and for a wrong value."""
+    """Fields that `name` = `text` sets. Raises InputError for an unknown name and for a wrong value."""
     parser = PARSERS.get(name.replace("-", "_"))
     if parser is None:
         raise unknown_name(f"{name!r} is nothing a job has", name, field, PARSERS)
@@ -54,7 +54,7 @@ def read_fields(name: str, text: str, field: str) -> Fields:
 
 
 def unknown_name(problem: str, name: str, field: str, known: Iterable[str]) -> InputError:
-    """That `name` is none of the known ones, and which was probably meant."""
+    """The error for a `name` that is not known, with the name that was probably meant."""
     names = sorted(known)
     near = get_close_matches(name.replace("-", "_"), names, n=1)
     if near:
@@ -63,9 +63,9 @@ def unknown_name(problem: str, name: str, field: str, known: Iterable[str]) -> I
 
 
 def merge(*layers: Mapping[str, Any]) -> Fields:
-    """Fields of all layers, the last one first in command; environments are joined.
+    """Fields of all layers; where several set a field, the last layer wins. Environments are joined.
 
-    A layer that says how many GPUs says all about their number.
+    A layer that sets `gpus` also replaces the range of GPUs of earlier layers.
     """
     merged: Fields = {}
     for layer in layers:
@@ -79,7 +79,7 @@ def merge(*layers: Mapping[str, Any]) -> Fields:
 
 
 def make_spec(fields: Mapping[str, Any]) -> JobSpec:
-    """The job with these fields.  Raises InputError with the first thing that is wrong."""
+    """Return the job with these fields. Raises InputError for the first problem."""
     whole = dict(fields)
     if "gpus" not in whole and whole.get("gpus_min") is not None:
         whole["gpus"] = whole["gpus_min"]
@@ -94,12 +94,12 @@ def make_spec(fields: Mapping[str, Any]) -> JobSpec:
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:
-    """Raises InputError with the first of these values that no job can have, whatever else it asks for."""
+    """Raise InputError for the first of these values that is not allowed in any job."""
     make_spec({"command": ["true"], **fields})
 
 
 def _sentence(error: ValidationError) -> str:
-    """The first problem in words."""
+    """The first problem of a validation, as a sentence."""
     first = error.errors(include_url=False)[0]
     message = first["msg"].removeprefix("Value error, ")
     where = ".".join(str(part) for part in first["loc"])
@@ -119,7 +119,7 @@ def _text(name: str) -> Parser:
 
 
 def _idle_after(text: str, field: str) -> Fields:
-    """A duration, or `never`."""
+    """Read a duration, or `never`."""
     return {"idle_after_s": 0.0 if text.lower() == "never" else parse_duration(text, field)}
 
 
@@ -165,7 +165,7 @@ def _choice(name: str, *choices: str) -> Parser:
 
 
 def _gpus(text: str, field: str) -> Fields:
-    """`2`, or a range such as `1:4`."""
+    """Read `2`, or a range such as `1:4`."""
     if ":" in text:
         low_high = _gpus_range(text, field)
         return {"gpus": low_high["gpus_min"], **low_high}
@@ -196,7 +196,7 @@ def _batch_range(text: str, field: str) -> Fields:
 
 
 def _deadlines(text: str, field: str) -> Fields:
-    """`+2h=10,+4h=5`."""
+    """Read deadlines and what each is worth: `+2h=10,+4h=5`."""
     several = []
     for part in text.split(","):
         moment, _, value = part.partition("=")
@@ -234,7 +234,7 @@ _NODE = re.compile(r"!?[A-Za-z0-9_.@:+/-]+")
 
 
 def after(text: str, field: str) -> list[dict[str, str]]:
-    """`17`, `17:any`, `17:ok,18_3:failed`, as `After` takes it."""
+    """Read `17`, `17:any`, `17:ok,18_3:failed` as dictionaries for `After`."""
     parents = []
     for part in text.split(","):
         job, _, when = part.strip().partition(":")
@@ -246,7 +246,7 @@ def after(text: str, field: str) -> list[dict[str, str]]:
 
 
 def notice(text: str, field: str) -> Fields:
-    """`USR1@60s`: this signal so long before SIGTERM; `60s` writes the notice file only."""
+    """Read `USR1@60s`, a signal 60 s before SIGTERM; `60s` only writes the notice file."""
     signal, at, ahead = text.rpartition("@")
     if not at and text and text[0].isalpha():
         signal, ahead = text, "60s"
@@ -254,7 +254,7 @@ def notice(text: str, field: str) -> Fields:
 
 
 def environment(text: str, field: str, caller: Mapping[str, str]) -> tuple[str, str]:
-    """Name and value of `K=V`, or of `K`, whose value is the caller's."""
+    """Name and value of `K=V`, or of `K`, whose value is that of the caller."""
     name, equals, value = text.partition("=")
     if not name or (not equals and name not in caller):
         problem = f"{text!r} sets nothing" if not name else f"{name!r} is not set here"
@@ -265,7 +265,7 @@ def environment(text: str, field: str, caller: Mapping[str, str]) -> tuple[str, 
 
 
 def _form_of(column: JobColumn, option: Option) -> Parser:
-    """How the option that says `column` is read."""
+    """The parser of the option that sets `column`."""
     if column.words:
         return _choice(column.spec_field, *words_of(column.words))
     return _SPECIAL[option.form] if option.form in _SPECIAL else _FORMS[option.form](column.spec_field)
@@ -313,4 +313,4 @@ PARSERS: dict[str, Parser] = {
     "hold": _flag("hold"),
     "comment": _text("comment"),
 }
-"""How each property is read, by its name in files (and, with dashes, on the command line)."""
+"""Parser of each property, by its name in files; the command line has dashes instead of underscores."""

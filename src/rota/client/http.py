@@ -1,7 +1,7 @@
-"""One controller, reached over TCP or its UNIX socket; standard library only.
+"""Calls of one controller over TCP or its UNIX socket; standard library only.
 
-A `Client` may be used by many threads at once: each call takes an idle connection or opens one, so that a
-long-poll never stands in the way of another call.
+Many threads may use a `Client` at once: each call takes an idle connection or opens one, so that a long poll
+never delays another call.
 """
 
 from __future__ import annotations
@@ -25,52 +25,51 @@ from rota.wire import cluster_clock
 
 IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "HEAD"})
 MOST_IDLE = 8
-"""Connections kept open while nobody uses them."""
+"""Most idle connections that are kept open."""
 LONGEST_SOCKET_PATH = 107
-"""Bytes that fit into the address of a UNIX socket."""
+"""Most bytes that fit into the address of a UNIX socket."""
 CERTIFICATE_ADVICE = {
     9: "see that the clocks of both machines are right",
     10: "renew it there, unless it is the clock of this machine that is wrong",
     62: "use a name that it is made out to",
     64: "use a name or an address that it is made out to",
 }
-"""What to do, by OpenSSL's number of what is wrong."""
+"""What to do about an untrusted certificate, by OpenSSL's error number."""
 NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"})
-"""How OpenSSL calls an answer that is no TLS, or none at all."""
+"""OpenSSL's reasons when the answer is not TLS, or when there is none."""
 NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 Query = Mapping[str, object]
 
 
 class Unreachable(RotaError):  # noqa: N818
-    """Nobody answered, or whoever did is no controller; whether the call had an effect is unknown if it
-    `was_sent`."""
+    """No answer, or none of a controller. If `was_sent`, it is unknown whether the call had an effect."""
 
     was_sent = True
 
 
 class Refused(RotaError):  # noqa: N818
-    """The controller answered, and said no."""
+    """The controller answered with a refusal."""
 
     def __init__(self, status: int, sentence: str, retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
         self.status = status
         self.retry_after_s = retry_after_s
-        """Seconds after which the same call may pass (429, 503)."""
+        """Seconds after which the call may succeed (429, 503)."""
 
     def __reduce__(self) -> tuple[type[Refused], tuple[int, str, float | None]]:
         return Refused, (self.status, str(self), self.retry_after_s)
 
 
 class _Stale(Exception):  # noqa: N818
-    """A kept-alive connection turned out to be closed before a byte of the answer came."""
+    """A kept-alive connection was found closed before a byte of the answer came."""
 
 
 class Client:
     """Calls of one controller, as one user or agent.
 
-    `address` is `http://host:port` (or https, or with a path in front of all routes) or the path of a UNIX
-    socket, with or without `unix:`.  `token` may be empty on a UNIX socket: the controller then asks the
-    kernel who is calling.  Raises InputError for an address or a token that cannot be one.
+    `address` is `http://host:port` (or https, or with a path before all routes) or the path of a UNIX socket,
+    with or without `unix:`. `token` may be empty on a UNIX socket: the controller then asks the kernel for
+    the caller's account. Raises InputError for an invalid address or token.
     """
 
     def __init__(self, address: str, token: str = "", timeout_s: float = 30.0) -> None:
@@ -97,9 +96,9 @@ class Client:
     ) -> Any:
         """Answer of `method path`, parsed from JSON.
 
-        `body` is anything JSON has, or a pydantic model.  `query` leaves out what is None.  `idempotent` says
-        that a call may be sent twice, so that it is repeated once if a kept-alive connection was closed under
-        it; by default GET, PUT and DELETE are.  Raises Unreachable and Refused.
+        `body` is any JSON value, or a pydantic model. Values of None are left out of `query`. `idempotent`
+        means that a call may be sent twice: it is then repeated once if the kept-alive connection was closed
+        during the call; GET, PUT and DELETE are idempotent by default. Raises Unreachable and Refused.
         """
         may_repeat = method in IDEMPOTENT if idempotent is None else idempotent
         response, data = self._exchange(method, path, _encoded(body), query, timeout_s, may_repeat)
@@ -111,11 +110,11 @@ class Client:
             raise self._stranger("answered with broken JSON") from None
 
     def text(self, path: str, query: Query | None = None, timeout_s: float | None = None) -> str:
-        """Answer of `GET path` as it is: a CSV file, metrics."""
+        """Answer of `GET path` as text, such as a CSV file or metrics."""
         return self._exchange("GET", path, None, query, timeout_s, True)[1].decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Close the idle connections; the client may still be used, and opens new ones then."""
+        """Close the idle connections; the client remains usable and opens new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -173,12 +172,13 @@ class Client:
     def _once(
         self, connection: HTTPConnection, method: str, target: str, body: bytes | None
     ) -> tuple[HTTPResponse, bytes]:
-        """One request and its answer; closes the connection if that fails."""
+        """Send one request and read its answer; close the connection if that fails."""
         headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
         try:
             if connection.sock is None:
                 connection.connect()
-            # Who refuses a body may answer and close before all of it was sent: listen all the same.
+            # A server that refuses a body may answer and close before all of it was sent: read its answer
+            # anyway.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, target, body=body, headers=headers)
             response = connection.getresponse()
@@ -191,13 +191,13 @@ class Client:
             raise
 
     def _taken(self, timeout_s: float) -> HTTPConnection | None:
-        """An idle connection that is still open as far as can be seen, or None."""
+        """An idle connection that still seems open, or None."""
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
-            # An idle connection that can be read has been closed by the other side (or broke the protocol).
+            # If an idle connection can be read, the other side has closed it (or broken the protocol).
             if connection.sock is not None and not _readable(connection.sock):
                 connection.sock.settimeout(timeout_s)
                 return connection
@@ -238,7 +238,7 @@ class Client:
         return f"cannot reach the controller at {self.address}: {error.strerror or error}"
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> str:
-        """Why, and what to do about it."""
+        """Why the certificate is not trusted, and what to do about it."""
         code, file = getattr(error, "verify_code", 0), os.environ.get("SSL_CERT_FILE", "")
         if code not in CERTIFICATE_ADVICE and file and not os.access(file, os.R_OK):
             advice = f"SSL_CERT_FILE names {file}, which cannot be read"
@@ -248,7 +248,7 @@ class Client:
         return f"the certificate of {self.address} is not trusted: {why}; {advice}"
 
     def _remedy(self) -> str:
-        """What to do where nobody listens."""
+        """What to do if no server listens at the address."""
         if self._scheme == "unix" or is_loopback(self._host):
             return "`rota up` starts one"
         return "on that machine `rota up` starts one, which listens beyond it if `--host` says so"
@@ -258,12 +258,12 @@ class Client:
 
 
 class _PlainConnection(HTTPConnection):
-    """Sends head and body of a request in one piece: whoever reads it is woken once."""
+    """HTTP that sends head and body of a request in one piece, so that the receiver wakes only once."""
 
     _held: list[bytes] | None = None
 
     def request(self, *given: Any, **more: Any) -> None:
-        """As in the base class; its body is bytes."""
+        """Send a request as the base class does; its body is bytes."""
         self._held = []
         try:
             super().request(*given, **more)
@@ -273,7 +273,7 @@ class _PlainConnection(HTTPConnection):
         self.send(data)
 
     def send(self, data: Any) -> None:
-        """Now, or with the rest of the request."""
+        """Send the data now, or together with the rest of the request."""
         if self._held is None:
             super().send(data)
         else:
@@ -288,7 +288,7 @@ class _UnixConnection(_PlainConnection):
         self._path = path
 
     def connect(self) -> None:
-        """Connect; the path may be of any length."""
+        """Connect to the socket; its path may have any length."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.sock.settimeout(self.timeout)
@@ -301,9 +301,9 @@ class _UnixConnection(_PlainConnection):
 
 @contextlib.contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """What to bind or connect a UNIX socket to so that it is `path`, also if that is too long for an address.
+    """Address for binding or connecting a UNIX socket at `path`, even if the path is too long for an address.
 
-    A long path is reached through the open folder it lies in (`/proc/self/fd`), as long as the block runs.
+    A long path is reached through an open descriptor of its folder (`/proc/self/fd`), valid within the block.
     """
     if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
         yield str(path)
@@ -316,8 +316,8 @@ def socket_address(path: Path) -> Iterator[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host of an address is this machine to itself."""
-    import ipaddress  # not at each start of the command line
+    """Whether `host` in an address means this machine itself."""
+    import ipaddress  # imported here to keep the command line's start fast
 
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -331,7 +331,7 @@ def route(*parts: object) -> str:
 
 
 def _parsed(address: str) -> tuple[str, str, int | None, str]:
-    """Scheme, host or socket path, port, and what stands in front of every route."""
+    """Scheme, host or socket path, port, and the path before every route."""
     if address.startswith(("http://", "https://")):
         url = urlsplit(address)
         try:

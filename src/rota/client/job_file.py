@@ -1,8 +1,8 @@
 """A job file (YAML or JSON) as fields of a `JobSpec`.
 
-Keys are the options of `rota submit` (`gpus`, `gpus_range`, `gpu_type`, `time`, ...).  What to run stands in
-one of `command` (a list, or a line that is split as a shell would) and `run` (lines for /bin/sh).  Also
-taken, since other tools write them so: `commands` (a list of shell lines), `resources` with `gpu: H100:1..2`,
+Keys are the options of `rota submit` (`gpus`, `gpus_range`, `gpu_type`, `time`, ...). The program is in one
+of `command` (a list, or a line that is split as a shell would) and `run` (lines for /bin/sh). Spellings of
+other tools are accepted as well: `commands` (a list of shell lines), `resources` with `gpu: H100:1..2`,
 `cpus` and `memory`, `max_duration`, `working_dir`, and `envs`.
 
 Every value is read as text and then parsed: YAML itself would make 64 of `1:4` and seconds of `12:00:00`.
@@ -45,13 +45,13 @@ def is_job_file(word: str) -> bool:
 
 
 def read_job_file(path: str | Path, caller: Mapping[str, str]) -> Fields:
-    """Fields of the job in the file; `caller` is the environment that `env: [NAME]` copies from."""
+    """Fields of the job in the file; `env: [NAME]` copies a variable from `caller`, an environment."""
     file = Path(path)
     return parse_job(read_text(file, LARGEST_BYTES, "a job file"), file, caller)
 
 
 def parse_job(text: str, file: object, caller: Mapping[str, str]) -> Fields:
-    """Fields of the job written in `text`; `file` is named in messages."""
+    """Fields of the job written in `text`; messages name `file`."""
     try:
         top = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
@@ -62,7 +62,7 @@ def parse_job(text: str, file: object, caller: Mapping[str, str]) -> Fields:
     except RecursionError:
         raise InputError.at("is nested too deep", file=file, expected="a job") from None
     for _, value in top.value if isinstance(top, yaml.MappingNode) else ():
-        refuse_twice(value, file)  # of the job's own keys it is said below what they say again
+        refuse_twice(value, file)  # repeated keys of the job itself get a more precise message below
     if not isinstance(top, yaml.MappingNode):
         raise InputError.at("is no job", file=file, expected="lines such as `gpus: 2` and `command: ...`")
     readers = _readers(caller)
@@ -86,7 +86,7 @@ def parse_job(text: str, file: object, caller: Mapping[str, str]) -> Fields:
 
 
 def _merged(layers: list[Fields]) -> Fields:
-    """All keys are equals: a range does not give way to a count that happens to stand behind it."""
+    """Merge fields of equal rank: a range does not give way to a count that is written after it."""
     return merge(*sorted(layers, key=lambda layer: "gpus_min" in layer))
 
 
@@ -128,7 +128,7 @@ def _command(value: Any, key: str) -> Fields:
 
 
 def _resources(value: Any, key: str) -> Fields:
-    """`gpu: H100:1..2` (or `accelerators`), `cpus: 8+`, `memory: 32GB..`."""
+    """Read `gpu: H100:1..2` (or `accelerators`), `cpus: 8+`, `memory: 32GB..`."""
     if not isinstance(value, dict):
         raise InputError.at("is no mapping", field=key, expected="gpu, cpus, memory")
     layers: list[Fields] = []
@@ -150,7 +150,7 @@ def _resources(value: Any, key: str) -> Fields:
 
 
 def _accelerators(text: str, field: str) -> Fields:
-    """A type first, as other tools have it: a number alone could be either."""
+    """Read GPUs that begin with a type, as other tools write them; a number alone would be ambiguous."""
     if text.isdecimal():
         expected = f"{text}:1 for one device of the type {text}, or `gpu: {text}` for a number of devices"
         raise InputError.at(f"{text!r} may be a type or a number", field=field, expected=expected)
@@ -158,7 +158,7 @@ def _accelerators(text: str, field: str) -> Fields:
 
 
 def _gpu(text: str, field: str) -> Fields:
-    """`2`, `1:4`, `H100`, `H100:8`, `3090:1..2`; of two numbers the first is a type if it is the larger."""
+    """Read `2`, `1:4`, `H100`, `H100:8`, `3090:1..2`; of two numbers the first, if larger, is a type."""
     if (numbers := _TWO.fullmatch(text)) and (len(numbers[1]) < 3 or int(numbers[1]) <= int(numbers[2])):
         return read_fields("gpus", text, field)
     match = _GPU.fullmatch(text) or _GPU.fullmatch(f"{text}:1")
@@ -172,7 +172,7 @@ def _gpu(text: str, field: str) -> Fields:
 
 
 def _plain(node: yaml.Node, key: str) -> Any:
-    """Mappings, lists and texts."""
+    """The node as mappings, lists and texts."""
     if isinstance(node, yaml.MappingNode):
         return {str(inner.value): _plain(value, key) for inner, value in node.value}
     if isinstance(node, yaml.SequenceNode):

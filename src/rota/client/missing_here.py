@@ -1,4 +1,4 @@
-"""Program, folders and files that a job names and that are not there, or not to be used, on this machine."""
+"""The program, folders and files of a job that are missing or unusable on this machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rota.wire.programs import why_not_here
 from rota.wire.script import interpreter
 
 _OTHERWISE = "; on a node where that is so as well the job ends at once"
-"""It may run on another machine, which its user knows better: nothing is refused."""
+"""End of each sentence: the job may run on another machine, so nothing is refused."""
 
 
 def missing_here(spec: JobSpec) -> Iterator[str]:
-    """What to say of its folder, its program and the files that take its output, to whoever submits it here.
+    """Sentences about problems with a job's folder, its program and its output files on this machine.
 
-    Of a name with `%` in it the folders before that count.
+    If a name has a `%` in it, only the folders before the `%` are checked.
     """
     is_there = not spec.workdir or os.path.isdir(spec.workdir)
     if not is_there:
@@ -38,7 +38,7 @@ def missing_here(spec: JobSpec) -> Iterator[str]:
 
 
 def _unwritable(path: str) -> str:
-    """Why nobody could append to `path`, as far as it is known before the job has a number; else empty."""
+    """Why `path` cannot be appended to, as far as that is known before the job has a number; else empty."""
     known, percent, _ = path.partition("%")
     folder = os.path.dirname(known)
     if not os.path.isdir(folder):

@@ -1,4 +1,4 @@
-"""Lists that are longer than one answer, a page at a time."""
+"""Lists that are longer than one answer, read page by page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from rota.client.http import Client, Query
 
 A_PAGE = 1000
-"""The most jobs that a controller puts into one answer."""
+"""Most jobs that a controller puts into one answer."""
 
 
 def newest_jobs(client: Client, query: Query, limit: int | None = None) -> list[dict[str, Any]]:
-    """The newest `limit` jobs that `query` asks for, newest last; all of them if there is no limit.
+    """The newest `limit` jobs that match `query`, newest last; all of them without a limit.
 
-    Raises what `Client.call` does.
+    Raises the errors of `Client.call`.
     """
     pages: list[list[dict[str, Any]]] = []
     before, left = None, limit

@@ -1,4 +1,4 @@
-"""What a job asks for and what its program can do, in words: the same on the terminal and on a page."""
+"""What a job asks for and what its program can do, in the same words on the terminal and on pages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def asked(spec: JobSpec, gpus: str, moment: Callable[[float], str]) -> Iterator[tuple[str, str]]:
-    """What differs from the defaults, as pairs of name and words; empty words for what does not.
+    """Pairs of name and words for each property that differs from its default; empty words for the others.
 
-    `gpus` are the words of how many it asks for and has; `moment` gives those of a Unix time.
+    `gpus` says in words how many GPUs the job asks for and has; `moment` formats a Unix time.
     """
     low, high = spec.range
     elastic = f", {low} to {high}" + ("" if spec.counts == "any" else f" ({spec.counts})")
@@ -52,7 +52,7 @@ def asked(spec: JobSpec, gpus: str, moment: Callable[[float], str]) -> Iterator[
 
 
 def _batch(spec: JobSpec) -> str:
-    """`256, 128 to 4096`, as far as it is known."""
+    """The batch size and its range, `256, 128 to 4096`, as far as they are known."""
     size = [] if spec.batch_size is None else [f"{spec.batch_size:g}"]
     if spec.batch_min is not None and spec.batch_max is not None:
         size.append(f"{spec.batch_min:g} to {spec.batch_max:g}")
@@ -60,13 +60,13 @@ def _batch(spec: JobSpec) -> str:
 
 
 def in_short(word: str) -> str:
-    """A word of a command; a script, which has lines, by their number (--json has it whole)."""
+    """A word of a command; a script is replaced by its number of lines (--json has the whole text)."""
     lines = word.rstrip("\n").count("\n") + 1
     return f"({lines} lines)" if lines > 1 else word
 
 
 def abilities(can: Capability, attempts: Sequence[AttemptView]) -> Iterator[tuple[str, str]]:
-    """What its program can do, as pairs of name and words, and which of its attempts has said so."""
+    """Pairs of name and words about what the program can do, and the attempt that reported it."""
     able = {
         "checkpoint": can.checkpoint,
         "resize": can.resize,
@@ -83,7 +83,7 @@ def abilities(can: Capability, attempts: Sequence[AttemptView]) -> Iterator[tupl
 
 
 def spare(job: JobView, moment: Callable[[float], str]) -> str:
-    """`by 2026-11-22T14:05:10, 12m to spare`; nothing if nothing is promised."""
+    """The promise and its slack, `by 2026-11-22T14:05:10, 12m to spare`; empty without a promise."""
     if job.promised_s is None:
         return ""
     by = f"by {moment(job.promised_s)}"

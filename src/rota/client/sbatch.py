@@ -1,8 +1,8 @@
 """An sbatch script as a job: the common `#SBATCH` lines, and one sentence for each line that is ignored.
 
-The script is taken as it is now, as sbatch does: its text travels with the job, and each attempt has it as a
-file of its own.  It runs once on each node (`ranks: node`).  `#ROTA --gpus-range 1:4` lines take the options
-of `rota submit` and come last.  docs/jobs.md has the table of what becomes of each option.
+As with sbatch, the text is taken at submission: it travels with the job, and each attempt gets it as a file
+of its own. The script runs once on each node (`ranks: node`). `#ROTA --gpus-range 1:4` lines take the options
+of `rota submit` and are applied last. docs/jobs.md has the table of what becomes of each option.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_.@:+/-]")
 
 @dataclass(frozen=True)
 class Script:
-    """A script as a job."""
+    """A script, read as a job."""
 
     fields: Fields
     warnings: list[str] = field(default_factory=list)
-    """One sentence, with its line number, for each line that does not count."""
+    """One sentence, with its line number, for each line that is ignored."""
     export: str = ""
-    """What `--export` says; empty if nothing."""
+    """Value of `--export`; empty if it is not given."""
 
 
 def read_sbatch(path: str | Path, arguments: Sequence[str], folder: str) -> Script:
@@ -42,7 +42,7 @@ def read_sbatch(path: str | Path, arguments: Sequence[str], folder: str) -> Scri
 
 
 def parse_sbatch(text: str, file: Path, arguments: Sequence[str], folder: str) -> Script:
-    """The job of the script with this text; `file` names it in messages, and for the job."""
+    """The job of the script `text`; `file` is its name in messages and in the job."""
     try:
         check_script(text)
     except ValueError as error:
@@ -76,7 +76,7 @@ class _Directive:
 
 
 def _directives(text: str, file: Path, warnings: list[str]) -> list[_Directive]:
-    """`#SBATCH` and `#ROTA` lines before the first command; sbatch does not read those behind it either."""
+    """`#SBATCH` and `#ROTA` lines before the first command; sbatch ignores later ones as well."""
     directives: list[_Directive] = []
     in_head = True
     for row, line in enumerate(text.split("\n"), start=1):
@@ -95,7 +95,7 @@ def _directives(text: str, file: Path, warnings: list[str]) -> list[_Directive]:
 
 
 def _meant(word: str, line: ScriptLine) -> str:
-    """The option of sbatch that `word` on this line means."""
+    """Long name of the sbatch option that `word` on this line stands for."""
     try:
         return long_name(word, known_options())
     except InputError as error:
@@ -105,7 +105,7 @@ def _meant(word: str, line: ScriptLine) -> str:
 def _options(
     words: Sequence[str], file: Path, row: int, meant: Callable[[str], str]
 ) -> list[tuple[str, str | None]]:
-    """`--name=value`, `--name value`, `-n value`, `-nVALUE` as pairs; None where nothing is given.
+    """Split `--name=value`, `--name value`, `-n value`, `-nVALUE` into pairs; the value is None if missing.
 
     `meant` gives the long name of an option.
     """
@@ -118,7 +118,7 @@ def _options(
             name, given = meant(short), value if equals else None
         elif word.startswith("-") and len(word) > 1:
             name, given = meant(word[:2]), word[2:].removeprefix("=") or None
-            if name in WITHOUT_VALUE and given:  # several in one word: -HQ
+            if name in WITHOUT_VALUE and given:  # several options in one word: -HQ
                 rest.insert(0, f"-{given}")
                 given = None
         else:

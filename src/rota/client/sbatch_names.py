@@ -1,4 +1,4 @@
-"""What the options of sbatch are called: short, shortened, by another name; and those that do not count.
+"""Names of sbatch options: short forms, abbreviations and synonyms; and which options have no effect.
 
 `docs/jobs.md` lists them.
 """
@@ -80,7 +80,7 @@ IGNORED: dict[str, str] = {
     "--propagate": "limits are those of the agent",
     "--kill-on-invalid-dep": "a job whose dependency cannot be met is always cancelled",
 }
-"""Options that do not count, and why, or what does instead."""
+"""Options without effect, and why, or what to use instead."""
 _IN_CONTAINER = "start the container in the script (apptainer exec, podman run)"
 _AS_SUBMITTED = "a job runs as the account of the user that submits it"
 _STAGED = "there are no burst buffers; copy the data in the script"
@@ -101,7 +101,7 @@ REFUSED: dict[str, str] = {
     "--usage": _ITSELF,
     "--version": _ITSELF,
 }
-"""Options without which something else would run than what the script is about."""
+"""Options that are refused: without them another program would run than the script describes."""
 SYNONYMS = {
     "--tasks-per-node": "--ntasks-per-node",
     "--workdir": "--chdir",
@@ -127,13 +127,13 @@ WITHOUT_VALUE = frozenset({
 VALUE_BEHIND_EQUALS = frozenset({
     "--nice", "--exclusive", "--get-user-env", "--propagate", "--no-kill", "--x11",
 })  # fmt: skip
-"""Options whose value may be left out, and stands behind an equals sign if it is there."""
+"""Options whose value may be left out; if there is one, it follows an equals sign."""
 
 
 def long_name(word: str, known: Collection[str]) -> str:
-    """The option that `word` means: `-J`, a name in `known`, a synonym, any beginning that only one has.
+    """Long name of the option `word`: `-J`, a name in `known`, a synonym, or a prefix that only one name has.
 
-    Raises InputError, without a place, for one that is none or could be several.
+    Raises InputError, without a place, if it is no option or could be several.
     """
     if word in SHORT:
         return SHORT[word]

@@ -36,19 +36,19 @@ _NICE = 100
 
 @dataclass(frozen=True)
 class ScriptLine:
-    """Where an option stands."""
+    """The place of an option in a script."""
 
     row: int
     place: str
-    """What messages about it begin with."""
+    """Beginning of messages about the option."""
 
 
 @dataclass
 class ScriptRequest:
-    """What the lines of a script ask for, before it is counted together."""
+    """What the lines of a script ask for, before totals are computed."""
 
     decided: Fields = field(default_factory=dict)
-    """Fields that one option decides."""
+    """Fields that a single option sets."""
     warnings: list[str] = field(default_factory=list)
     export: str = ""
     gpu_types: list[str] = field(default_factory=list)
@@ -61,18 +61,18 @@ class ScriptRequest:
     cpus_per_task: int = 1
     cpus_per_gpu: int | None = None
     memory_gib: float = 0.0
-    """For each node."""
+    """Host memory for each node."""
     memory_per_cpu_gib: float = 0.0
     memory_per_gpu_gib: float = 0.0
 
     @property
     def all_tasks(self) -> int:
-        """As Slurm counts them: in all if that is said, otherwise by node, one if nothing is."""
+        """Number of tasks, counted as Slurm does: in total if given, otherwise per node; 1 by default."""
         return self.tasks or (self.tasks_per_node or 1) * self.nodes
 
     @property
     def all_gpus(self) -> int:
-        """In all; a script that names none gets none, as under Slurm."""
+        """Number of GPUs in total; 0 for a script that asks for none, as under Slurm."""
         if self.gpus is not None:
             return self.gpus
         if self.gpus_per_node is not None:
@@ -86,7 +86,7 @@ class ScriptRequest:
         return self.cpus_per_task * self.all_tasks
 
     def fields(self) -> Fields:
-        """All of it as fields of a job."""
+        """The whole request as fields of a job."""
         memory_gib = (
             self.memory_gib * self.nodes
             or self.memory_per_cpu_gib * self.all_cpus
@@ -110,7 +110,7 @@ class ScriptRequest:
         return values
 
     def warn(self, line: ScriptLine, option: str, why: str) -> None:
-        """Note that an option does not count."""
+        """Add a warning that an option has no effect."""
         self.warnings.append(f"line {line.row}: {option} is ignored: {why}")
 
 
@@ -118,12 +118,12 @@ _Reader = Callable[[ScriptRequest, str, ScriptLine], None]
 
 
 def known_options() -> set[str]:
-    """Every option of sbatch by its long name, whatever becomes of it."""
+    """Long names of all sbatch options, whether or not they have an effect."""
     return {*READERS, *FLAGS, *IGNORED, *REFUSED}
 
 
 def read_option(asked: ScriptRequest, name: str, value: str | None, line: ScriptLine) -> None:
-    """Put the option with this long name into `asked`.  Raises InputError."""
+    """Store the option with this long name in `asked`. Raises InputError for a wrong value."""
     if name in REFUSED:
         raise InputError(f"{line.place}{name} cannot be had here: {REFUSED[name]}")
     if name in WITHOUT_VALUE and value is not None:
@@ -182,7 +182,7 @@ def _duration(text: str, line: ScriptLine) -> float | None:
 
 
 def _gpus(name: str) -> _Reader:
-    """`4`, `a100:4`."""
+    """Reader of a number of GPUs: `4`, `a100:4`."""
 
     def read(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
         total = 0
@@ -198,7 +198,7 @@ def _gpus(name: str) -> _Reader:
 
 
 def _gres(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-    """`gpu:a100:4`, `gpu:4`, `gpu`; other resources are ignored."""
+    """Read `gpu:a100:4`, `gpu:4`, `gpu`; other resources are ignored."""
     total = 0
     for part in text.split(","):
         match = _GRES.fullmatch(part)
@@ -245,7 +245,7 @@ def _priority(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
 
 
 def _dependency(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-    """`afterok:17:18,afterany:19`.  What Rota cannot wait for is an error: the job would start too early."""
+    """Read `afterok:17:18,afterany:19`; other conditions are errors, since the job would start too early."""
     after = []
     for part in text.split(","):
         match = _DEPENDENCY.fullmatch(part)
@@ -259,7 +259,7 @@ def _dependency(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
 
 
 def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-    """`[B:]USR1@60`."""
+    """Read `[B:]USR1@60`."""
     match = _SIGNAL.fullmatch(text)
     if match is None:
         raise InputError(f"{line.place}{text!r} is no signal; expected USR1@60 or B:USR1@60")
@@ -276,14 +276,14 @@ def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
 
 
 def _input(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-    """A job reads /dev/null."""
+    """Warn that a job always reads /dev/null."""
     if text not in ("/dev/null", "none"):
         remedy = f"write `exec < {text}` into the script"
         raise InputError(f"{line.place}--input={text} cannot be had here: a job reads /dev/null; {remedy}")
 
 
 def _exclude(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-    """`n3,n4`; a list in brackets, of which only Slurm knows how the names are meant, is told."""
+    """Read `n3,n4`; a list in brackets gets a warning, since only Slurm knows which names it means."""
     names = [name for name in text.split(",") if name]
     if all(_NODE.fullmatch(name) for name in names):
         asked.decided["exclude_nodes"] = names
@@ -344,11 +344,11 @@ HERE: dict[str, str] = {
     "--nice": "--priority",
     "--queue": "--node, which names nodes or their labels",
 }
-"""What `rota submit` calls an option that a script may have, or people know from elsewhere."""
+"""Names in `rota submit` for options of sbatch scripts and of other tools."""
 
 
 def said_of(word: str) -> str:
-    """What `rota submit` has instead of the option `word` of another tool; empty for any other word."""
+    """What `rota submit` offers instead of the option `word` of another tool; empty for any other word."""
     try:
         name = word if word in HERE else long_name(word, known_options())
     except InputError:

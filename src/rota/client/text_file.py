@@ -9,7 +9,7 @@ from rota.wire.script import windows_row
 
 
 def read_text(file: Path, most_bytes: int, expected: str) -> str:
-    """What the file holds.  Raises InputError, which names `expected` where there is no such file."""
+    """Contents of the file. Raises InputError if there is no such file, with `expected` in its message."""
     try:
         with file.open("rb") as stream:
             data = stream.read(most_bytes + 1)

@@ -1,4 +1,4 @@
-"""Moments as people type them, Rota's way and Slurm's, as Unix seconds."""
+"""Moments as users type them, in Rota's and in Slurm's formats, as Unix seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.model.units import parse_duration
 
 EXPECTED = "+2h, 2026-11-22T10:00, 10:00 (the next one) or Unix seconds"
 FIRST_UNIX_S = 1e9
-"""A smaller bare number is no moment anybody means; it would be a duration without its unit."""
+"""Smallest bare number that counts as a moment; a smaller one is probably a duration without its unit."""
 _UNIX = re.compile(r"\d+(?:\.\d+)?")
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _SLURM_NUMBERS = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
@@ -47,7 +47,7 @@ def parse_moment(text: str, field: str = "moment", now_s: float | None = None) -
 
 
 def parse_since(text: str, field: str = "--since", now_s: float | None = None) -> float:
-    """Unix seconds of a moment in the past: `7d` is seven days ago, all else as `parse_moment`."""
+    """Unix seconds of a moment in the past: `7d` is seven days ago; other texts as in `parse_moment`."""
     now_s = time.time() if now_s is None else now_s
     try:
         return now_s - parse_duration(text.strip().removeprefix("-"), field)
@@ -65,7 +65,7 @@ def parse_since(text: str, field: str = "--since", now_s: float | None = None) -
 def parse_slurm_duration(text: str, field: str = "--time") -> float | None:
     """Seconds of Slurm's `MINUTES`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`.
 
-    None is without limit, as `UNLIMITED` and every way to write zero are.
+    None means no limit: `UNLIMITED`, and zero in any form.
     """
     text = text.strip()
     if text.upper() in ("UNLIMITED", "INFINITE", "-1"):
@@ -118,7 +118,7 @@ def _slurm_date(date: re.Match[str], today: datetime, text: str, field: str) -> 
 
 
 def _next_clock(text: str, now_s: float) -> float | None:
-    """The next moment at which clocks show `text`, or None if it is no time of day."""
+    """The next moment at which clocks show `text`, or None if it is not a time of day."""
     clock = _CLOCK.fullmatch(text)
     if clock is None:
         return None

@@ -1,1 +1,1 @@
-"""The engines that run jobs: what they share, and an engine in each folder."""
+"""The engines that run jobs: the parts that they share, and one folder for each engine."""

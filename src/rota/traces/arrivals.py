@@ -1,9 +1,9 @@
 """Bursty arrivals: users submit batches, batches come in bursts, nights and weekends are quieter.
 
-One virtual cluster is a renewal process of batches with lognormal gaps.  The jobs of a batch follow
-one another within seconds.  Times are made in three steps, so that a span can be chosen freely
-without turning scripts into slow typists: batch heads as fractions of the span, bent by the week's
-rhythm, then the seconds inside each batch on top.
+One virtual cluster is a renewal process of batches with lognormal gaps. The jobs of a batch follow one
+another within seconds. Times are made in three steps: batch heads as fractions of the span, then adapted to
+the rhythm of the week, then the seconds within each batch added. The span may therefore have any length
+without stretching the gaps within a batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class GeneratedArrivals:
     """Submissions of one virtual cluster, one row per job in order of its batches."""
 
     batch: Ints
-    """Batch of each job, from 0."""
+    """Number of each job's batch, from 0."""
     head: Floats
     """Moment of the batch's first job, as a fraction of the span in [0, 1)."""
     lag_s: Floats
@@ -41,11 +41,11 @@ def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched
     first = rng.random(jobs) >= batched
     first[0] = True
     batch = np.cumsum(first) - 1
-    # Gaps inside a batch are short beside the others, so 1 + cv² = (1 + cv_of_heads²) (1 - batched).
+    # Gaps inside a batch are short compared with the others, so 1 + cv² = (1 + cv_of_heads²) (1 - batched).
     heads = int(batch[-1]) + 1
     spread = max((1 + gap_cv**2) * (1 - batched) - 1, 0.25)
     gaps = _lognormal(rng, heads, float(np.sqrt(spread)))
-    # A circle cut at a random point: no virtual cluster need be awake when the trace begins.
+    # The sequence is cut at a random point: a virtual cluster need not be active when the trace begins.
     head = np.sort((np.cumsum(gaps) / gaps.sum() + rng.random()) % 1.0)
     low, high = np.log(BATCH_GAP_S)
     since = np.cumsum(np.where(first, 0.0, np.exp(rng.uniform(low, high, jobs))))
@@ -55,8 +55,8 @@ def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched
 def _lognormal(rng: np.random.Generator, count: int, cv: float) -> Floats:
     """Stratified lognormal values of the given CV *in this sample*.
 
-    Published CVs are those of samples, which lie well below a lognormal's own when it is large;
-    bisection finds the sigma that gives the wanted one here (or the widest, if they are too few).
+    Published CVs are of samples; for a large CV they are well below that of the distribution.  Bisection
+    finds the sigma that gives the wanted CV in this sample (or the widest, if there are too few values).
     """
     from scipy.special import ndtri
 
@@ -72,7 +72,7 @@ def _lognormal(rng: np.random.Generator, count: int, cv: float) -> Floats:
 def place_in_span(head: Floats, lag_s: Floats, span_s: float) -> Floats:
     """Moments of submission in [0, span_s], the earliest at 0 and the latest at `span_s`.
 
-    Second 0 is a Monday's midnight.
+    Second 0 is midnight on a Monday.
     """
     moment_s = _at_work(head * _work_at(span_s)) + lag_s
     moment_s -= moment_s.min()

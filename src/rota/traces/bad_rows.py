@@ -1,7 +1,7 @@
-"""Rows that cannot be read: named, counted and left out, so that one of them never costs the whole file.
+"""Rows that cannot be read: named, counted and left out, so that the rest of the file can be used.
 
-A reader raises `BadRowsError` with every row of a kind at once; `leaving_out` reads again without them, so
-that the rest is read as if they were not in the file.  A file half of which cannot be read is refused.
+A reader raises `BadRowsError` with all bad rows of one kind at once; `leaving_out` then reads again without
+them, as if they were not in the file. A file is refused if half of its rows cannot be read.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rota.traces.source import TEXT, TraceSource
 _Entry = TypeVar("_Entry")
 _Read = TypeVar("_Read")
 _TOO_MANY = 0.5
-"""Share of a file's rows from which on it is refused: it is rather not what the reader takes it for."""
+"""Share of bad rows from which a file is refused: it is probably not in this format."""
 
 
 @dataclass(frozen=True)
 class BadKind:
-    """Rows that are wrong in one way."""
+    """Rows with the same kind of problem."""
 
     problem: str
-    """What stands in the first of them."""
+    """The problem, with the text of the first of these rows."""
     rows: tuple[int, ...]
-    """As the reader counts them: lines of a text, entries of a list."""
+    """Row numbers as the reader counts them: lines of a text, entries of a list."""
     field: str | None = None
     expected: str | None = None
 
@@ -41,11 +41,11 @@ class BadKind:
 
 
 class BadRowsError(InputError):
-    """Rows of a file are not what its format says; the sentence names the first."""
+    """Rows of a file that violate its format; the sentence names the first."""
 
     kinds: tuple[BadKind, ...] = ()
     of: int | None = None
-    """Rows that the file has in all, where that is not its number of lines."""
+    """Number of rows in the file, if that is not its number of lines."""
     noun: str = "row"
 
     @classmethod
@@ -61,7 +61,7 @@ class BadRowsError(InputError):
 
 
 def check_text(source: TraceSource) -> None:
-    """Raise BadRowsError for the lines of `source` that were no UTF-8 and are not left out."""
+    """Raise BadRowsError for lines of `source` that are not UTF-8 and not yet left out."""
     kinds: dict[str, tuple[int, ...]] = {}
     for row, what in source.garbled.items():
         if row not in source.left_out:
@@ -73,7 +73,7 @@ def check_text(source: TraceSource) -> None:
 
 
 class BadEntryError(InputError):
-    """One entry of a list is not what its format says; `collected` makes `BadRowsError` of all of them."""
+    """One entry of a list violates its format; `collected` combines these into a `BadRowsError`."""
 
     kind: BadKind
 
@@ -88,14 +88,14 @@ class BadEntryError(InputError):
         expected: str,
         says_row: bool = True,
     ) -> BadEntryError:
-        """The error for the entry `row`; its sentence names that where a user can count so (`says_row`)."""
+        """The error for the entry `row`; with `says_row` its sentence names the row, as users count."""
         named = row if says_row else None
         error = cls(str(InputError.at(problem, file=file, row=named, field=field, expected=expected)))
         error.kind = BadKind(problem, (row,), field, expected)
         return error
 
     def with_rows(self, others: Iterable[int]) -> BadEntryError:
-        """The same error, with which the rows `others` are left out as well."""
+        """A copy of this error that leaves out the rows `others` as well."""
         self.kind = replace(self.kind, rows=tuple(dict.fromkeys((*self.kind.rows, *others))))
         return self
 
@@ -103,7 +103,10 @@ class BadEntryError(InputError):
 def collected(
     entries: Iterable[_Entry], read: Callable[[_Entry], _Read], of: int | None = None, noun: str = "row"
 ) -> list[_Read]:
-    """`read` of each entry; BadRowsError, of a file of `of` rows, with all those that raise BadEntryError."""
+    """The result of `read` for each entry.
+
+    Raises BadRowsError, for a file of `of` rows, with all entries for which `read` raises BadEntryError.
+    """
     results: list[_Read] = []
     wrong: list[BadEntryError] = []
     for entry in entries:
@@ -128,9 +131,9 @@ def _together(wrong: Sequence[BadEntryError], of: int | None, noun: str) -> BadR
 
 
 def leaving_out(read: Callable[[TraceSource], Trace]) -> Callable[[TraceSource], Trace]:
-    """`read`, of a file without the rows that it cannot read; they are counted first in `Trace.odd`.
+    """Wrap the reader `read`, so that it leaves out rows it cannot read and counts them first in `Trace.odd`.
 
-    Raises InputError, with the first of them, if half or more of the rows cannot be read.
+    The wrapped reader raises InputError, with the first of them, if half or more of the rows cannot be read.
     """
 
     def reading(source: TraceSource) -> Trace:
@@ -150,7 +153,7 @@ def leaving_out(read: Callable[[TraceSource], Trace]) -> Callable[[TraceSource],
 
 
 def _check_enough(error: BadRowsError, source: TraceSource, new: int) -> None:
-    """Raise `error`, which found `new` bad rows, where too few of the rows are left."""
+    """Raise `error`, which reports `new` bad rows, if too few rows are left."""
     bad, of = len(source.left_out), error.of or source.rows
     if not new or bad >= _TOO_MANY * of:
         if bad == 1:

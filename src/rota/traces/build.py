@@ -19,19 +19,19 @@ from rota.traces.bad_rows import BadKind, BadRowsError
 from rota.traces.table import MOST, TextTable, encode
 
 _MOST_TYPES = 63
-"""As many bits as a mask has that are no sign."""
+"""Number of bits of a mask, without the sign."""
 
 
 @dataclass
 class Oddities:
-    """Collects what is odd about the rows of one file, and which of them are left out."""
+    """Collects the odd rows of one file, and which of them are left out."""
 
     table: TextTable
     ids: Sequence[str]
-    """Job id of each row; where one comes again, `~2`, `~3` ... is appended, and that is noted."""
+    """Job id of each row; a repeated id gets `~2`, `~3` ... appended, which is noted."""
     noted: list[OddRows] = field(default_factory=list)
     repeats: bool = False
-    """True if rows of one id are no oddity here, and all keep it."""
+    """True if several rows of one id are normal in this format, and all keep the id."""
     dropped: Bools = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,8 @@ class Oddities:
         self.note("job id used before", "kept under the id with ~2, ~3 ... appended", again)
 
     def note(self, what: str, done: str, rows: Array, details: Mapping[int, str] | None = None) -> None:
-        """Count the rows marked in the boolean array `rows`, if any; `details` say more of some, by place."""
+        """Count the rows marked in the boolean array `rows`, if any; `details` has texts for some, by
+        place."""
         at = np.flatnonzero(rows).tolist()
         if at:
             more = {place: f": {detail}" for place, detail in (details or {}).items()}
@@ -59,14 +60,14 @@ class Oddities:
         self.dropped |= rows
 
     def check_left(self) -> None:
-        """Raise InputError, with what is odd, if all rows are left out."""
+        """Raise InputError, with the oddities, if no row is left."""
         if self.dropped.all():
             reasons = "; ".join(f"{rows.what} ({rows.count})" for rows in self.noted)
             raise InputError.at(f"no job is left: {reasons}", file=self.table.file, expected="jobs that ran")
 
 
 def numbered(table: TextTable) -> list[str]:
-    """Ids for a format that has none: the place in the file from 0, as most simulators number them."""
+    """Ids for a format without any: the place in the file from 0, as most simulators count."""
     return [str(i) for i in range(len(table))]
 
 
@@ -78,7 +79,7 @@ def ids_of(table: TextTable, column: str) -> list[str]:
 
 
 def unique(ids: Sequence[str]) -> list[str]:
-    """`ids` with `~2`, `~3` ... appended where one comes again; names that exist already are passed over."""
+    """`ids` with `~2`, `~3` ... appended to repeated ones; names that already exist are not used."""
     if len(set(ids)) == len(ids):
         return list(ids)
     taken, used, times = set(ids), set[str](), dict.fromkeys(ids, 1)
@@ -103,11 +104,11 @@ def finish(
     facts: Mapping[str, object] | None = None,
     zone: str | None = None,
 ) -> Trace:
-    """The trace of all rows not dropped, sorted by submission.
+    """The trace of all rows that were not dropped, sorted by submission.
 
-    `jobs` are the arguments of `JobTable.build` without ids.  `zone` says that all times are
-    wall-clock stamps, in seconds since 1970, and of which zone: then they are shifted to start at 0.
-    Oddities that any format can have (zero duration, zero GPUs, duplicates, order) are noted here.
+    `jobs` are the arguments of `JobTable.build` without ids. `zone` means that all times are wall-clock
+    stamps of that zone, in seconds since 1970; they are then shifted to start at 0. Oddities that any format
+    can have (zero duration, zero GPUs, duplicates, order) are noted here.
     """
     last_s = np.full(len(odd.ids), np.nan)
     for row, several in jobs.get("deadlines", {}).items():
@@ -145,12 +146,12 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
 
 
 def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
-    """Raise BadRowsError for a number that is no size and no moment, such as a product of two large cells."""
+    """Raise BadRowsError for a number too large for a size or moment, such as a product of large cells."""
     for name, values in columns.items():
         if name.endswith("_names") or isinstance(values, Mapping):
             continue
         numbers = np.broadcast_to(np.asarray(values), len(odd.ids))
-        huge = np.flatnonzero((np.abs(numbers) > MOST) & ~odd.dropped)  # NaN is not
+        huge = np.flatnonzero((np.abs(numbers) > MOST) & ~odd.dropped)  # NaN is not larger
         if len(huge):
             at = int(huge[0])
             comes_to = numbers[at]
@@ -160,7 +161,7 @@ def _check_sizes(odd: Oddities, columns: Mapping[str, Any]) -> None:
 
 
 def _note_observed(odd: Oddities, submit_s: Floats, observed: RecordedRun | None) -> None:
-    """Count starts and ends that cannot have been; what ran before it came waited for nothing."""
+    """Count impossible starts and ends; a job that started before its submission waited 0 seconds."""
     if observed is not None:
         kept = ~odd.dropped
         odd.note("recorded start before submission", "kept", kept & (observed.start_s < submit_s))
@@ -180,7 +181,7 @@ def _note_common(odd: Oddities, submit_s: Floats, gpus: Array, truth: Truth) -> 
 
 
 def held_since(odd: Oddities, eligible_s: Floats, submit_s: Floats) -> Floats:
-    """Seconds from submission to the moment at which each job became eligible; NaN where that is unknown."""
+    """Seconds from submission until each job became eligible; NaN if unknown."""
     odd.note("eligible before submission", "kept, eligible at once", ~odd.dropped & (eligible_s < submit_s))
     return np.maximum(eligible_s - submit_s, 0.0)
 
@@ -200,7 +201,7 @@ def type_masks(
 ) -> dict[str, Any]:
     """The `JobTable` arguments for GPU types written as `A100|V100`; an empty cell means any type.
 
-    The `cells` are those of `column`, or made of them.
+    `cells` are the cells of `column`, or derived from them.
     """
     cells = table.text(column) if cells is None else cells
     lists = {cell: [name.strip() for name in cell.split("|") if name.strip()] for cell in cells.unique()}

@@ -1,4 +1,4 @@
-"""Published figures beside those of a generated trace: the table in docs/generator.md.
+"""Compares published figures with those of a generated trace: the table in docs/generator.md.
 
 python -m rota.traces.calibration
 """
@@ -42,7 +42,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One published figure and what a trace has instead."""
+    """One published figure and the corresponding figure of a trace."""
 
     topic: str
     name: str
@@ -51,7 +51,7 @@ class PublishedFigure:
 
     @property
     def off(self) -> float:
-        """Relative difference; the plain one where nothing was published as 0."""
+        """Relative difference; the absolute one where the published figure is 0."""
         return (self.generated - self.published) / (self.published or 1.0)
 
 
@@ -123,7 +123,7 @@ def _outcomes(trace: Trace) -> Iterator[PublishedFigure]:
 
 
 def _failures(trace: Trace) -> Iterator[PublishedFigure]:
-    """Signatures of failing jobs, those that are at least a hundredth of them as published."""
+    """Signatures of failing jobs: those that are at least 1 % of the published failures."""
     names = [names[-1] for names in trace.truth.signatures.values()]
     jobs = sum(failure.jobs for failure in FAILURES)
     for failure in FAILURES:

@@ -29,15 +29,15 @@ class PeakDemand:
     gpus_by_type: Mapping[str, int]
     gpus: int
     why: str
-    """One sentence: what was swept."""
+    """One sentence: which times the figures are based on."""
 
 
 def peak_demand(trace: Trace) -> PeakDemand:
     """Most GPUs held at once, by type.
 
-    Uses the recorded starts and ends where the trace has them; otherwise every job runs from its
-    submission, as if nothing ever waited.  A job counts for the type it ran on, if that was recorded, else
-    for the first of those that it accepts.
+    Uses the recorded starts and ends if the trace has them; otherwise every job runs from its submission, as
+    if no job waited. A job counts for the type it ran on if that was recorded, else for the first type that
+    it accepts.
     """
     jobs = trace.jobs
     began_s, ended_s, held, why = _held(trace)
@@ -59,12 +59,13 @@ def sweep_peak(began_s: Floats, ended_s: Floats, amount: Floats) -> float:
     """Largest sum of `amount` over intervals [began_s, ended_s) that overlap; all shapes (n,)."""
     moment_s = np.concatenate((ended_s, began_s))
     change = np.concatenate((-amount, amount))
-    order = np.argsort(moment_s, kind="stable")  # ends stand first, so equal moments free before they take
+    # Ends come first, so that equal moments free before they take.
+    order = np.argsort(moment_s, kind="stable")
     return float(max(np.cumsum(change[order]).max(initial=0.0), 0.0))
 
 
 def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
-    """Begin and end of each job, which jobs ran, and what was assumed."""
+    """Begin and end of each job, which jobs ran, and a sentence about what was assumed."""
     run_s = np.nan_to_num(trace.ran_s(), posinf=0.0)
     if trace.observed is not None:
         began_s = trace.observed.start_s
@@ -80,7 +81,7 @@ def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
 
 
 def _types(trace: Trace) -> tuple[Ints, tuple[str, ...]]:
-    """Type code of each job, of what it ran on or else the lowest it accepts, and the names of the codes."""
+    """Type code of each job (the type it ran on, or else the lowest it accepts), and the codes' names."""
     ran_on = trace.observed.types if trace.observed else {}
     names = tuple(dict.fromkeys([*trace.jobs.type_names, *ran_on.values()])) or (ANY_TYPE,)
     masks = trace.jobs.gpu_types
@@ -114,10 +115,10 @@ def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
 
 
 def _stated_nodes(trace: Trace, gpus_per_node: int) -> list[NodeShape]:
-    """The nodes that the head of a log in Standard Workload Format states; none if it does not.
+    """The nodes that the header of a log in Standard Workload Format states; none if it does not.
 
-    Where processors do not divide among the nodes, or nodes are not stated, they are nodes of `gpus_per_node`
-    and one of the rest.
+    If processors do not divide evenly among the nodes, or the number of nodes is not stated, the result is
+    nodes of `gpus_per_node` and one for the rest.
     """
     if trace.format != "swf":
         return []
@@ -157,7 +158,7 @@ def cluster_from(text: str | PathLike[str], trace: Trace | None = None) -> Clust
 
 
 def _listed(file: str) -> Cluster:
-    """The cluster of a list of nodes, told apart by its header."""
+    """The cluster of a list of nodes, whose format is detected by its header."""
     header = load(file, "a node list").header()
     if header[:1] == ("sn",):
         return read_nodes(file)

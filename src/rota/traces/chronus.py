@@ -67,7 +67,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _steps(table: TextTable, submit_s: Floats, counts: Bools) -> list[tuple[Deadline, ...]]:
-    """Per job the deadlines of its two lists; those of which it `counts` have to be some."""
+    """Deadlines of each job from its two lists; jobs marked in `counts` must have valid ones."""
     times = [_numbers(cell) for cell in table.text("expect_time_list")]
     values = [_numbers(cell) for cell in table.text("expect_value_list")]
     for name, lists in (("expect_time_list", times), ("expect_value_list", values)):

@@ -3,7 +3,7 @@
 Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 6.1: the moment of submission plus the duration at
           the GPUs asked for, times a factor drawn evenly between 0.5 and 1.5
 
-`0.5:1.5` gives every job without a deadline one; `0.5:1.5:30%` those of three jobs in ten, drawn as well.
+`0.5:1.5` gives a deadline to every job without one; `0.5:1.5:30%` to 30 % of them, chosen at random.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from rota.model.trace import Trace
 
 @dataclass(frozen=True)
 class DrawnDeadlines:
-    """How deadlines are drawn."""
+    """Parameters for drawing deadlines."""
 
     least: float
-    """Smallest factor of a job's duration."""
+    """Smallest factor on a job's duration."""
     most: float
     share: float = 1.0
-    """Part of the jobs that get one."""
+    """Part of the jobs that get a deadline."""
 
     def __str__(self) -> str:
         return f"{self.least:g}:{self.most:g}" + ("" if self.share == 1.0 else f":{100 * self.share:g}%")
 
 
 def parse_deadlines(text: str) -> DrawnDeadlines:
-    """`0.5:1.5` or `0.5:1.5:30%`."""
+    """Read `0.5:1.5` or `0.5:1.5:30%`."""
     match = re.fullmatch(r"([\d.]+):([\d.]+)(?::([\d.]+)%)?", text.strip())
     try:
         if match is None:
@@ -48,9 +48,9 @@ def parse_deadlines(text: str) -> DrawnDeadlines:
 
 
 def with_deadlines(trace: Trace, drawn: DrawnDeadlines, seed: int = 0) -> Trace:
-    """`trace` with deadlines for those that have none and whose duration is known; its source says so.
+    """`trace` with deadlines for jobs of known duration that have none; its source records this.
 
-    The same seed draws the same; jobs with a deadline of their own keep it.
+    Equal seeds draw equal deadlines; jobs with a deadline of their own keep it.
     """
     rng, jobs = np.random.default_rng(seed), trace.jobs
     factor = rng.uniform(drawn.least, drawn.most, len(trace))

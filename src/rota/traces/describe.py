@@ -23,7 +23,7 @@ from rota.model.words import hours
 from rota.traces.reading import read
 
 _FEW = 8
-"""A fact with more parts than this is counted, not listed."""
+"""A fact with more parts than this is shown as a count, not as a list."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Quantiles:
 
     @classmethod
     def of(cls, values_s: Floats) -> Quantiles | None:
-        """Of the finite values; None if there are none."""
+        """Quantiles of the finite values; None if there are none."""
         finite = values_s[np.isfinite(values_s)]
         if not len(finite):
             return None
@@ -57,29 +57,29 @@ class Description:
     jobs: int
     cpu_jobs: int
     gpu_hours: float
-    """Duration x GPUs x share of each, of last attempts; a MIG slice is a part of a GPU."""
+    """Duration x GPUs x share of each GPU, over last attempts; a MIG slice counts as a part of a GPU."""
     failing_gpu_hours: float
-    """The same for attempts that fail before the last one."""
+    """GPU-hours of attempts that failed before the last one."""
     interrupted_gpu_hours: float
-    """The same for attempts that were preempted or requeued: they did not fail."""
+    """GPU-hours of attempts that were preempted or requeued, which is not a failure."""
     single_gpu_share: float | None
     single_gpu_time_share: float | None
     fractional_share: float | None
     """Jobs that ask for less than a whole GPU, or run on MIG slices; they count as single-GPU jobs too."""
     gpu_counts: Mapping[int, int]
-    """Jobs by GPUs asked for."""
+    """Number of GPUs asked for -> jobs."""
     durations: Quantiles | None
     unknown_durations: int
     first_submit_s: float | None
     last_submit_s: float | None
     span_s: float
-    """Last less first submission."""
+    """Seconds between the first and the last submission."""
     mean_demand_gpus: float | None
-    """GPU-seconds of all attempts, those after the last submission as well, over the span.
-    None where nothing lasts, or no duration is known."""
+    """GPU-seconds of all attempts, including those after the last submission, divided by the span. None if
+    the span is 0, or no duration is known."""
     gap_mean_s: float | None
     gap_cv: float | None
-    """Standard deviation of the gaps between submissions over their mean; 1 if they were random."""
+    """Standard deviation of the gaps between submissions over their mean; 1 for random (Poisson) arrivals."""
     tenants: int
     groups: int
     workloads: int
@@ -88,13 +88,13 @@ class Description:
     elastic: int
     outcomes: Mapping[str, int]
     waits: Quantiles | None
-    """Recorded start less submission, where the trace has it."""
+    """Seconds from submission to recorded start, where the trace has it."""
     holds: Quantiles | None
-    """What of it passed before a job was eligible to start, where the trace has it."""
+    """Part of these seconds before the job was eligible to start, where the trace has it."""
     odd: tuple[OddRows, ...]
     facts: Mapping[str, object]
     slice_hours: Mapping[str, float]
-    """By type of MIG slice: hours of last attempts on such slices; each counts as a part of a GPU-hour."""
+    """Hours of last attempts by type of MIG slice; each counts as a part of a GPU-hour."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -109,7 +109,7 @@ class Description:
         return table
 
     def lines(self) -> list[tuple[str, str]]:
-        """Name and value of each line that says something, as a person reads them."""
+        """Name and value of each line that is not empty, formatted for people."""
         lines = [
             ("jobs", f"{self.jobs:,}" + (f" ({self.cpu_jobs:,} without GPUs)" if self.cpu_jobs else "")),
             ("GPU-hours", self._gpu_hours_text()),
@@ -154,7 +154,7 @@ class Description:
         return f"{first} to {last} ({format_duration(self.span_s)})"
 
     def _moment(self, seconds: float) -> str:
-        """A date where the trace has them, else the seconds as they stand in the file."""
+        """A date if the trace has dates, else the seconds as in the file."""
         epoch = epoch_of(self.facts)
         return f"{seconds:,.0f} s" if epoch is None else f"{moment_of(epoch, seconds):%Y-%m-%d %H:%M}"
 
@@ -168,7 +168,7 @@ TRACE = Argument(
 
 @takes(trace=TRACE)
 def describe(trace: str | PathLike[str] | Trace) -> Description:
-    """The figures of `trace`, or of that in a file, in one pass over its columns.  Raises InputError."""
+    """The figures of `trace`, or of the trace in a file, in one pass over its columns. Raises InputError."""
     return _described(trace if isinstance(trace, Trace) else read(trace))
 
 
@@ -218,7 +218,7 @@ def _described(trace: Trace) -> Description:
 
 
 def _holds(trace: Trace) -> Quantiles | None:
-    """Of the jobs that started."""
+    """Seconds that jobs were held before they were eligible, over the jobs that started."""
     if trace.observed is None:
         return None
     return Quantiles.of(trace.truth.held_s[np.isfinite(trace.observed.start_s)])
@@ -238,12 +238,12 @@ def _share(part: Array, whole: Array) -> float | None:
 
 
 def _counts(values: Array) -> dict[int, int]:
-    """Value -> how often, in rising order."""
+    """Value -> number of occurrences, in rising order."""
     return {int(value): int(n) for value, n in zip(*np.unique(values, return_counts=True), strict=True)}
 
 
 def _used(codes: Array) -> int:
-    """Different codes in use; -1 is none."""
+    """Number of different codes in use; -1 is none."""
     return len(np.unique(codes[codes >= 0]))
 
 
@@ -256,14 +256,15 @@ def _examples(odd: OddRows) -> str:
 
 
 def _fact_line(name: str, value: object) -> tuple[str, str]:
-    """What a fact is called and what it is; seconds in words."""
+    """Label and value of a fact; seconds are written in words."""
     if name.endswith("_s") and isinstance(value, int | float):
         return name.removesuffix("_s"), format_duration(value)
     return name, _fact(value)
 
 
 def _fact(value: object) -> str:
-    """A fact in a line: what is told job by job is counted, `gns: 57  static: 4` or `120 entries`."""
+    """A fact on one line; facts with a value for each job as counts, `gns: 57  static: 4` or `120
+    entries`."""
     if not isinstance(value, Mapping | list | tuple) or len(value) <= _FEW:
         return str(value)
     parts = list(value.values()) if isinstance(value, Mapping) else value

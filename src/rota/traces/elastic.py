@@ -1,9 +1,9 @@
 """Jobs of one fixed size as jobs that can run on fewer or more GPUs.
 
-Most traces know one size only.  `1:64` gives every such job the range from 1 to 64 GPUs, `1:64:pow2` the
-powers of two in it.  What a job asked for stays in its range: one that asked for more than the most keeps
-that as its most, one that asked for less than the fewest as its fewest.  Jobs without GPUs, with a part of
-one, with uneven parts or with a range of their own stay as they are.  `1:64,ncf=1:1` names workloads apart.
+Most traces give one size for each job. `1:64` gives every such job the range from 1 to 64 GPUs, `1:64:pow2`
+the powers of two in it. The range always includes what a job asked for: if that is above the range it becomes
+the job's maximum, if below the minimum. Jobs without GPUs, with a part of one, with uneven parts or with a
+range of their own stay as they are. `1:64,ncf=1:1` sets a separate range for a workload.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rota.model.trace import Trace
 
 @dataclass(frozen=True)
 class ElasticSizes:
-    """The GPUs that jobs shall be able to run on."""
+    """Range of GPUs that jobs should be able to run on."""
 
     least: int
     most: int
     counts: AllowedCounts = AllowedCounts.ANY
     apart: tuple[tuple[str, ElasticSizes], ...] = ()
-    """Other sizes for some workloads."""
+    """Separate ranges for some workloads."""
 
     def __str__(self) -> str:
         own = f"{self.least}:{self.most}" + (":pow2" if self.counts else "")
@@ -35,7 +35,7 @@ class ElasticSizes:
 
 
 def parse_sizes(text: str) -> ElasticSizes:
-    """`1:64` or `1:64:pow2`, and other sizes for some workloads: `1:64,ncf=1:1`."""
+    """Read `1:64` or `1:64:pow2`, also with other ranges for some workloads: `1:64,ncf=1:1`."""
     first, *others = text.split(",")
     pairs = (part.partition("=") for part in others)
     apart = tuple((workload.strip(), _parse_range(sizes)) for workload, _, sizes in pairs)
@@ -53,7 +53,7 @@ def _parse_range(text: str) -> ElasticSizes:
 
 
 def make_elastic(trace: Trace, sizes: ElasticSizes) -> Trace:
-    """`trace` with these sizes for its jobs of one size; its source says so."""
+    """`trace` with these ranges for its jobs of one size; its source records this."""
     jobs, rigid = trace.jobs, _rigid(trace)
     workloads = np.array([jobs.name_of("workload", row) for row in range(len(jobs))], dtype=object)
     for workload, own in sizes.apart:
@@ -65,7 +65,7 @@ def make_elastic(trace: Trace, sizes: ElasticSizes) -> Trace:
 
 
 def _rigid(trace: Trace) -> Bools:
-    """Jobs of one size that may have others."""
+    """Jobs of one size that may get a range."""
     jobs = trace.jobs
     rigid: Bools = (jobs.gpus_min == jobs.gpus_max) & (jobs.gpus > 0) & (jobs.gpu_share == 1.0)
     rigid[list(jobs.parts)] = False
@@ -73,7 +73,7 @@ def _rigid(trace: Trace) -> Bools:
 
 
 def _with(trace: Trace, sizes: ElasticSizes, rigid: Bools) -> Trace:
-    """The same with `sizes` for those that are `rigid`."""
+    """`trace` with `sizes` for the jobs marked in `rigid`."""
     jobs = trace.jobs
     changed = replace(
         jobs,

@@ -5,8 +5,8 @@ Columns   job_id, submission_time | submit_time (s), num_iteration | iteration, 
           deadline | ddl (s, absolute), batch_size (global), num_gpu, duration (s at num_gpu);
           some add best_effort (1: the deadline does not count), real_duration and real_iteration
 Times     kept as they are
-Odd       deadline minus submission is 0.5 to 1.5 times the duration, so about half of the deadlines can
-          only be met by scaling out
+Odd       deadline minus submission is 0.5 to 1.5 times the duration, so that about half of the deadlines
+          can only be met by scaling out
 Handling  deadlines at or before submission, or nearer than the duration, are counted and kept;
           with best_effort = 1 the deadline becomes none
 """
@@ -65,7 +65,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _deadlines(table: TextTable) -> Floats:
-    """Absolute deadlines; NaN for best-effort jobs, whatever stands there."""
+    """Absolute deadlines; NaN for best-effort jobs, whatever the file has there."""
     name = table.first_of("deadline", "ddl")
     if not table.has("best_effort"):
         return table.floats(name)

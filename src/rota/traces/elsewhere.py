@@ -1,4 +1,4 @@
-"""A trace on a cluster that is not its own: what it says of nodes there that are not here."""
+"""A trace replayed on another cluster than its own: which nodes and labels of its jobs exist there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rota.traces.table import encode
 
 
 def on_cluster(trace: Trace, cluster: Cluster) -> tuple[Trace, list[str]]:
-    """`trace` with its jobs bound only to labels and nodes that `cluster` has, and a remark on the others.
+    """`trace` with node sets limited to labels and nodes of `cluster`, and remarks on those that are missing.
 
-    A job that asks for none of these nodes may run anywhere.
+    A job for which none is left may run anywhere.
     """
     known = {*cluster.labels, *cluster.node_names}
     names = trace.jobs.node_set_names

@@ -8,7 +8,7 @@ Columns   10: job type, command, working directory, step argument, needs-data fl
           a CSV with a header of job_type, scale_factor, total_steps, arrival_s is read as well
 Times     kept as they are
 Odd       no durations: steps per second come from a table of throughputs by type, scale and GPU type.
-          The SLO is a factor on the duration, so without the table there is no deadline.  Philly VCs
+          The SLO is a factor on the duration, so that without the table there is no deadline.  Philly VCs
           contain scale factors (7, 12, 20, 24, up to 64) for which no throughput was measured.  The
           batch size in a job type is per worker and stays part of the name
 Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps, `weight` is the
@@ -53,14 +53,15 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
 
 
 def tabs_of(source: TraceSource) -> int:
-    """Tab-separated fields that most of the first lines have; 0 if that is no tab."""
+    """Number of tab-separated fields in most of the first lines; 0 if they have no tab."""
     counts = Counter(line.count("\t") for line in source.opening)
     tabs = max(counts, key=lambda count: counts[count], default=0)
     return tabs + 1 if tabs else 0
 
 
 def has_fields(source: TraceSource, *counts: int) -> bool:
-    """True if most lines have so many tab-separated fields, and are jobs: a header holds no number."""
+    """True if most lines are jobs with one of these numbers of tab-separated fields; headers have no
+    number."""
     fields = source.header("\t")
     is_header = len(fields) in counts and not any(_NUMBER.fullmatch(field) for field in fields)
     return tabs_of(source) in counts and not is_header
@@ -120,7 +121,7 @@ def _table(source: TraceSource) -> TextTable:
 
 
 def slo_factors(table: TextTable) -> Floats:
-    """Deadline as a multiple of the duration; NaN where the trace says -1 or nothing."""
+    """Deadline as a multiple of the duration; NaN where the trace has -1 or an empty cell."""
     if not table.has("SLO"):
         return np.full(len(table), np.nan)
     factors = table.floats("SLO", low=-1.0, blank=-1.0)
@@ -129,7 +130,7 @@ def slo_factors(table: TextTable) -> Floats:
 
 
 def weights(table: TextTable) -> Floats:
-    """Priority weights; 1 where the trace says nothing."""
+    """Priority weights; 1 where the cell is empty."""
     if not table.has("priority_weight"):
         return np.ones(len(table))
     return table.floats("priority_weight", blank=1.0)

@@ -3,8 +3,8 @@
     virtual clusters -> submissions in batches -> series of similar jobs (user, size, program)
                      -> runtimes -> outcomes and attempts -> span that gives the wanted load
 
-Everything is drawn from one NumPy generator in this order, so a seed names a trace; what jobs fail of has
-a generator of its own behind it.
+Everything is drawn from one NumPy generator in this order, so that a seed identifies a trace; the causes of
+failures have a generator of their own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rota.traces.philly_figures import (
 from rota.traces.population import Population, draw_population
 from rota.traces.signatures import draw_signatures
 
-# Choices of ours: the published figures do not settle them.
+# Our own choices, which the published figures do not determine.
 WORKLOADS = {
     "resnet50": 0.22, "resnet152": 0.08, "inception3": 0.10, "googlenet": 0.05, "bert": 0.15,
     "gpt2": 0.10, "deepspeech2": 0.10, "vgg16": 0.10, "vgg19": 0.05, "alexnet": 0.05,
@@ -46,18 +46,18 @@ WORKLOADS = {
 """Program -> share of series; the VGGs and AlexNet have skewed tensors, the others do not."""
 
 SERIES_SIMILARITY = 0.9
-"""Share of the variance of a runtime's (normal) score that belongs to its series."""
+"""Part of the variance of a runtime's (normal) score that jobs of a series have in common."""
 KILLED_POWER = 1.9
-"""The chance to be killed grows with this power of the job's rank by GPU-time."""
+"""The chance of being killed grows with this power of the job's rank by GPU-time."""
 ATTEMPT_JITTER = 0.1
 _OF_SIGNATURES = 1
-"""Which of a seed's generators draws what jobs fail of."""
+"""Index of the seed's generator that draws the causes of failures."""
 MOST_JOBS = 10_000_000
-"""About a hundred times Philly; they still fit into the memory of a machine."""
+"""Largest number of jobs: about a hundred times Philly, which still fits into memory."""
 MOST_SPAN_S = 86400.0 * 1e6
-"""Moments of seconds and thousandths stay exact, and readable."""
+"""Longest span: moments with a resolution of a millisecond stay exact, and readable."""
 LIMIT_MENU_H = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 2160)
-"""Time limits people type, in hours."""
+"""Time limits that users typically set, in hours."""
 
 
 _CLUSTER = Argument(
@@ -78,13 +78,13 @@ def generate(
 ) -> Trace:
     """A trace of `jobs` jobs with Philly's mix, runtimes, bursts and failures.
 
-    The span between first and last submission is `days`, or the one that offers `load` to `cluster`
-    (as for `simulate`, or its number of GPUs): that part of it would be busy if nothing waited.
-    Work that lies after the last submission loads nobody, which matters where jobs are long beside the span.
-    Without either it follows the paper's rate, 96,260 jobs in 75 days.  Given a cluster, no job
-    asks for more than it has.
+    The span between first and last submission is `days`, or the span that gives `cluster` (as for `simulate`,
+    or its number of GPUs) the load `load`: the part of it that would be busy if no job waited. Work after the
+    last submission does not count for the load, which matters if jobs are long compared with the span.
+    Without `days` and `load` the span follows the paper's rate, 96,260 jobs in 75 days. With a cluster, no
+    job asks for more than it has.
 
-    Raises `InputError` for sizes that make no trace.
+    Raises `InputError` for sizes that are impossible.
     """
     gpus_in_all = _gpus_of(cluster)
     _check(jobs, seed, load, gpus_in_all, days)
@@ -185,8 +185,8 @@ def bucket_of(gpus: Ints) -> Ints:
 def _draw_runtimes(rng: np.random.Generator, gpus: Ints, series: Ints) -> Floats:
     """Seconds from first start to last end, following each bucket's published quantiles.
 
-    A job's score is normal, mostly its series' own; only its rank in the bucket matters, so that
-    series are alike and the quantiles hold whatever the series.
+    A job's score is normal and mostly determined by its series; only its rank in the bucket matters, so that
+    jobs of a series are similar and the quantiles hold for any series.
     """
     from_series = rng.standard_normal(int(series.max()) + 1)[series] * np.sqrt(SERIES_SIMILARITY)
     score = from_series + rng.standard_normal(len(gpus)) * np.sqrt(1 - SERIES_SIMILARITY)
@@ -210,7 +210,7 @@ def runtime_quantile_s(bucket: int, percent: Floats) -> Floats:
 
 
 def _draw_outcomes(rng: np.random.Generator, gpu_s: Floats) -> Array:
-    """`Outcome` of each job: long jobs are killed more often, failing has little to do with length."""
+    """`Outcome` of each job: long jobs are killed more often; failures hardly depend on length."""
     order = np.argsort(gpu_s, kind="stable")
     rank = (np.arange(len(order)) + 0.5) / len(order)
     chance_killed = OUTCOME_JOB_SHARES["killed"] * (1 + KILLED_POWER) * rank**KILLED_POWER
@@ -223,7 +223,7 @@ def _draw_outcomes(rng: np.random.Generator, gpu_s: Floats) -> Array:
 
 
 def _systematic(rng: np.random.Generator, chance: Floats) -> Bools:
-    """True with each given chance, as evenly spread along the row as chances below 1 allow."""
+    """True with each given chance, spread along the row as evenly as possible."""
     steps = np.floor(np.cumsum(chance) + rng.random())
     return np.diff(steps, prepend=0.0) > 0
 
@@ -231,7 +231,7 @@ def _systematic(rng: np.random.Generator, chance: Floats) -> Bools:
 def _draw_attempts(rng: np.random.Generator, runtime_s: Floats, outcome: Array) -> Floats:
     """Seconds of each attempt, shape (jobs, `MAX_ATTEMPTS`), the last one first; 0 is no attempt.
 
-    A failing job breaks again and again after about the same time; its attempts add up to its runtime.
+    All attempts of a failing job take about the same time; they add up to its runtime.
     """
     attempts_s = np.zeros((len(runtime_s), MAX_ATTEMPTS))
     attempts_s[:, 0] = runtime_s
@@ -277,7 +277,7 @@ def _truth(attempts_s: Floats, outcome: Array, rng: np.random.Generator) -> Trut
 def _draw_limits(rng: np.random.Generator, runtime_s: Floats, series: Ints) -> Floats:
     """Time limit of each job in seconds: one per series, enough for its longest job, then rounded up.
 
-    People copy a script with its limit and leave room: one plus an exponential of mean 1, times.
+    Users copy a script with its limit and leave room: a factor of one plus an exponential variable of mean 1.
     """
     longest_s = np.zeros(int(series.max()) + 1)
     np.maximum.at(longest_s, series, runtime_s)

@@ -1,4 +1,4 @@
-"""Logs in JSON: parsed, or refused in a sentence that says where and why."""
+"""Logs in JSON: parsed, or refused with a sentence that says where and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.traces.source import TEXT, TraceSource
 
 
 def parsed(source: TraceSource, expected: str) -> Any:
-    """What stands in `source`; InputError, if that is no JSON or holds what is no text or number."""
+    """The value in `source`; InputError if that is not JSON, or has a text or number that is invalid."""
     text = source.data.decode()
     for row, what in source.garbled.items():
         raise InputError.at(what, file=source.file, row=row, expected=TEXT)
@@ -23,14 +23,14 @@ def parsed(source: TraceSource, expected: str) -> Any:
         ) from None
     except RecursionError:
         raise InputError.at("the JSON is nested too deeply", file=source.file, expected=expected) from None
-    except ValueError:  # Python reads no whole number of more than some thousand digits
+    except ValueError:  # Python cannot read whole numbers of more than some thousand digits
         raise InputError.at("a number has too many digits", file=source.file, expected=expected) from None
     _check_characters(source, text, value)
     return value
 
 
 def _check_characters(source: TraceSource, text: str, value: Any) -> None:
-    r"""Raise for half a character, `\ud83d` without the other half: JSON may say it, no file can hold it."""
+    r"""Raise for half of a surrogate pair, `\ud83d` alone: JSON can express it, but no file can store it."""
     if "\\ud" not in text.lower():
         return
     try:

@@ -34,7 +34,7 @@ PROFILE = ("model", "dataset", "batchsize", "amp")
 MARKER = "warm"
 MIB_PER_GIB = 1024.0
 UNNAMED = r"[/|!\n]"
-"""What means something in the name of a tenant or of nodes."""
+"""Characters with a meaning in names of tenants or nodes."""
 
 
 @trace_format(
@@ -71,7 +71,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _profile(table: TextTable) -> dict[str, Any]:
-    """The `JobTable` arguments that the profile columns give; none without them."""
+    """The `JobTable` arguments from the profile columns; empty without them."""
     if not all(table.has(name) for name in PROFILE):
         return {}
     parts = pl.col(PROFILE).str.strip_chars()
@@ -94,10 +94,10 @@ def _profile(table: TextTable) -> dict[str, Any]:
 def read_vcs(
     path: str | os.PathLike[str], *, gpus_per_node: int = 8, gpu_type: str = ANY_TYPE, hard: bool = True
 ) -> Cluster:
-    """The cluster that a `vc_config.csv` describes: so many nodes for each VC.
+    """The cluster in a `vc_config.csv`, which gives the number of nodes of each VC.
 
-    Each node is in a unit of the level `vc`, and each VC is a tenant whose quota is the GPUs of its
-    nodes (`hard`: it may not borrow).  The file does not say how many GPUs a node has.
+    Each node is in a unit of the level `vc`, and each VC is a tenant whose quota is the GPUs of its nodes
+    (`hard`: it may not borrow). The file does not say how many GPUs a node has.
     """
     source = load(path, "a node list")
     lines = read_table(source, ("vc", "num"), skip=1, noun="virtual cluster")

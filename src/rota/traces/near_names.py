@@ -1,4 +1,4 @@
-"""Which column people mean who call it otherwise: by `id` job_id, by `user` tenant."""
+"""Which known column a similar name stands for: `id` is job_id, `user` is tenant."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MEANT = {
     "outcome": ("state", "status"),
     "gpu_types": ("type", "gpu_kind"),
 }
-"""What people call the columns of the plain format; units and `_time` behind a name do not count."""
+"""Other names for columns of the plain format; units and `_time` at the end of a name are ignored."""
 _UNITS = ("_seconds", "_secs", "_sec", "_time", "_gb", "_gib", "_s")
 _ALIKE = 0.75
 _FEW = 4
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `name` most likely stands for; None if it is like none."""
+    """The name in `known` that `name` most likely stands for; None if none is similar."""
     columns = list(known)
     bare, meant = _bare(name), next((column for column, words in MEANT.items() if _is_meant(name, words)), "")
     if meant in columns:
@@ -53,7 +53,7 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def near_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """By name: what it most likely stands for, each of `known` once; without those like none."""
+    """For each name the one in `known` that it most likely stands for, each used once; without the others."""
     free, near = sorted(known), dict[str, str]()
     for name in names:
         meant = near_name(name, free)
@@ -64,7 +64,7 @@ def near_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """`'id', 'name'`: the first few of them."""
+    """The first few names, quoted: `'id', 'name'`."""
     listed = [brief(name) for name in names]
     more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
     return ", ".join(listed[:_FEW]) + more
@@ -75,6 +75,6 @@ def _is_meant(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _bare(name: str) -> str:
-    """`name` in lower case, without blanks and the unit behind it."""
+    """`name` in lower case, without blanks and without a unit at the end."""
     plain = name.strip().lower().replace(" ", "_").replace("-", "_")
     return next((plain.removesuffix(unit) for unit in _UNITS if plain.endswith(unit)), plain)

@@ -8,19 +8,19 @@ from itertools import product
 from rota.errors import brief
 
 NOBODY = ("", "none", "none assigned", "(null)", "unknown", "n/a")
-"""What stands there (in lower case) where no node was given."""
+"""Texts (in lower case) that stand for no node."""
 MOST_NODES = 100_000
-"""More than any cluster has: a slip in a range should not fill the memory."""
+"""Most nodes in a list, more than any cluster has: a typing error in a range should not fill the memory."""
 
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 _RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 
 
 def nodes_in(text: str) -> tuple[str, ...]:
-    """Names of the nodes, in the order of the list; none for an empty one.
+    """Names of the nodes, in the order of the list; empty for an empty list.
 
-    Brackets hold numbers and ranges, which keep the zeros of their lower bound; a name may have several.
-    Raises ValueError for anything else, and for lists of more than `MOST_NODES`.
+    Brackets hold numbers and ranges, which keep the leading zeros of their lower bound; a name may have
+    several. Raises ValueError for any other text, and for lists of more than `MOST_NODES`.
     """
     if text.strip().lower() in NOBODY:
         return ()
@@ -33,7 +33,7 @@ def nodes_in(text: str) -> tuple[str, ...]:
 
 
 def _items(text: str) -> list[str]:
-    """The parts between the commas that stand outside of brackets."""
+    """The parts between commas outside of brackets."""
     items, depth = [""], 0
     for letter in text:
         depth += (letter == "[") - (letter == "]")

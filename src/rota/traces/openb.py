@@ -6,7 +6,7 @@ Pods      name, cpu_milli, memory_mib, num_gpu, gpu_milli (thousandths of each G
           deletion_time, scheduled_time (s); the multigpu lists have only the first five columns
 Nodes     sn, cpu_milli, memory_mib, gpu (count), model
 Times     kept as they are: seconds from an origin that is not stated
-Odd       pending pods were deleted without having run; running pods have a deletion time all the same;
+Odd       pending pods were deleted without having run; running pods have a deletion time as well;
           pods without GPU; the lists without times are meant for placement tests in file order
 Handling  duration is deletion minus scheduling; pending and never scheduled: kept with duration 0 as
           CANCELLED; ran, though no scheduling is recorded: dropped;
@@ -91,7 +91,7 @@ def _shares(table: TextTable, gpus: Ints) -> Floats:
 
 
 def _times(table: TextTable, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]:
-    """Submission, what was observed, and how long each pod ran."""
+    """Submission times, the recorded run, and how long each pod ran."""
     submit_s, end_s = table.floats("creation_time"), table.floats("deletion_time", blank=np.nan)
     start_s = table.floats("scheduled_time", blank=np.nan)
     table.reject(end_s < start_s, "deletion_time", "{} is before scheduled_time", "a later time")

@@ -3,12 +3,12 @@
 From      alibaba/clusterdata, `cluster-trace-gpu-v2020/simulator/`, `traces/**/*.csv`
 Columns   job_id, user, group (hash of the recurring job), submit_time (s), duration (s), num_gpu (per
           instance, may be a fraction), num_cpu (per instance), num_inst; estimates of the duration if
-          there are any: user_dur, group_dur, group_gpu_dur (s), by ever more that jobs have in common
+          present: user_dur, group_dur, group_gpu_dur (s), each over more similar jobs than the last
 Times     kept as they are
 Odd       fractions of a GPU; several instances with a fraction each
 Handling  instances with a fraction each: as many GPUs, with that share of each.  More than one GPU and a
           fraction is rounded up to whole GPUs, counted and kept.  The tenant is the user, the group the
-          group; what is stated of the run time (`limit_s`) is the last of the estimates that the file has
+          group; the stated run time (`limit_s`) is the last of the estimates in the file
 """
 
 from __future__ import annotations

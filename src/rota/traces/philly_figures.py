@@ -100,13 +100,14 @@ Without the class of 65 jobs that ran out of host memory 12,076 times: 27,700 at
 
 @dataclass(frozen=True)
 class Failure:
-    """One signature of the paper's table of failures; recalled, the trials sum to the recalled total."""
+    """One signature of the paper's table of failures. The trials are from memory and sum to the total, which
+    is from memory as well."""
 
     signature: str
     trials: int
     jobs: int
     minutes: tuple[float, float, float]
-    """To the failure, at 50, 90 and 95 % of the trials."""
+    """Minutes to the failure, at 50, 90 and 95 % of the trials."""
 
 
 FAILURES = (
@@ -131,7 +132,7 @@ FAILURES = (
     Failure("GPU ECC error", 10, 10, (26.8, 672, 2035)),
     Failure("no signature", 1684, 698, (1.9, 28, 95)),
 )
-"""Without two kinds of four trials in all; the minutes of the last are those of the three together."""
+"""Two kinds with four trials in total are left out; the minutes of the last entry are for all three."""
 
 HOUR_RATES = (
     1.11, 0.98, 1.04, 0.94, 0.98, 1.11, 1.32, 1.32, 1.25, 1.18, 0.98, 0.84,

@@ -40,14 +40,14 @@ STATUSES = {"Pass": Outcome.COMPLETED, "Killed": Outcome.CANCELLED, "Failed": Ou
 _EPOCH = datetime(1970, 1, 1)
 _OWN = re.compile(r'"(?:jobid|attempts|submitted_time)"\s*:')
 _LONG = 60
-"""As much of an id as a message needs."""
+"""Characters of an id that a message shows."""
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?", re.ASCII)
-"""Without an offset: the log is on one clock, and a moment of another would lie hours away."""
+"""A stamp without an offset: the log has one clock, and a moment of another zone would be hours off."""
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One try to run a job; seconds since 1970, NaN if missing."""
+    """One attempt to run a job; seconds since 1970, NaN if missing."""
 
     start: float
     end: float
@@ -70,9 +70,9 @@ class _Job:
     outcome: Outcome
     submitted: float
     attempts: tuple[_Attempt, ...]
-    """Those that started."""
+    """Attempts that started."""
     unstarted: int
-    """How many did not."""
+    """Number of attempts that did not start."""
 
     def runs(self, log_end: float) -> tuple[float, ...]:
         """Run time of each attempt; a last attempt without end ran until the log stopped."""
@@ -121,7 +121,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _jobs(source: TraceSource) -> list[_Job]:
-    """The entries that are not left out; BadRowsError names all that are not what they should be."""
+    """The entries that are not left out; BadRowsError names all invalid ones."""
     entries = _entries(source)
     places = [_Place(source, number, entry) for number, entry in enumerate(entries, 1)]
     kept = [place for place in places if place.number not in source.left_out]
@@ -135,7 +135,7 @@ def _log_end(jobs: list[_Job]) -> float:
 
 
 def _note(jobs: list[_Job], odd: Oddities) -> None:
-    """Count what the head of this module lists as odd."""
+    """Count the oddities that the docstring of this module lists."""
     odd.drop("no attempt", "the GPUs asked for are not recorded", _marks(not job.attempts for job in jobs))
     odd.note("attempt without start", "left out", _marks(job.unstarted > 0 for job in jobs))
     running = _marks(bool(job.attempts) and not job.attempts[-1].ended for job in jobs)
@@ -151,7 +151,7 @@ def _marks(rows: Iterable[bool]) -> Bools:
 
 
 def _as_table(source: TraceSource, jobs: list[_Job]) -> TextTable:
-    """What tells jobs apart as a table, whose `row` is the place in the list from 1."""
+    """What distinguishes jobs, as a table whose `row` is the place in the list from 1."""
     rows = [(job.id, job.vc, job.user, str(job.submitted), repr(job.attempts)) for job in jobs]
     frame = pl.DataFrame(rows, schema=["jobid", "vc", "user", "submitted", "attempts"], orient="row")
     return TextTable(source.file, frame, np.array([job.number for job in jobs], dtype=np.int64))
@@ -198,7 +198,7 @@ def _attempt(place: _Place, attempt: Any) -> _Attempt:
 
 @dataclass(frozen=True)
 class _Place:
-    """One entry of the list, to read fields from it and to name it in errors."""
+    """One entry of the list, for reading its fields and naming it in errors."""
 
     source: TraceSource
     number: int
@@ -220,7 +220,7 @@ class _Place:
         return value.strip()
 
     def attempts(self) -> list[Any]:
-        """What stands there of its attempts; none if there is nothing."""
+        """The list of attempts in the entry; empty if it has none."""
         listed = self.entry.get("attempts") or []
         if not isinstance(listed, list):
             raise self.error("attempts", f"{brief(listed)} is not a list", "[{start_time, end_time, detail}]")

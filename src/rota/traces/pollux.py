@@ -5,7 +5,7 @@ Columns   name, time (s), application, num_replicas (GPUs a user would ask for),
 Times     kept as they are: seconds from the start of the window
 Odd       no durations: a job ends when its application has made the progress its profile asks for;
           some tables of workloads put several files together (column workload, with load or family)
-Handling  `duration_s` is NaN; `facts["duration"]` says where it must come from.  Several workloads in
+Handling  `duration_s` is NaN; `facts["duration"]` names the source that is needed.  Several workloads in
           one table are refused: pick one first
 """
 

@@ -1,4 +1,4 @@
-"""Who submits what to a generated cluster: virtual clusters, their users, and series of similar jobs."""
+"""Users of a generated cluster and their jobs: virtual clusters, users, and series of similar jobs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rota.model.columns import Floats, Ints
 from rota.traces.arrivals import GeneratedArrivals, draw_submissions
 from rota.traces.philly_figures import SIZES, VIRTUAL_CLUSTERS
 
-# Choices of ours: the published figures do not settle them.
+# Our own choices, which the published figures do not determine.
 BATCHES_PER_SERIES = 4.0
 SERIES_RECALL = 8.0
-"""How many batches back, on average, a batch picks up an older series of its virtual cluster."""
+"""Average number of batches between a batch and an older series of its virtual cluster that it continues."""
 USERS_PER_VC = (4, 60)
 
 
 @dataclass(frozen=True)
 class Population:
-    """Who submits what: one row per job in order of virtual clusters, then codes of its series."""
+    """Users and series: one row per job in order of virtual clusters, then codes of its series."""
 
     head: Floats
     lag_s: Floats
@@ -39,7 +39,7 @@ def apportion(total: int, weights: Floats) -> Ints:
 
 
 def draw_population(rng: np.random.Generator, jobs: int, gpus_in_all: int | None) -> Population:
-    """Submissions of every virtual cluster with their series, numbered through."""
+    """Submissions of every virtual cluster with their series, whose numbers are unique over all clusters."""
     counts = apportion(jobs, np.array([vc.jobs for vc in VIRTUAL_CLUSTERS], dtype=np.float64))
     users = _users_per_vc()
     drawn: list[GeneratedArrivals] = []
@@ -71,7 +71,7 @@ def draw_population(rng: np.random.Generator, jobs: int, gpus_in_all: int | None
 
 
 def _users_per_vc() -> Ints:
-    """Users grow with the root of a virtual cluster's jobs."""
+    """Users of each virtual cluster, growing with the square root of its jobs."""
     jobs = np.array([vc.jobs for vc in VIRTUAL_CLUSTERS], dtype=np.float64)
     users: Ints = np.rint(USERS_PER_VC[1] * np.sqrt(jobs / jobs.max())).astype(np.int64)
     return np.clip(users, *USERS_PER_VC)
@@ -83,7 +83,7 @@ def _tenant_names(users: Ints) -> tuple[str, ...]:
 
 
 def _draw_series(rng: np.random.Generator, batch: Ints) -> Ints:
-    """Series of each job: batches near one another in time often continue the same one."""
+    """Series of each job: batches close in time often continue the same series."""
     batches = int(batch[-1]) + 1
     begins = np.sort(rng.uniform(0, batches, size=int(np.ceil(batches / BATCHES_PER_SERIES))))
     recalled = np.arange(batches) - rng.exponential(SERIES_RECALL, batches)
@@ -93,7 +93,7 @@ def _draw_series(rng: np.random.Generator, batch: Ints) -> Ints:
 
 
 def _draw_users(rng: np.random.Generator, series: int, users: int) -> Ints:
-    """User of each series; the k-th user is 1/k as busy as the first."""
+    """User of each series; the k-th user submits 1/k as much as the first."""
     weight = 1.0 / np.arange(1, users + 1)
     return np.asarray(rng.choice(users, size=series, p=weight / weight.sum()))
 

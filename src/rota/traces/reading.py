@@ -14,10 +14,9 @@ from rota.traces.source import load
 def read(path: str | os.PathLike[str], format: str | None = None) -> Trace:
     """The trace in the file `path`.
 
-    The format is found by looking at the content unless `format` names it (see `formats`).  Times are
-    seconds; wall-clock stamps are shifted so that the first submission is at 0, and then
-    `facts["epoch"]` holds that stamp.  Raises InputError with file, row and column if anything in
-    the file is not what the format says.
+    The format is detected from the content unless `format` names it (see `formats`). Times are seconds;
+    wall-clock stamps are shifted so that the first submission is at 0, and `facts["epoch"]` then holds that
+    stamp. Raises InputError with file, row and column if the file violates its format.
     """
     source = load(path)
     return find(source, format).read(source)

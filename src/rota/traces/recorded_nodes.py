@@ -1,4 +1,4 @@
-"""The nodes of a site, as far as the nodes that its jobs ran on tell them."""
+"""The nodes of a site, as far as they can be inferred from the jobs that ran on them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from rota.model.trace import Trace
 ROUNDING_S = 1.0
 """Jobs that overlap by no more than this may have followed each other: logs round to seconds."""
 NEARLY_ALL = 0.9
-"""Part of the nodes of one type and labels that have one size, from which on the others have it too."""
+"""Part of the nodes of one type and labels with equal size from which the others are assumed to have it."""
 _Stretch = tuple[float, float, float, str]
-"""Begin, end and GPUs held on one node, and their type; empty if it was not recorded."""
+"""Begin, end, GPUs held on one node, and their type; the type is empty if it was not recorded."""
 
 
 @dataclass(frozen=True)
 class SeenNode:
-    """What the jobs that ran on a node tell of it."""
+    """A node, as inferred from the jobs that ran on it."""
 
     name: str
-    """A node that had GPUs of two types at once is two, of which the second has the type in its name."""
+    """Name of the node; a node with GPUs of two types at once counts as two, the second named with its
+    type."""
     gpu_type: str
     labels: tuple[str, ...]
     most: int
-    """Devices that jobs held there at one moment, for certain: the node has at least as many."""
+    """Most devices that jobs certainly held there at one moment: the node has at least as many."""
 
 
 def seen_nodes(trace: Trace) -> list[SeenNode]:
@@ -84,11 +85,11 @@ def recorded_nodes(trace: Trace) -> list[NodeShape]:
 
 
 def _size(node: SeenNode, alike: Counter[int]) -> int:
-    """Devices of a node, by the most that were held on nodes of its type and labels (how many nodes by size).
+    """Number of devices of a node; `alike` counts, by size, what was seen on nodes of its type and labels.
 
-    MIG slices        as many as were seen: how a site cuts its GPUs follows no rule
-    Nearly all alike  the size of the others, where nine in ten were seen with the same and this one with less
-    Else              rounded up to a power of two, unless two nodes were seen with as many and none with more
+    MIG slices: as many as were seen, since sites divide their GPUs by no common rule.
+    Nearly all alike: the size of the others, if 90 % were seen with one size and this node with less.
+    Else: rounded up to a power of two, unless two nodes were seen with as many and none with more.
     """
     if slice_of(node.gpu_type) or not node.most:
         return node.most
@@ -109,7 +110,8 @@ def _first_type(trace: Trace, row: int) -> str:
 def _parts(node: str, stretches: list[_Stretch]) -> list[tuple[str, str, list[_Stretch]]]:
     """Name, type and stretches of the node, or of each of its types if it had several at one moment.
 
-    Cut into MIG instances of two sizes a node has two types; one that was renamed has had two, not at once.
+    A node cut into MIG instances of two sizes has two types at once; a node whose type was renamed has two
+    types in succession.
     """
     counts = Counter(kind for _, _, gpus, kind in stretches if kind and gpus)
     usual = counts.most_common(1)[0][0] if counts else ""
@@ -134,17 +136,17 @@ def _at_once(stretches: list[_Stretch]) -> bool:
 
 
 def _labels(node_set: str) -> dict[str, None]:
-    """A job that could have run under either of several labels says of no node which it has."""
+    """Labels that a node certainly has; a job that accepts several labels does not show which one it has."""
     return {} if "|" in node_set or node_set.startswith("!") or not node_set else {node_set: None}
 
 
 def _most(stretches: list[_Stretch]) -> int:
-    """The most GPUs that were held at once."""
+    """Most GPUs that were held at once."""
     begins = [(begin, 1, gpus) for begin, _, gpus, _ in stretches]
     ends = [(max(begin, end - ROUNDING_S), 0, -gpus) for begin, end, gpus, _ in stretches]
     changes = sorted(begins + ends)
     held, most = 0.0, max(gpus for _, _, gpus, _ in stretches)
-    for _, _, gpus in changes:  # at one moment what ends goes before what begins
+    for _, _, gpus in changes:  # at equal moments ends come before begins
         held += gpus
         most = max(most, held)
     return int(np.ceil(most - 1e-9))

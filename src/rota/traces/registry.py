@@ -1,4 +1,4 @@
-"""The trace formats that are known: each registers itself with one decorator that carries the facts."""
+"""The known trace formats: each reader registers itself with one decorator that describes the format."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Matcher = Callable[[TraceSource], bool]
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """One way to write down a trace."""
+    """One trace format."""
 
     name: str
     description: str
-    """Who writes such files, in one line."""
+    """Which program or site writes such files, in one line."""
     recognised: str
-    """How a file is known to be of this format, in words."""
+    """How a file of this format is detected, in words."""
     example: str
-    """A small file of this format, made up by us."""
+    """A small, invented file of this format."""
     matches: Matcher
     read: Reader
-    """Reads a file without the rows that cannot be read, which `Trace.odd` counts (`bad_rows`)."""
+    """Reads a file without its invalid rows, which `Trace.odd` counts (`bad_rows`)."""
     command: str = ""
-    """What to type at the site to get such a file, if one command gives it."""
+    """Command that produces such a file at a site, if there is one."""
 
 
 _FORMATS: dict[str, TraceFormat] = {}
@@ -52,7 +52,7 @@ def trace_format(
 
 
 def has_header(*names: str, without: tuple[str, ...] = (), separator: str = ",") -> Matcher:
-    """True of files whose first line names all of `names` and none of `without`."""
+    """Matches files whose first line has all of `names` and none of `without`."""
 
     def matches(source: TraceSource) -> bool:
         header = source.header(separator)
@@ -75,7 +75,7 @@ def format_named(name: str, field: str | None = "--format") -> TraceFormat:
 
 
 def find(source: TraceSource, name: str | None) -> TraceFormat:
-    """The format called `name`, or the one that `source` is in; InputError says why it is in none."""
+    """The format called `name`, or the one that `source` has; InputError says why no format matches."""
     if name is not None:
         return format_named(name)
     for format in formats():

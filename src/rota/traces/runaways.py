@@ -1,6 +1,7 @@
-"""Jobs that a database has as running long after they were gone: a scheduler that crashed wrote no end.
+"""Jobs that a database shows as running long after they were gone: a scheduler that crashed wrote no end.
 
-Left in, one of them holds as many GPU-hours as all others together, and doubles the node that it was lost on.
+Left in, one such job may hold as many GPU-hours as all others together, and makes its node look twice as
+large.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from rota.model.units import format_duration
 from rota.traces.build import Oddities
 
 FAR = 10.0
-"""A job that ran this many times its limit, and a day longer than it, was not running."""
+"""A job that ran longer than this multiple of its limit, and a day longer, is taken to be gone."""
 _DAY_S, _HOUR_S = 86400.0, 3600.0
 _OVER = 1.1
-"""A job that ran this many times its limit, and an hour longer than it, outlasted it."""
+"""A job that ran longer than this multiple of its limit, and an hour longer, exceeded it."""
 _FEW = 0.05
-"""Where more than this part of the jobs outlasts its limit, the site enforces none."""
+"""If more than this part of the jobs exceeds its limit, the site does not enforce limits."""
 _ROUNDING_S = 1.0
 _MOST_NODES = 0.5
-"""More than this part of the nodes of a type that are of one size say what a node of the type has."""
+"""Part of the nodes of a type that must have equal size for it to count as the size of the type."""
 
 
 def drop_runaways(odd: Oddities, gpus: Ints, run_s: Floats, limit_s: Floats, seen: RecordedRun) -> None:
     """Leave out the jobs that cannot have run as long as `run_s` says, each named with the reason.
 
-    Those that ran far beyond their `limit_s` (NaN for none), unless many jobs did, since then the site
-    enforces no limits; and those without an end on record whose GPUs on a node other jobs held in the
-    meantime.  All arrays have one value of each job.
+    These are jobs that ran far beyond their `limit_s` (NaN for none), unless many jobs did, since the site
+    then enforces no limits; and jobs without a recorded end if other jobs held their GPUs on a node in the
+    meantime. All arrays have one value for each job.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(limit_s > 0, run_s / limit_s, 0.0)
@@ -58,7 +59,7 @@ def drop_runaways(odd: Oddities, gpus: Ints, run_s: Floats, limit_s: Floats, see
 
 @dataclass(frozen=True)
 class _Stretch:
-    """What a job held on one node."""
+    """GPUs that a job held on one node for a stretch of time."""
 
     row: int
     begin_s: float
@@ -67,7 +68,7 @@ class _Stretch:
 
 
 def _stretches(odd: Oddities, gpus: Ints, run_s: Floats, seen: RecordedRun) -> dict[str, list[_Stretch]]:
-    """By node: what the jobs that are not left out held there, for certain."""
+    """By node: what the jobs that are not left out certainly held there."""
     held: dict[str, list[_Stretch]] = defaultdict(list)
     for row, nodes in seen.nodes.items():
         begin_s, last_s = seen.start_s.item(row), run_s.item(row)
@@ -86,7 +87,8 @@ def _held_twice(
     over: Bools,
     run_s: Floats,
 ) -> dict[int, str]:
-    """By row of the `doubtful` jobs that cannot have held what they did: how much was held on which node."""
+    """By row of the `doubtful` jobs that cannot have held their GPUs: the amount held and the node, as
+    text."""
     suspects = {node: [one for one in own if doubtful[one.row]] for node, own in held.items()}
     sizes = _sizes(held, types, doubtful) if any(suspects.values()) else {}
     gone: dict[int, str] = {}
@@ -106,7 +108,7 @@ def _held_twice(
 def _sizes(
     held: Mapping[str, Sequence[_Stretch]], types: Mapping[int, str], doubtful: Bools
 ) -> dict[str, int]:
-    """By type: GPUs of most of its nodes, as jobs that are not doubtful show them on three nodes or more."""
+    """By type: GPUs of most of its nodes, as jobs that are not doubtful show on three nodes or more."""
     seen: dict[str, Counter[int]] = defaultdict(Counter)
     for own in held.values():
         sure = [one for one in own if not doubtful[one.row]]
@@ -122,7 +124,7 @@ def _sizes(
 
 
 def _peak(stretches: Sequence[_Stretch]) -> float:
-    """Most that was held at once; stamps of a second may overlap where one job follows another."""
+    """Most that was held at once; stretches of consecutive jobs may overlap by a rounded second."""
     changes = sorted(
         change
         for one in stretches

@@ -7,22 +7,22 @@ Columns   JobIDRaw | JobID, Submit, Start, End, State, ReqTRES | AllocTRES; opti
           TRESUsageInAve
 Form      a header, fields joined by | (or by tabs or semicolons), with or without one at the end of a line
 Times     local stamps without zone, stamps with an offset, or seconds since 1970; shifted: the first
-          submission is at 0.  That a local clock was put on or back is told by run times (`sacct_clock`)
+          submission is at 0.  Run times show changes of a local clock (`sacct_clock`)
 GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is a
           constraint of the job; the type it ran on is the one in AllocTRES, else that of its nodes, else that
-          of its partition, as other jobs tell them
-Nodes     those of NodeList are where it ran; its partition is a node set: a label of the nodes on which the
+          of its partition, as other jobs show
+Nodes     NodeList is where the job ran; its partition is a node set: a label of the nodes on which the
           partition's jobs ran
 Priority  QOS are ordered by the priorities that the scheduler noted for their jobs (`sacct_priority`)
-Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
+Eligible  seconds since Submit are `held_s`: dependencies, begin times, holds, limits of arrays
 Rows      several rows of one job are its attempts (`sacct_attempts`), or the sizes that one attempt had,
-          where they say RESIZING; steps only tell what their job used
+          where they say RESIZING; steps are only read for what their job used
 Arrays    a JobID such as 17_3 says which array a job is a task of
-Clusters  where Cluster has several, it stands before jobs, nodes and partitions: `east:17`, `east:gpu01`
+Clusters  with several in Cluster, names have it as a prefix: `east:17`, `east:gpu01`
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
           or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
-Handling  steps: their usage goes to `facts["usage"]`; an earlier attempt failed, was preempted or was put
-          back as its state says, and if it is COMPLETED or CANCELLED, the number was given again; cancelled
+Handling  steps: their usage goes to `facts["usage"]`; the state of an earlier attempt says whether it failed,
+          was preempted or was put back; after COMPLETED or CANCELLED the number was reused; cancelled
           while waiting: kept with duration 0; waiting: dropped; running: kept, with the time elapsed so far;
           TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, REVOKED as
           CANCELLED, as does DEADLINE of a job that never started.  The tenant is `account/user`, the group
@@ -64,7 +64,7 @@ from rota.traces.tres import (
 )
 
 WAITING, RUNNING = -1, -2
-"""Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
+"""Codes, in addition to those of `Outcome`, for jobs that had not ended at the time of the dump."""
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
     **dict.fromkeys(FAILING, Outcome.FAILED),
@@ -86,12 +86,12 @@ STATES: dict[str, int] = {
     ),
 }
 _ENOUGH = 4
-"""So many of its fields, with the number of the job, are those of a dump in which the state is missing."""
+"""Number of known fields, with the job number, from which a file counts as a dump that lacks the state."""
 _STAMPS = tuple(name for name in STAMPS if name != "Eligible")
 
 
 def _matches(source: TraceSource) -> bool:
-    """Also what sacct prints by itself, so that people are told what to ask it for."""
+    """Whether this is a dump, or sacct's default output, for which a message names the right command."""
     if not source.opening:
         return False
     cells = [cell.strip() for cell in re.split(r"[|\t;,]| +", source.opening[0]) if cell.strip()]
@@ -154,7 +154,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _check_amounts(table: TextTable) -> None:
-    """Raise BadRowsError for each TRES whose GPUs, cores or memory are no amounts."""
+    """Raise BadRowsError for each TRES whose GPUs, cores or memory are invalid."""
     for name in ("ReqTRES", "AllocTRES"):
         cells = table.text(name) if table.has(name) else pl.Series([], dtype=pl.String)
         wrong = {cell: entry for cell in cells.unique(maintain_order=True) if (entry := unread_in(cell))}
@@ -166,7 +166,7 @@ def _check_amounts(table: TextTable) -> None:
 
 
 def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
-    """`table` on one clock, also where that of the site was put on or back; counted."""
+    """`table` on one clock, even if the site's clock was set forward or back; changes are counted."""
     if zone != LOCAL:
         return table
     _, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
@@ -174,7 +174,7 @@ def _even(table: TextTable, zone: str, noted: list[OddRows]) -> TextTable:
 
 
 def _of_sense(table: TextTable, noted: list[OddRows]) -> TextTable:
-    """`table` without the rows whose moments make no sense, as a database after a crash has some; counted."""
+    """`table` without rows whose moments contradict each other, as after a crash of the database; counted."""
     submit_s, start_s, end_s = (table.stamps(name, blank=True) for name in _STAMPS)
     odd = Oddities(table, table.text(table.first_of(*ID)).to_list(), repeats=True)
     odd.drop("no submission recorded", "nobody can say when it came", np.isnan(submit_s))
@@ -192,7 +192,7 @@ def _state_words(table: TextTable) -> TextTable:
 
 
 def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAttempts) -> Floats:
-    """Seconds run by the last attempt of each job, and the notes and drops that go with the states."""
+    """Seconds run by the last attempt of each job; also notes and drops rows by their states."""
     duration_s = attempts.elapsed_s.copy()
     started = np.isfinite(attempts.start_s) | (duration_s > 0)
     states[(states == Outcome.PREEMPTED) & ~started] = Outcome.CANCELLED
@@ -224,18 +224,18 @@ def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAtt
 
 
 def _expired(jobs: TextTable, attempts: SacctAttempts) -> Bools:
-    """Jobs that Slurm gave up since they could not be done by their deadline any more."""
+    """Jobs that Slurm gave up because they could no longer meet their deadline."""
     given_up: Bools = (jobs.text("State") == "DEADLINE").to_numpy() & ~np.isfinite(attempts.start_s)
     return given_up
 
 
 def _held(table: TextTable, odd: Oddities, attempts: SacctAttempts, submit_s: Floats) -> Floats | float:
-    """Seconds from the first submission until the job was eligible for the first time."""
+    """Seconds from the first submission until the job was first eligible."""
     if not table.has("Eligible"):
         return np.nan
     held_s = (table.stamps("Eligible", blank=True) - submit_s)[attempts.first]
     odd.note("eligible before submission", "kept, eligible at once", held_s < 0)
-    # A job that started was eligible by then, whatever a later `scontrol update` has left in the field.
+    # A job that started was eligible by then, even if a later `scontrol update` has changed the field.
     return np.minimum(np.maximum(held_s, 0.0), np.nan_to_num(attempts.wait_s, nan=np.inf))
 
 
@@ -259,7 +259,7 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
     odd.note("has shards or MPS of a GPU", how, parts & ~odd.dropped)
     return {
         "gpus": gpus,
-        # What a site does not allocate stands in the request alone.
+        # What a site does not allocate is in the request only.
         "cpus": np.array([cpus_in(a) or cpus_in(r) for a, r in pairs]),
         "memory_gib": np.array([memory_gib_in(a) or memory_gib_in(r) for a, r in pairs]),
         **type_masks(jobs, "ReqTRES", pl.Series(["|".join(names) for names in types], dtype=pl.String)),
@@ -267,7 +267,7 @@ def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]
 
 
 def _gpus(jobs: TextTable, ran: TextTable) -> Ints:
-    """GPUs that each job was given, else asked for; BadRowsError if no machine could have so many."""
+    """GPUs that each job was given, else asked for; BadRowsError if the number is impossibly large."""
     gpus = [gpus_in(given or asked) for given, asked in zip(_tres(ran)[1], _tres(jobs)[0], strict=True)]
     column = jobs.first_of("AllocTRES", "ReqTRES")
     huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
@@ -276,7 +276,7 @@ def _gpus(jobs: TextTable, ran: TextTable) -> Ints:
 
 
 def _names(jobs: TextTable) -> dict[str, Any]:
-    """Tenant `account/user` and group (job name), as far as the columns are there."""
+    """Tenant `account/user` and group (job name), if the columns exist."""
     names: dict[str, Any] = {}
     levels = [jobs.text(name).str.strip_chars() for name in ("Account", "User") if jobs.has(name)]
     if levels:
@@ -288,7 +288,7 @@ def _names(jobs: TextTable) -> dict[str, Any]:
 
 
 def _node_sets(jobs: TextTable) -> dict[str, Any]:
-    """The partition of each job, or those that would do for it."""
+    """The partition of each job, or all partitions that it accepts."""
     if not jobs.has("Partition"):
         return {}
     cells = jobs.text("Partition").str.strip_chars().str.replace_all(",", "|", literal=True)
@@ -297,7 +297,7 @@ def _node_sets(jobs: TextTable) -> dict[str, Any]:
 
 
 def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
-    """Starts and ends, nodes, and the type of GPUs that each job got, as far as that can be told.
+    """Starts and ends, nodes, and the type of GPUs that each job got, as far as it is known.
 
     `ran` holds the row of each job's last attempt that ran.
     """
@@ -319,13 +319,13 @@ def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
 
 
 def _qos(ran: TextTable) -> dict[int, str]:
-    """The QOS of each job, by row, where it is said."""
+    """The QOS of each job, by row, if it is recorded."""
     said = ran.text("QOS").str.strip_chars().to_list() if ran.has("QOS") else []
     return {row: name for row, name in enumerate(said) if name}
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
-    """What stands beside each first of `pairs`, where it is always the same."""
+    """For each first text in `pairs` the second one, if it is always the same."""
     kinds: dict[str, set[str]] = {}
     for name, kind in pairs:
         kinds.setdefault(name, set()).add(kind)
@@ -333,7 +333,7 @@ def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
 
 
 def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
-    """Names of the nodes that each job ran on, for those that did."""
+    """Names of the nodes that each job ran on, for jobs that ran."""
     if not jobs.has("NodeList"):
         return {}
     cells = jobs.text("NodeList")
@@ -357,7 +357,7 @@ def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
 
 
 def _facts(jobs: TextTable, odd: Oddities, usage: dict[str, dict[str, float]]) -> dict[str, object]:
-    """What the steps used, and a word where nobody counts GPUs."""
+    """What the steps used, and a remark if the site does not record GPUs."""
     facts: dict[str, object] = {}
     ids = jobs.text(jobs.first_of(*ID)).str.strip_chars().to_list()
     names = dict(zip(ids, odd.ids, strict=True))

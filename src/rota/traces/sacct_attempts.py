@@ -1,4 +1,4 @@
-"""Rows of one job in a Slurm accounting dump: its attempts, one after the other."""
+"""Rows of one job in a Slurm accounting dump: its attempts in succession."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ FAILING = ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUN
 ENDED = ("COMPLETED", "CANCELLED", "REVOKED")
 """States after which a job is not tried again."""
 _WHO = ("Cluster", "User", "JobName")
-"""Fields that tell apart two jobs that have the same number: of two clusters, or of two years."""
+"""Fields that distinguish two jobs with one number: of two clusters, or of two years."""
 
 
 @dataclass(frozen=True)
 class SacctAttempts:
-    """What the rows of each job say together; arrays are by job, in the order of the jobs' last rows.
+    """The attempts of each job, from all its rows; arrays are by job, in the order of the jobs' last rows.
 
-    A requeued job is submitted again, so that its attempts come in the order of their submissions.  What an
-    earlier one means, its state says: it failed, it had to give way, it was put back, or, if it completed or
-    was cancelled, that was the end, and what comes later under its number is another job.  On
-    record one that is given another size is so too: its row until then says RESIZING, and the next row of the
-    same attempt is submitted and starts as that ends.
+    A requeued job is submitted again, so that the order of its attempts is that of their submissions. The
+    state of an earlier attempt says whether it failed, was preempted or was put back. If it completed or was
+    cancelled, the job had ended, and later rows of its number are another job. A job whose size is changed
+    has several rows for one attempt: each but the last says RESIZING, and the next row is submitted and
+    starts when it ends.
     """
 
     is_last: Bools
-    """Of each row of the dump: whether it is the last one of its job, which stands for it."""
+    """For each row of the dump, whether it is the last one of its job and represents it."""
     first: Ints
     """Row of the dump with the job's first submission."""
     ran: Ints
     """Row of the dump of the last attempt that ran, at the size it had longest; the last row if none did."""
     resized: Bools
-    """Of each job: whether it had several sizes in one attempt."""
+    """For each job, whether it had several sizes in one attempt."""
     start_s: Floats
-    """Start of the first attempt that ran; NaN if none did, or nobody recorded it."""
+    """Start of the first attempt that ran; NaN if none did, or if it is not recorded."""
     end_s: Floats
     """End of the last row; that of the last attempt that ran if the job waits again."""
     elapsed_s: Floats
-    """Seconds run by the last attempt that ran, at all its sizes; NaN if none did or nobody recorded it."""
+    """Seconds run by the last attempt that ran, at all its sizes; NaN if none did or if not recorded."""
     wait_s: Floats
-    """From the first submission to the first start."""
+    """Seconds from the first submission to the first start."""
     several: frozenset[int]
-    """Jobs that have several attempts that ran."""
+    """Jobs with several attempts that ran."""
     failures: Mapping[int, tuple[float, ...]]
-    """By job: seconds run by the attempts before the last one that failed, as `Truth` has them."""
+    """By job: seconds run by failed attempts before the last one, as in `Truth`."""
     failed_rows: Mapping[int, tuple[int, ...]]
-    """By job: rows of the dump with those attempts, of each the last one."""
+    """By job: rows of the dump with those attempts; the last row of each."""
     interruptions: Mapping[int, tuple[Interruption, ...]]
-    """By job: the attempts before the last one that did not fail, as `RecordedRun` has them."""
+    """By job: attempts before the last one that did not fail, as in `RecordedRun`."""
 
     @classmethod
     def of(
@@ -66,7 +66,8 @@ class SacctAttempts:
         elapsed_s: Floats,
         states: Sequence[str],
     ) -> SacctAttempts:
-        """The attempts in `table`, whose rows were submitted, started, ended and ran as the arrays say.
+        """The attempts in `table`; the arrays say when its rows were submitted, started and ended and how
+        long they ran.
 
         `states` are their states, in one word each.
         """
@@ -125,7 +126,7 @@ class SacctAttempts:
 
 
 def _runs(rows: list[int], resizing: Bools) -> list[list[int]]:
-    """The rows of each attempt: those after one that ended by another size go on with it."""
+    """The rows of each attempt: a row after one that ended by a change of size continues its attempt."""
     runs: list[list[int]] = []
     for row in rows:
         if runs and resizing[runs[-1][-1]]:
@@ -145,8 +146,8 @@ def _groups(
 ) -> list[list[int]]:
     """Rows of each job in the order of their submissions, one of each attempt; sorted by the last of them.
 
-    Where an attempt is in the file twice, from two dumps, the row counts in which it has ended.  After one
-    that ended for good another job has the number.
+    If an attempt is in the file twice, from two dumps, the row in which it has ended counts. Rows after one
+    that ended for good belong to another job.
     """
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, key in enumerate(_keys(table)):
@@ -162,7 +163,7 @@ def _groups(
 
 
 def _until_ended(rows: list[int], states: Sequence[str]) -> list[list[int]]:
-    """`rows` of one number, cut after each that ended for good."""
+    """`rows` of one number, divided after each that ended for good."""
     jobs: list[list[int]] = [[]]
     for row in rows:
         jobs[-1].append(row)
@@ -180,7 +181,7 @@ def _keys(table: TextTable) -> list[tuple[str, ...]]:
 def _one_each(
     rows: list[int], submit_s: Floats, start_s: Floats, end_s: Floats, resizing: Bools
 ) -> list[int]:
-    """One of `rows` for each submission and, of those that ended by another size, for each start."""
+    """One of `rows` for each submission, and for each start of those that ended by a change of size."""
     attempts: dict[tuple[float, float], int] = {}
     for row in rows:
         key = float(submit_s[row]), float(start_s[row]) if resizing[row] else np.inf

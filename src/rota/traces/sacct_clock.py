@@ -1,6 +1,6 @@
-"""A site's clock that was put back or on by an hour, as an accounting dump in local time shows it.
+"""A site's clock that was set back or forward by an hour, as it shows in an accounting dump in local time.
 
-Without it the jobs of the hour that comes twice would lie over each other, as on nodes of twice as many GPUs.
+Without a correction the jobs of the repeated hour would overlap, as on nodes with twice as many GPUs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rota.traces.table import TextTable
 HOUR_S = 3600.0
 _DAY_S, _WEEK_S, _FIRST_SUNDAY_S = 24 * HOUR_S, 7 * 24 * HOUR_S, 3 * 24 * HOUR_S
 _CHANGES = ((HOUR_S, (2, 3, 4)), (-HOUR_S, (1, 2, 3)))
-"""By how much moments after it must be moved, and at which hours of a Sunday clocks are put back, or on."""
+"""Seconds to add to moments after a change, and the hours of a Sunday at which clocks are changed so."""
 _ROUNDING_S = 2.0
 
 
 @dataclass(frozen=True)
 class ClockChange:
-    """A moment on the clock before it was changed, and the seconds that moments after it are to be moved."""
+    """The moment on the clock before a change, and the seconds to add to moments after it."""
 
     at_s: float
     by_s: float
 
     def behind(self, moments_s: Floats) -> Bools:
-        """Which moments are certainly after it."""
+        """Which moments are certainly after the change."""
         return np.asarray(moments_s >= self.at_s)
 
     def twice(self, moments_s: Floats) -> Bools:
@@ -42,9 +42,9 @@ class ClockChange:
 
 
 def clock_changes(start_s: Floats, end_s: Floats, elapsed_s: Floats) -> list[ClockChange]:
-    """The changes that run times tell: an hour more or less elapsed than lies between start and end.
+    """The changes that follow from run times: an hour more or less elapsed than between start and end.
 
-    Of the hours of a Sunday at which clocks are changed it is the one that most jobs bear out.
+    Of the hours at which clocks may be changed on a Sunday, the one that fits most jobs is taken.
     """
     off_s = elapsed_s - (end_s - start_s)
     changes = []
@@ -61,7 +61,7 @@ def clock_changes(start_s: Floats, end_s: Floats, elapsed_s: Floats) -> list[Clo
 
 
 def _sundays(start_s: Floats, end_s: Floats) -> Ints:
-    """Midnights of the Sundays that any of the runs touches."""
+    """Midnights of the Sundays that any of the runs overlaps."""
     first = np.floor((np.fmin(start_s, end_s) - _FIRST_SUNDAY_S - _DAY_S) / _WEEK_S).astype(np.int64) + 1
     last = np.floor((np.fmax(start_s, end_s) - _FIRST_SUNDAY_S) / _WEEK_S).astype(np.int64)
     weeks: set[int] = set()
@@ -71,9 +71,10 @@ def _sundays(start_s: Floats, end_s: Floats) -> Ints:
 
 
 def _borne_out(change: ClockChange, start_s: Floats, end_s: Floats, off: Bools, plain: Bools) -> int:
-    """Jobs that ran through the change and show it, less what speaks against it.
+    """Number of jobs that ran through the change and show it, less the evidence against it.
 
-    That are jobs that did and do not show it, and moments that the clock would have left out.
+    The evidence against it is jobs that ran through it without showing it, and moments that the clock would
+    have skipped.
     """
     again_s, left_out_s = max(change.by_s, 0.0), max(-change.by_s, 0.0)
     behind_s = change.at_s + left_out_s
@@ -84,10 +85,10 @@ def _borne_out(change: ClockChange, start_s: Floats, end_s: Floats, off: Bools, 
 
 
 def on_one_clock(table: TextTable, elapsed_s: Floats, noted: list[OddRows]) -> TextTable:
-    """`table` with all moments on the clock of the first ones, where run times show that it was changed.
+    """`table` with all moments on the clock before the first change, if run times show that it was changed.
 
-    Of a run that lies within an hour shown twice nobody can tell in which: it is left out.  Both are counted
-    in `noted`.
+    Runs within an hour that was shown twice are left out, since their hour is unknown. Both are counted in
+    `noted`.
     """
     stamps = {name: table.stamps(name, blank=True) for name in STAMPS if table.has(name)}
     moved_s = {name: np.zeros(len(table)) for name in stamps}
@@ -116,10 +117,10 @@ def on_one_clock(table: TextTable, elapsed_s: Floats, noted: list[OddRows]) -> T
 def _after(
     change: ClockChange, stamps: dict[str, Floats], elapsed_s: Floats
 ) -> tuple[dict[str, Bools], Bools]:
-    """Which moments of each column are after the change, and which rows ran when nobody can tell.
+    """Which moments of each column are after the change, and which rows ran at an unknown hour.
 
-    A start that the clock showed twice is after it if the run then ends as late as it did; what came before
-    that start is taken to be as late as it can, so that no waiting is made up.
+    A start that the clock showed twice is after the change if its run then ends at the recorded time. Moments
+    before such a start are taken to be as late as possible, so that waiting times are not overestimated.
     """
     start_s, end_s = stamps["Start"], stamps["End"]
     through = np.abs(elapsed_s - (end_s - start_s) - change.by_s) <= _ROUNDING_S
@@ -137,7 +138,7 @@ def _after(
 
 
 def _texts(cells: pl.Series, moments_s: Floats, moved_s: Floats) -> pl.Series:
-    """`cells` with those that are moved written anew."""
+    """`cells` with new texts for those that are moved."""
     at = pl.from_epoch(pl.Series(np.nan_to_num(moments_s + moved_s)).cast(pl.Int64))
     texts = at.dt.strftime("%Y-%m-%d %H:%M:%S")
     moved = pl.Series((moved_s != 0) & np.isfinite(moments_s))

@@ -20,12 +20,12 @@ SIGNATURES = {
     "DEADLINE": "time limit",
     "FAILED": NO_SIGNATURE,
 }
-"""What a state says that an attempt failed of; the other states say nothing."""
+"""Signature of a failed attempt, by state; the other states give none."""
 
 _TASK = re.compile(r"((?:[^:]+:)?\d+)_(?:\d+|\[.*\])")
 _EXIT = re.compile(r"(\d{1,9}):(\d{1,9})")
 OUT_OF_MEMORY = "0:125"
-"""Slurm's mark for that, beside the state that says so; no signal has this number."""
+"""Slurm's code for out of memory, in addition to the state; no signal has this number."""
 
 
 def arrays_of(jobs: TextTable) -> dict[int, str]:
@@ -37,9 +37,9 @@ def arrays_of(jobs: TextTable) -> dict[int, str]:
 
 
 def exits_of(jobs: TextTable) -> dict[int, str]:
-    """By row: `signal 9` or `exit 1`, as ExitCode says (`code:signal`), or `out of memory`.
+    """By row: `signal 9` or `exit 1`, from ExitCode (`code:signal`), or `out of memory`.
 
-    Nothing for jobs that ended well.
+    Empty for jobs that ended well.
     """
     if not jobs.has("ExitCode"):
         return {}
@@ -54,7 +54,7 @@ def exits_of(jobs: TextTable) -> dict[int, str]:
 
 
 def signatures_of(rows: TextTable, attempts: SacctAttempts, failed: Bools) -> dict[int, tuple[str, ...]]:
-    """By job: what its failing attempts failed of, as far as states say it; `failed` is of the last one."""
+    """By job: causes of its failed attempts, by their states; `failed` refers to the last attempt."""
     words, signatures = rows.text("State").to_list(), {}
     for job, last in enumerate(np.flatnonzero(attempts.is_last).tolist()):
         failing = [*attempts.failed_rows.get(job, ()), *([last] if failed[job] else [])]

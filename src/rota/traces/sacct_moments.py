@@ -1,4 +1,4 @@
-"""Moments in a Slurm accounting dump: in one zone, and a start only where something ran."""
+"""Moments in a Slurm accounting dump: in one zone, and with starts only for jobs that ran."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LOCAL, UTC_ZONE = "local time of the site, zone not recorded", "UTC, from the of
 _OFFSET = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)$"
 _UNIX = r"^\d{9,11}$"
 _NEVER = r"^(?:1970-01-0[12]|1969-12-31)[T ]"
-"""Second 0 in any zone, which stands where a database knows no moment."""
+"""Second 0 in any zone, which some databases write for an unknown moment."""
 _ENDED_WAITING = ("CANCELLED", "DEADLINE", "PREEMPTED", "REVOKED")
-"""States of jobs that may have ended in the queue; Slurm then notes the end as their start as well."""
+"""States of jobs that may have ended in the queue; Slurm then records the end as their start as well."""
 
 
 def plain_moments(table: TextTable) -> tuple[TextTable, str]:
-    """`table` with stamps that `TextTable.stamps` reads, all of one zone, and which zone that is.
+    """`table` with stamps that `TextTable.stamps` reads, all of one zone, and that zone.
 
-    Stamps with an offset (`SLURM_TIME_FORMAT=%FT%T%z`) become UTC.  BadRowsError names those of
-    the rarer kind where only some have one.
+    Stamps with an offset (`SLURM_TIME_FORMAT=%FT%T%z`) become UTC. If only some have an offset, BadRowsError
+    names those of the rarer kind.
     """
     names = [name for name in STAMPS if table.has(name)]
     cells = {name: table.text(name).str.strip_chars() for name in names}
@@ -50,7 +50,7 @@ def _expected(zoned: dict[str, pl.Series]) -> str:
 
 
 def _utc(cells: pl.Series, zoned: pl.Series) -> pl.Series:
-    """`cells` with those that are `zoned` in UTC; what is no date stays, for the reader to name it."""
+    """`cells` with those marked in `zoned` in UTC; invalid dates stay, so that the reader can name them."""
     if not zoned.any():
         return cells
     texts = cells.str.replace("Z$", "+0000").str.replace(r"([+-]\d\d):(\d\d)$", "$1$2").str.replace("T", " ")
@@ -60,7 +60,7 @@ def _utc(cells: pl.Series, zoned: pl.Series) -> pl.Series:
 
 
 def without_idle_starts(table: TextTable) -> TextTable:
-    """`table` without the starts of jobs that ended while they waited: of no length, on no node."""
+    """`table` without the starts of jobs that ended while they waited: these have no length and no node."""
     nowhere = pl.Series([True] * len(table))
     for name, nobody in (("NodeList", NOBODY), ("AllocTRES", ("",))):
         if table.has(name):

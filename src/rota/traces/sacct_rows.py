@@ -1,4 +1,4 @@
-"""The rows of a Slurm accounting dump: which command gives it, how it is split, what the steps say."""
+"""The rows of a Slurm accounting dump: the command for it, how rows are split, and what steps record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = (
     "Start", "End", "ElapsedRaw", "TotalCPU", "TimelimitRaw", "State", "ExitCode", "NodeList", "ReqTRES",
     "AllocTRES",
 )  # fmt: skip
-"""Every Slurm since 20.11 has these."""
+"""Fields that every Slurm since 20.11 has."""
 COMMAND = (
     "sacct --allusers --allocations --duplicates --parsable2 --starttime=now-30days "
     f"--format={','.join(FIELDS)} > sacct.txt"
@@ -39,15 +39,15 @@ FREE = (
     "AdminComment",
     "SystemComment",
 )
-"""Fields in which people may write a bar, which sacct prints as it stands."""
+"""Fields of free text, which may contain a bar; sacct prints it unchanged."""
 
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{9,11}")
 
 
 def read_rows(source: TraceSource) -> TextTable:
-    """The rows with the nameless last column that `--parsable` makes left out.
+    """The rows, without the nameless last column of `--parsable`.
 
-    InputError tells which command to type where the columns are not those that are needed.
+    If required columns are missing, InputError names the command to type.
     """
     separator = next((one for one in SEPARATORS if set(ID) & set(source.header(one))), None)
     if separator is None:
@@ -74,13 +74,13 @@ def read_rows(source: TraceSource) -> TextTable:
 
 
 def clusters_of(table: TextTable) -> list[str]:
-    """`NAME:` of each row's cluster if the dump is of several, which may use a name or number alike."""
+    """`NAME:` of each row's cluster if the dump covers several, which may share names and numbers."""
     names = table.text("Cluster").str.strip_chars().to_list() if table.has("Cluster") else []
     return [f"{name}:" if name else "" for name in names] if len(set(names) - {""}) > 1 else [""] * len(table)
 
 
 def _by_cluster(table: TextTable) -> TextTable:
-    """`table` with the cluster before numbers of jobs and names of partitions, where there are several."""
+    """`table` with the cluster before job numbers and partition names, if there are several clusters."""
     clusters = clusters_of(table)
     if not any(clusters):
         return table
@@ -95,8 +95,8 @@ def _by_cluster(table: TextTable) -> TextTable:
 
 
 def _mended(source: TraceSource, header: tuple[str, ...], separator: str) -> TraceSource:
-    """`source` with `_` for the separators that stand inside of a name, where it is clear which that is."""
-    if "State" not in header:  # by which one would see that; who requires it says so
+    """`source` with `_` for separators inside a name, where it is clear which those are."""
+    if "State" not in header:  # needed to detect them; its absence is reported elsewhere
         return source
     lines = source.data.decode().split("\n")
     free = [header.index(name) for name in FREE if name in header]
@@ -120,7 +120,7 @@ def _mended_line(line: str, header: tuple[str, ...], separator: str, free: list[
 def jobs_of(table: TextTable) -> tuple[TextTable, list[OddRows], dict[str, dict[str, float]]]:
     """The table without job steps (`11.batch`, `11.0`), the oddity that counts them, and what jobs used.
 
-    What a job used is the most that a step of it did, or that its own row says.
+    A job's use is the maximum over its steps and its own row.
     """
     ids = table.text(table.first_of(*ID))
     step = ids.str.contains(".", literal=True).to_numpy()
@@ -137,7 +137,7 @@ def jobs_of(table: TextTable) -> tuple[TextTable, list[OddRows], dict[str, dict[
 
 
 def _usage(rows: TextTable) -> dict[str, dict[str, float]]:
-    """What the rows of each job used at most: memory of host and GPUs, utilisation, energy, CPU time."""
+    """Maximum use over the rows of each job: memory of host and GPUs, utilisation, energy, CPU time."""
     used: dict[str, dict[str, float]] = {}
     names = [name for name in USAGE if rows.has(name)]
     for id, *texts in rows.frame.select(rows.first_of(*ID), *names).iter_rows() if names else ():

@@ -1,4 +1,4 @@
-"""How long jobs in a Slurm accounting dump ran, and how long they were allowed to."""
+"""How long jobs in a Slurm accounting dump ran, and their time limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def elapsed_of(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
 
 
 def limits_of(jobs: TextTable) -> Floats:
-    """Run time stated at submission, in seconds; NaN if none or without limit."""
+    """Run time stated at submission, in seconds; NaN if it is missing or unlimited."""
     name = next((name for name in ("TimelimitRaw", "Timelimit") if jobs.has(name)), None)
     if name is None:
         return np.full(len(jobs), np.nan)

@@ -1,7 +1,7 @@
-"""A trace with every submission a little earlier or later: the same load, another course of events.
+"""A trace with every submission moved a little: an equal load with another course of events.
 
-How well a policy does on one trace is partly luck: who happened to come a minute before whom.  Replays of
-shaken traces say how much.
+A policy's result on one trace depends partly on luck, such as which of two jobs came a minute earlier.
+Replays of shaken traces show how much.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from rota.model.job_columns import Deadline
 from rota.model.trace import Trace
 
 MOST_S = 1800.0
-"""No submission is moved by more than this ..."""
+"""Most seconds that a submission is moved."""
 MOST_PART = 0.01
-"""... nor by more than this part of the time between the first and the last."""
+"""Largest move as a part of the time between the first and the last submission; the smaller bound applies."""
 
 
 def shaken(trace: Trace, seed: int) -> Trace:
-    """`trace` with its submissions moved, each by itself, and its rows in their new order.
+    """`trace` with each submission moved independently, and its rows in their new order.
 
-    Deadlines move with their jobs.  What was observed is dropped: it happened to other submissions.
+    Deadlines move with their jobs. The recorded run is dropped, because it belongs to the original
+    submissions.
     """
     submit_s = trace.jobs.submit_s
     if not len(trace):
@@ -33,7 +34,7 @@ def shaken(trace: Trace, seed: int) -> Trace:
     most_s = min(MOST_S, MOST_PART * (last_s - first_s))
     drawn = np.random.default_rng(seed).uniform(-most_s, most_s, len(trace))
     moved_s = np.clip(submit_s + drawn, first_s, last_s)
-    for row in sorted(trace.jobs.after):  # nobody comes before those whom it has to wait for
+    for row in sorted(trace.jobs.after):  # no job comes before those that it has to wait for
         moved_s[row] = max([moved_s.item(row), *moved_s[list(trace.jobs.after[row])].tolist()])
     jobs = replace(
         trace.jobs,

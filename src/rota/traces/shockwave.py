@@ -6,8 +6,8 @@ Columns   12: job type, command, working directory, step argument, needs-data fl
           duration (s), arrival (s)
           a CSV with a header of job_type, scale_factor, total_steps, mode, duration_s, arrival_s too
 Times     kept as they are
-Odd       the duration is that of the whole job including changes of batch size; the file beside each
-          trace with the batch size of every epoch is a pickle, which Rota does not read
+Odd       the duration is that of the whole job including changes of batch size; the batch size of every
+          epoch is in a pickle next to each trace, which Rota does not read
 Handling  the job type is the workload; mode by job id is in `facts["mode"]`; an SLO factor gives a
           deadline of arrival + factor x duration; priority weights as in `gavel`
 """

@@ -1,4 +1,4 @@
-"""What the failing jobs of a generated trace fail of: signatures by how well they fit the time to failure."""
+"""Causes of failures in a generated trace: signatures drawn by how well they fit the time to failure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _Z90 = 1.2816
 def draw_signatures(rng: np.random.Generator, attempt_s: Floats) -> list[str]:
     """A signature for each job, whose failing attempts took about `attempt_s` seconds each.
 
-    Each is as likely as the paper has jobs of it, times the density of its time to failure there, taken for
-    log-normal with the published median and 90th percentile.
+    The probability of a signature is proportional to its number of jobs in the paper, times the density of
+    its time to failure, which is taken to be log-normal with the published median and 90th percentile.
     """
     names = [failure.signature for failure in FAILURES]
     if not len(attempt_s):

@@ -20,7 +20,7 @@ _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r+\n|\r")
-"""Those of Windows, also where they were made twice, and of old Macs."""
+"""Line ends of Windows, also doubled ones, and of old Macs."""
 _SAMPLE_BYTES = 65536
 _OTHERS = (
     (b"PK\x03\x04", "is a zip archive"),  # .xlsx and .npz too
@@ -38,23 +38,23 @@ _OTHERS = (
     (b"\xff\xfe", "is text in UTF-16"),
     (b"\xfe\xff", "is text in UTF-16"),
 )
-"""How files begin that people take for traces, and what they are."""
+"""First bytes of other kinds of files, and what they are."""
 TEXT = "text in UTF-8"
 _TAR, _TAR_AT = b"ustar", 257
 
 
 @dataclass(frozen=True)
 class TraceSource:
-    """What a file holds, ready for a reader."""
+    """Contents of a file, prepared for a reader."""
 
     file: str
     """The path as the user gave it, for messages."""
     data: bytes
-    """Parquet as it is; text in UTF-8 without byte order mark, lines ended by a single newline."""
+    """Parquet unchanged; text in UTF-8 without byte order mark, with a single newline at each line end."""
     garbled: Mapping[int, str] = field(default_factory=dict)
-    """Lines that were no UTF-8, by number, and what was wrong; their letters stand as U+FFFD in `data`."""
+    """Number of each line that is not UTF-8 -> its problem; its invalid bytes are U+FFFD in `data`."""
     left_out: frozenset[int] = frozenset()
-    """Rows, counted as the reader of the format does, that are passed over: they cannot be read."""
+    """Rows to skip because they cannot be read, counted as the format's reader does."""
 
     @property
     def is_parquet(self) -> bool:
@@ -62,7 +62,7 @@ class TraceSource:
 
     @cached_property
     def opening(self) -> tuple[str, ...]:
-        """The first lines that are not blank, enough to tell the format; none for Parquet."""
+        """The first lines that are not blank, enough to detect the format; empty for Parquet."""
         if self.is_parquet:
             return ()
         sample = self.data[:_SAMPLE_BYTES]
@@ -72,13 +72,13 @@ class TraceSource:
 
     @property
     def rows(self) -> int:
-        """Rows of a Parquet file, or lines of a text that are not blank."""
+        """Number of rows of a Parquet file, or of lines that are not blank."""
         if self.is_parquet:
             return int(pl.scan_parquet(io.BytesIO(self.data)).select(pl.len()).collect().item())
         return sum(1 for line in self.data.split(b"\n") if line.strip())
 
     def begins_with(self, mark: str) -> bool:
-        """Whether `mark` is the first that stands in the text."""
+        """Whether the text begins with `mark`."""
         return bool(self.opening) and self.opening[0].lstrip().startswith(mark)
 
     def header(self, separator: str = ",") -> tuple[str, ...]:
@@ -89,9 +89,9 @@ class TraceSource:
 
 
 def load(path: str | os.PathLike[str], expected: str = "a trace") -> TraceSource:
-    """The content of `path`; gzip is recognised by its first bytes, whatever the name says.
+    """The content of `path`; gzip is detected by its first bytes, whatever the name.
 
-    InputError, where there is none: `expected` says of what.
+    Raises InputError if there is no content; `expected` says what the file should hold.
     """
     file = os.fspath(path)
     data = _unzipped(_bytes_of(file, expected), file)
@@ -121,7 +121,7 @@ def _bytes_of(file: str, expected: str) -> bytes:
         raise InputError.at("no such file", file=file) from None
     except OSError as error:
         raise InputError.at(f"cannot be read ({error.strerror})", file=file) from None
-    # A log may grow meanwhile; of one that was emptied the jobs behind the cut would be missing.
+    # A log may grow during the read; if it was truncated, jobs would be missing.
     if stat.S_ISREG(before.st_mode) and min(len(data), after.st_size) < before.st_size:
         raise InputError.at("became shorter while it was read", file=file, expected="a file that stays")
     return data
@@ -139,7 +139,7 @@ def _unzipped(data: bytes, file: str) -> bytes:
 
 
 def _check_kind(data: bytes, file: str) -> None:
-    """Raise if `data` is something else than text that people keep traces in."""
+    """Raise if `data` is a known kind of file that is not text."""
     what = next((what for start, what in _OTHERS if data.startswith(start)), "")
     if data[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         what = "is a tar archive"
@@ -148,9 +148,9 @@ def _check_kind(data: bytes, file: str) -> None:
 
 
 def _garbled(data: bytes, file: str) -> dict[int, str]:
-    """Lines that hold what is no text in UTF-8, and what that is.
+    """Lines that are not UTF-8, and their problem.
 
-    Raises InputError, with the first of them, if it is the first line or half of them.
+    Raises InputError, with the first of them, if the first line or half of the lines are affected.
     """
     try:
         data.decode("utf-8")
@@ -167,7 +167,7 @@ def _garbled(data: bytes, file: str) -> dict[int, str]:
 
 
 def _not_text(line: bytes) -> str:
-    """What of the line is no text in UTF-8; empty if all is."""
+    """The part of the line that is not UTF-8; empty if all is."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -4,8 +4,8 @@ From      any site or model that follows the definition at the Parallel Workload
 Form      comment lines start with `;` and may hold `; Name: value`; then 18 fields, split by blanks:
           job, submit (s), wait (s), run (s), processors, CPU time, memory, processors asked for, time
           asked for (s), memory asked for (KiB per processor), status, user, group, executable, queue,
-          partition, preceding job, think time; -1 means missing.  What sites append as fields of their own is
-          passed over, and `facts` says so
+          partition, preceding job, think time; -1 means missing.  Fields that sites append are ignored,
+          and `facts` says so
 Units     **a processor is taken to be a GPU**; `facts["processor"]` says so
 Times     kept as they are: seconds from the start of the log.  `UnixStartTime` dates it, in the zone that
           `TimeZoneString` names, else `TimeZone` seconds from UTC, else UTC
@@ -13,10 +13,10 @@ Status    1 completed, 0 failed, 5 cancelled, -1 unknown (taken as completed); 2
           that was checkpointed and has a line of its own
 Odd       parts; cancelled while waiting; run time unknown; processors only asked for
 Handling  parts dropped; cancelled while waiting: kept with duration 0; other run times of -1 dropped;
-          processors asked for are used (else those allocated; neither: dropped); the time asked for is
+          GPUs are the processors asked for (else those allocated; neither: dropped); the time asked for is
           `limit_s`; the tenant is `gGROUP/uUSER`, the group the executable; `after` is the preceding
-          job, without its think time.  Where there are several partitions, a job's node set is its
-          `partition N`, else where there are several queues its `queue N`.  `MaxProcs` and `MaxNodes` are the
+          job, without its think time.  With several partitions, a job's node set is its
+          `partition N`, else with several queues its `queue N`.  `MaxProcs` and `MaxNodes` are the
           size of the cluster `auto`
 """
 
@@ -56,7 +56,7 @@ _DAY_S = 86400.0
 
 
 def _matches(source: TraceSource) -> bool:
-    """By most of the first lines, since one of them may be cut."""
+    """Whether most of the first lines are in this format; one of them may be cut off."""
     lines = [line.split() for line in source.opening if not line.startswith(";")]
     fitting = [len(line) >= len(FIELDS) and all(map(_is_number, line[: len(FIELDS)])) for line in lines]
     return 2 * sum(fitting) > len(lines)
@@ -117,7 +117,7 @@ def read(source: TraceSource) -> Trace:
 
 
 def _beyond(fields: int) -> dict[str, object]:
-    """A word on fields that the format does not have."""
+    """A remark on fields beyond those of the format."""
     if not fields:
         return {}
     first, last = len(FIELDS) + 1, len(FIELDS) + fields
@@ -125,9 +125,9 @@ def _beyond(fields: int) -> dict[str, object]:
 
 
 def _calendar(comments: Mapping[str, object]) -> dict[str, object]:
-    """The moment of second 0 on the wall clock of the site, as far as the comments tell it."""
+    """The moment of second 0 on the site's wall clock, as far as the comments give it."""
     start_s = _number(comments.get("UnixStartTime"))
-    if not start_s > 0:  # NaN, or what stands there where nobody knows
+    if not start_s > 0:  # NaN, or a placeholder for unknown
         return {}
     zone = _zone(comments)
     try:
@@ -141,12 +141,12 @@ def _zone(comments: Mapping[str, object]) -> tzinfo:
     named, offset_s = str(comments.get("TimeZoneString", "")), _number(comments.get("TimeZone"))
     try:
         return ZoneInfo(named)
-    except (KeyError, ValueError, OSError):  # none, or none that this machine knows
+    except (KeyError, ValueError, OSError):  # no zone, or one that this machine does not know
         return timezone(timedelta(seconds=offset_s)) if abs(offset_s) < _DAY_S else UTC
 
 
 def _number(said: object) -> float:
-    """The number that a header line begins with; NaN if there is none."""
+    """The number at the beginning of a header line; NaN if there is none."""
     try:
         return float(str(said).split()[0])
     except (IndexError, ValueError):
@@ -154,9 +154,9 @@ def _number(said: object) -> float:
 
 
 def _table(source: TraceSource) -> tuple[TextTable, dict[str, object], int]:
-    """The fields with blanks made tabs, what the comments say, and how many fields lines have beyond the 18.
+    """The fields with tabs for blanks, the comments, and the number of fields beyond the 18.
 
-    Sites append fields of their own; a line has as many as most lines have.
+    Sites append fields of their own; the number of fields is the one that most lines have.
     """
     lines = [line.split() for line in source.data.decode().split("\n")]
     comments = [" ".join(line).lstrip("; ") for line in lines if line and line[0].startswith(";")]
@@ -192,7 +192,7 @@ def _gpus(table: TextTable, odd: Oddities) -> Ints:
 
 
 def _tenants(table: TextTable) -> tuple[Any, tuple[str, ...]]:
-    """Tenants `gGROUP/uUSER`, with the part left out that the log does not give."""
+    """Tenants `gGROUP/uUSER`, without the part that the log does not give."""
     groups, users = table.whole("group", low=-1), table.whole("user", low=-1)
     paths = [
         "/".join(([f"g{g}"] if g >= 0 else []) + ([f"u{u}"] if u >= 0 else [])) or "default"
@@ -207,7 +207,7 @@ def _numbered_names(table: TextTable, column: str, prefix: str) -> tuple[Any, tu
 
 
 def _node_sets(table: TextTable) -> tuple[Any, tuple[str, ...]]:
-    """Partitions, or else queues, if there are several: one alone tells no nodes apart."""
+    """Partitions, or else queues, if there are several: a single one would not distinguish nodes."""
     for column in ("partition", "queue"):
         numbers = table.whole(column, low=-1)
         if len(np.unique(numbers[numbers >= 0])) > 1:

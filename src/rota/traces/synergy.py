@@ -3,9 +3,8 @@
 From      msr-fiddle/synergy, `simulator/`; its generator keeps jobs in memory, the list is what it drew
 Columns   job_id, model, arrival_s, total_iterations, gpus, iteration_time_s
 Times     kept as they are
-Odd       iterations are as long on one GPU as on eight; how much faster more cores or memory make them stands
-          in the profile of the model (`--slowdowns hosts=FILE`), and lists name the speed-up that it gave
-          them
+Odd       iterations are as long on one GPU as on eight; the speed-up by more cores or memory is in the
+          profile of the model (`--slowdowns hosts=FILE`), and lists have the one that it gave them
 Handling  the model is the workload; the duration is iterations x iteration time, at the share of cores and
           memory in proportion to GPUs
 """

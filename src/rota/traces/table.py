@@ -1,7 +1,7 @@
 """Delimited text as columns of cells, and cells as checked numbers: every error names row and column.
 
-All cells are read as text and converted a column at a time.  A conversion that fails leaves a mark in
-the column, from which the first bad row is found and named, so speed costs no clarity.
+All cells are read as text and converted a column at a time. A failed conversion leaves a mark in the column,
+from which the first bad row is found and named; so conversion is fast and errors are still precise.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rota.traces.near_names import near_name
 from rota.traces.source import TraceSource
 
 BLANKS = ("", "nan", "na", "n/a", "none", "null", "unknown")
-"""Words (in lower case) that logs write where they know nothing."""
+"""Words (in lower case) that logs use for unknown values."""
 
 MOST = 2**53
-"""Largest whole number accepted; above it a float cannot tell neighbours apart."""
+"""Largest whole number accepted; beyond it a float cannot represent every integer."""
 
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _Value = TypeVar("_Value")
@@ -34,13 +34,13 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class TextTable:
-    """Rows of text cells, with the line of the file each came from."""
+    """Rows of text cells, with the line number of each in the file."""
 
     file: str
     frame: pl.DataFrame
     """One String column per field; an empty cell is the empty string."""
     row: Ints
-    """Line of each row, the first line of the file being 1."""
+    """Line number of each row; the first line of the file is 1."""
 
     def __len__(self) -> int:
         return self.frame.height
@@ -49,7 +49,7 @@ class TextTable:
         return name in self.frame.columns
 
     def first_of(self, *names: str) -> str:
-        """The first of `names` that is a column; for fields that variants of a format call differently."""
+        """The first of `names` that is a column, since variants of a format name some fields differently."""
         column = next((name for name in names if self.has(name)), None)
         if column is None:
             raise self._missing(names[0], names)
@@ -70,7 +70,7 @@ class TextTable:
         )
 
     def text(self, name: str) -> pl.Series:
-        """The cells of a column as they stand."""
+        """The cells of a column, unchanged."""
         self.require(name)
         return self.frame[name]
 
@@ -97,9 +97,9 @@ class TextTable:
         return numbers.astype(np.int64)
 
     def stamps(self, name: str, *, blank: bool = False) -> Floats:
-        """A column of `YYYY-MM-DD HH:MM:SS` (or with T), as seconds since 1970 in whatever zone it is.
+        """A column of `YYYY-MM-DD HH:MM:SS` (or with T), as seconds since 1970 in the file's own zone.
 
-        Cells of nine or more digits are such seconds already (`SLURM_TIME_FORMAT=%s`).  An empty cell (or
+        Cells of nine or more digits already are such seconds (`SLURM_TIME_FORMAT=%s`). An empty cell (or
         None, Unknown ...) becomes NaN if `blank`, else it is an error.
         """
         cells = self.text(name).str.strip_chars()
@@ -114,9 +114,9 @@ class TextTable:
         return seconds
 
     def one_of(self, name: str, meanings: Mapping[str, _Value]) -> list[_Value]:
-        """A column of words, each replaced by what it means; upper and lower case are the same.
+        """A column of words, each replaced by its meaning; case is ignored.
 
-        `""` among the words says what an empty cell means.
+        `""` among the words gives the meaning of an empty cell.
         """
         known = {word.lower(): meaning for word, meaning in meanings.items()}
         cells = self.text(name).str.strip_chars().str.to_lowercase()
@@ -131,7 +131,7 @@ class TextTable:
     def codes(self, name: str) -> tuple[Array, tuple[str, ...]]:
         """A column of names as codes (-1 where empty) and the names, in order of appearance.
 
-        Blanks around a name are none of it: profiles know it without.
+        Blanks around a name are removed, since profiles list it without.
         """
         return encode(self.text(name).str.strip_chars())
 
@@ -153,7 +153,7 @@ class TextTable:
 
 
 def _as_seconds(name: str, cells: pl.Series, bad: Bools) -> str:
-    """What else is expected of a column of seconds whose first `bad` cell is a date or a clock time."""
+    """A hint for a column of seconds whose first `bad` cell is a date or a clock time."""
     cell = cells[int(np.flatnonzero(bad)[0])] if bad.any() and name.endswith("_s") else ""
     if _DATE.match(cell):
         return ": seconds from any origin, such as Unix time"
@@ -161,13 +161,13 @@ def _as_seconds(name: str, cells: pl.Series, bad: Bools) -> str:
 
 
 def reject_twice(table: TextTable, name: str, cells: pl.Series) -> None:
-    """Raise for the first of `cells`, made of the column `name`, that stands there before."""
+    """Raise for the first cell, derived from the column `name`, that repeats an earlier one."""
     again = (~cells.is_first_distinct()).to_numpy()
     table.reject(again, name, "{} stands there twice", "each name once")
 
 
 def is_blank(cells: pl.Series) -> Bools:
-    """Which cells hold nothing, or one of the words for nothing."""
+    """Which cells are empty, or hold a word for unknown."""
     return cells.str.to_lowercase().is_in(list(BLANKS)).to_numpy()
 
 
@@ -191,10 +191,10 @@ def read_table(
     skip: int = 0,
     noun: str = "job",
 ) -> TextTable:
-    """The rows of delimited text after `skip` lines; blank lines are passed over.
+    """The rows of delimited text after `skip` lines, without blank lines.
 
-    `names` are the columns of a file without header.  `quoted` says whether a double quote has the
-    meaning it has in CSV, and `noun` what a row is.
+    `names` are the columns of a file without header. `quoted` says whether double quotes have the meaning
+    they have in CSV; `noun` is what a row represents, for messages.
     """
     check_text(source)
     read = _read_quoted if quoted and b'"' in source.data else _read_lines
@@ -205,7 +205,7 @@ def read_table(
 
 
 def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> TextTable:
-    """Text without quotes: count the separators of each line, then let polars split them all."""
+    """Read text without quotes: count the separators of each line, then let polars split all lines."""
     lines = source.data.split(b"\n")
     rows = [
         row for row, line in enumerate(lines, 1) if row > skip and line.strip() and row not in source.left_out
@@ -235,7 +235,7 @@ def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str
 
 
 def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> TextTable:
-    """Text with quotes, which may hold separators and even line ends: record by record."""
+    """Read text with quotes, which may enclose separators and even line ends, record by record."""
     rows: list[int] = []
     records: list[list[str]] = []
     ragged: list[tuple[int, int]] = []
@@ -268,11 +268,11 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
 def _records(
     source: TraceSource, separator: str, skip: int, width: int | None
 ) -> Iterator[tuple[int, list[str] | csv.Error]]:
-    """The cells of each record after `skip` lines, with the line it starts in; blank ones are passed over.
+    """The cells of each record after `skip` lines, with the line it starts in, without blank records.
 
-    An error stands for a record whose quotes do not close.  After it, and after one on several lines that has
-    not `width` cells (those of the first record, if None), the next record begins one line later: an open
-    quote does not swallow the rows below it.
+    A record whose quotes do not close gives an error. After it, and after a record over several lines that
+    does not have `width` cells (by default as many as the first record), the next record begins one line
+    later, so that an open quote does not swallow the rows below it.
     """
     lines = source.data.decode().split("\n")
     at = skip
@@ -306,7 +306,7 @@ def _column_names(source: TraceSource, row: int, cells: Sequence[str]) -> list[s
 
 
 def _ragged(lines: Sequence[tuple[int, int]], names: Sequence[str], is_headed: bool) -> list[BadKind]:
-    """Lines of which each has another number of fields than there are `names`: a kind for each number."""
+    """Lines whose number of fields is not that of `names`; one kind for each number."""
     expected = f"{len(names)}, as many as the header" if is_headed else f"{len(names)} ({', '.join(names)})"
     rows: dict[int, list[int]] = {}
     for row, fields in lines:

@@ -1,7 +1,7 @@
 """Slurm's TRES texts (`cpu=8,mem=64G,gres/gpu=2,gres/gpu:a100=2`) as numbers.
 
-The plain `gres/gpu` entry is the total; where only typed entries are there, they are summed.
-Memory without unit is MiB, as everywhere in Slurm.
+The plain `gres/gpu` entry is the total; if there are only typed entries, they are summed. Memory without unit
+is MiB, as everywhere in Slurm.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _BYTES_GIB = _GIB | {"": 1 / 1024**3}
 
 
 def unread_in(tres: str) -> str:
-    """The first amount of GPUs, cores or memory that is no amount, such as `gres/gpu=two`; else nothing.
+    """The first invalid amount of GPUs, cores or memory, such as `gres/gpu=two`; empty if there is none.
 
-    Left alone it would count as none at all.
+    Without this check it would count as 0.
     """
     for entry in tres.split(",") if tres else ():
         name, _, _ = entry.partition("=")
@@ -40,28 +40,28 @@ def gpus_in(tres: str) -> int:
 
 
 def has_parts_of_gpus(tres: str) -> bool:
-    """Whether it counts shards or MPS, of which only the site knows how many are a GPU."""
+    """Whether it counts shards or MPS; only the site knows how many of these are a GPU."""
     return bool(_PART.search(tres))
 
 
 def gpu_types_in(tres: str) -> tuple[str, ...]:
-    """GPU types named, sorted; those of which there are none are left out."""
+    """Names of GPU types, sorted, without those whose number is 0."""
     return tuple(sorted({kind for kind, count in _GPU.findall(tres) if kind and int(count)}))
 
 
 def cpus_in(tres: str) -> float:
-    """CPU cores; 0 if the text does not say."""
+    """CPU cores; 0 if not stated."""
     return next((float(number) for name, number, _ in _AMOUNT.findall(tres) if name.lower() == "cpu"), 0.0)
 
 
 def memory_gib_in(tres: str) -> float:
-    """Host memory in GiB; 0 if the text does not say."""
+    """Host memory in GiB; 0 if not stated."""
     amounts = _AMOUNT.findall(tres)
     return next((float(n) * _GIB[unit.upper()] for name, n, unit in amounts if name.lower() == "mem"), 0.0)
 
 
 def usage_in(tres: str) -> dict[str, float]:
-    """What a step used, as far as the text says.
+    """What a step used, as far as it is recorded.
 
     `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time), `energy_j`, `cpu_s`;
     amounts without unit are bytes here, as Slurm writes usage.
@@ -80,7 +80,7 @@ def usage_in(tres: str) -> dict[str, float]:
 
 
 def cpu_time_s(cell: str) -> float | None:
-    """Seconds of `1-12:00:00`, `02:30:00` or `30:00.250`, as Slurm writes CPU time; None if it is none."""
+    """Seconds of `1-12:00:00`, `02:30:00` or `30:00.250`, as Slurm writes CPU time; None if invalid."""
     match = _CLOCK.fullmatch(cell.strip())
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Why a file is in no known format: what is nearly right about it, or who wrote it."""
+"""Why a file is in no known format: what is almost right about it, or which program wrote it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rota.traces.plain.header import result_of_simulation
 from rota.traces.source import TraceSource
 
 _LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in seconds")
-"""How files of LSF begin: `lsb.acct`, `lsb.events`, `bhist -l` and `bhist`."""
+"""First texts of LSF's files: `lsb.acct`, `lsb.events`, `bhist -l` and `bhist`."""
 _SLURM_JSON = re.compile(rb'"(?:jobs"\s*:\s*\[|slurm"\s*:)', re.IGNORECASE)
-"""What `sacct --json` has near its beginning."""
+"""Text near the beginning of the output of `sacct --json`."""
 _LFS = "version https://git-lfs"
 _PAGE = ("<!doctype html", "<html")
 _FROM_SLURM = (
@@ -31,12 +31,12 @@ _SLIPS = (
     ("\t", "the cells are joined by tabs"),
     ("", "the names of the columns are in capitals, or between other blanks"),
 )
-"""What would have to be replaced by a comma for the header to be a known one, and how to say so."""
+"""Separators that, replaced by commas, make a header a known one, and the sentence about each."""
 _SWF_FIELDS = 18
 
 
 def unrecognised(source: TraceSource, matches: Mapping[str, Callable[[TraceSource], bool]]) -> InputError:
-    """The error for `source`, of which none of `matches`, by name of the format, holds."""
+    """The error for `source`, in which none of `matches` (by format name) recognises its format."""
     start = source.opening[0][:60] if source.opening else ""
     if start.startswith(_LSF):
         return InputError.at("is written by LSF, which is not read", file=source.file, expected=_FROM_LSF)
@@ -56,10 +56,11 @@ def unrecognised(source: TraceSource, matches: Mapping[str, Callable[[TraceSourc
 
 
 def _slip(source: TraceSource, matches: Mapping[str, Callable[[TraceSource], bool]]) -> InputError | None:
-    """What is wrong with a header that would be known but for how it is written."""
+    """The error for a header that would be known if it were written differently; None otherwise."""
     header = source.opening[0] if source.opening else ""
     for separator, what in _SLIPS:
-        if separator not in header or (not separator and "\t" in header):  # tabs split what has no header
+        # Formats with tabs have no header.
+        if separator not in header or (not separator and "\t" in header):
             continue
         changed = ",".join(name.strip() for name in header.split(separator or ",")).lower()
         nearly = TraceSource(source.file, changed.encode() + b"\n")
@@ -70,7 +71,7 @@ def _slip(source: TraceSource, matches: Mapping[str, Callable[[TraceSource], boo
 
 
 def _short_line(source: TraceSource) -> InputError | None:
-    """Of a log in Standard Workload Format whose first line has not the fields that it should have."""
+    """The error for a log in Standard Workload Format whose first line has the wrong number of fields."""
     lines = source.opening
     row = next((row for row, line in enumerate(lines) if not line.startswith(";")), None)
     if row is None or not lines[0].startswith(";"):
@@ -80,7 +81,7 @@ def _short_line(source: TraceSource) -> InputError | None:
 
 
 def _own_names(source: TraceSource) -> InputError | None:
-    """Of a table with names of its own, some of which are like those of the plain format."""
+    """The error for a table with its own column names, some of them similar to the plain format's."""
     header = source.header()
     missing = [name for name in _OWN if name not in header]
     near = {name: theirs for name in missing if (theirs := near_name(name, set(header) - set(_OWN)))}

@@ -1,6 +1,6 @@
-"""Write a trace in the `plain` format (columns in `plain`), so that reading it gives the same trace.
+"""Writes a trace in the `plain` format (columns in `plain`), so that reading it gives an equal trace.
 
-A CSV holds nothing but its header and its rows; what has no column stands in a file beside it.
+A CSV holds only its header and its rows; what has no column is in a file next to it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _ALWAYS = ("submit_s", "gpus")
 
 @takes(trace=Argument("trace", instance_of(Trace), "a Trace"), path=FILE)
 def write(trace: Trace, path: str | PathLike[str]) -> None:
-    """Write `trace` to `path`, whose name ends in .csv or .parquet, with .gz behind it if compressed.
+    """Write `trace` to `path`, whose name ends in .csv or .parquet, followed by .gz if compressed.
 
-    Reading the file back gives an equal trace, but for `source` and `format`; `facts["origin"]` keeps
-    those.  What has no column goes into the metadata of a Parquet file, and for a CSV into `PATH.rota.json`
-    beside it.  A file of that name is replaced in one step, or left as it is if anything fails.
+    Reading the file back gives an equal trace, except for `source` and `format`, which `facts["origin"]`
+    keeps. What has no column goes into the metadata of a Parquet file; for a CSV it goes into
+    `PATH.rota.json` next to it. An existing file is replaced in one step, or left unchanged if there is an
+    error.
     """
     file = Path(path)
     suffixes = file.suffixes[-2:] if file.suffix == ".gz" else [file.suffix]
@@ -48,7 +49,7 @@ def write(trace: Trace, path: str | PathLike[str]) -> None:
         )
     is_csv = suffixes[0] == ".csv"
     data = _csv_bytes(trace) if is_csv else _parquet_bytes(trace)
-    # A fixed stamp in the gzip header: equal traces make equal files.
+    # A fixed stamp in the gzip header, so that equal traces give equal files.
     packed = gzip.compress(data, mtime=0) if suffixes[-1] == ".gz" else data
     head = (_head(trace, of=digest(data)) + "\n").encode() if is_csv else None
     try:
@@ -79,7 +80,7 @@ def _parquet_bytes(trace: Trace) -> bytes:
 
 
 def table_of(trace: Trace) -> pl.DataFrame:
-    """The trace as one typed table in the columns of `plain`; columns that are all default are left out."""
+    """The trace as one typed table in the columns of `plain`, without columns of default values only."""
     jobs, truth = trace.jobs, trace.truth
     columns: dict[str, Any] = {"job_id": list(jobs.ids)}
     usual = JobTable.build(jobs.ids, submit_s=jobs.submit_s, gpus=jobs.gpus)
@@ -125,7 +126,7 @@ def _truth_columns(trace: Trace) -> dict[str, Any]:
 
 
 def _places(seen: RecordedRun, n: int) -> dict[str, Any]:
-    """Where jobs ran, as far as that is known."""
+    """Where jobs ran, as far as it is known."""
     columns: dict[str, Any] = {}
     if seen.nodes:
         columns["ran_on"] = ["|".join(seen.nodes.get(row, ())) or None for row in range(n)]
@@ -184,7 +185,7 @@ def _parts_text(jobs: JobTable, row: int) -> str | None:
 
 
 def _head(trace: Trace, **more: str) -> str:
-    """What has no column, as JSON on one line, and `more`."""
+    """What has no column, and `more`, as JSON on one line."""
     jobs = trace.jobs
     names = {name: getattr(jobs, f"{name}_names") for name in (*CODED, "type")}
     origin = {} if trace.format == "plain" else {"origin": f"{trace.format} {trace.source}"}
@@ -198,10 +199,10 @@ def _head(trace: Trace, **more: str) -> str:
 
 
 def _replace(file: Path, data: bytes, head: bytes | None) -> None:
-    """Put `data` where `file` is, in one step: a reader sees the old content or the new.
+    """Replace `file` by `data` in one step: a reader sees the old content or the new.
 
-    The `head` goes beside it.  Both are written before either takes its place, so that a full disk leaves
-    both as they were; the head goes last, since until then the old one matches no content.
+    The `head` is written next to it. Both are complete before either replaces a file, so that a full disk
+    leaves both unchanged. The head is replaced last, because until then the old one matches no content.
     """
     if head is None:
         with replacing(file) as partial:

@@ -1,4 +1,4 @@
-"""What user programs import to be paused, moved and resized: standard library only, torch if it is there.
+"""Library for user programs that can be paused, moved and resized: standard library, and torch if present.
 
 import rota.training as rota
 

@@ -1,19 +1,19 @@
-"""All ranks of a gang stop at one step: four ways to agree on it, none of which can hang the gang.
+"""Makes all ranks of a gang stop at one step: four ways to agree on it; none can hang the gang.
 
     alone    one rank: it stops at the gate where it sees the directive.
     rank 0   torch.distributed on one node: rank 0, at its gate after step s, publishes stop step s + 1 in the
              command page before it begins step s + 1.  No rank can finish step s + 1 before rank 0 has begun
              it, so every rank finds the stop step at its own gate s + 1.  Where the device runs behind the
              program (NCCL), a gate first waits for the device to finish the step before, and the stop step is
-             s + 2: the same argument, one step later.
+             s + 2, by the same argument one step later.
     store    torch.distributed on several nodes: the same with the store of the process group in place of the
-             page.  Each node says there that its ranks look, and rank 0 waits for all of them.
+             page.  Each node writes there that its ranks look, and rank 0 waits for all of them.
     agent    no process group: a rank announces, runs at most one more step, and blocks until the agent has
-             published the greatest announced step + 1.  Safe where step t of a rank needs only steps <= t of
-             the others.
+             published the greatest announced step + 1.  This is safe if step t of a rank needs only steps
+             <= t of the others.
 
-A stop keeps away from the last step of an epoch where it can (not by the agent): a program that restarts
-there would enter the loop's body with no batch left.
+If possible a stop avoids the last step of an epoch (except with `agent`): a program that restarts there
+would enter the loop's body with no batch left.
 
 In a stop the leader decides how it ends (go on, leave, checkpoint and go on) and the others follow.  It is
 rank 0; for `agent` the first rank of each node.
@@ -44,29 +44,29 @@ class StopVerdict:
     do: int
     """`protocol.GO_ON`, `GO_AWAY` or `SAVE`."""
     seen: int
-    """Sequence of the newest directive that went into it."""
+    """Sequence of the newest directive that it is based on."""
     batch_size: int = 0
-    """Samples of a step from now on; 0 leaves it."""
+    """Samples of a step from now on; 0 changes nothing."""
 
 
 class Naps:
-    """Pauses between looks at a file: short at first, so that a short wait ends at once."""
+    """Pauses between looks at a file: short at first, so that a short wait ends quickly."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
 
     def sleep(self) -> None:
-        """1 ms for a tenth of a second, 4 ms for two, then 20 ms."""
+        """Sleep 1 ms in the first 0.1 s, then 4 ms until 2 s have passed, then 20 ms."""
         waited = time.monotonic() - self._began
         time.sleep(0.001 if waited < 0.1 else 0.004 if waited < 2.0 else 0.02)
 
 
 class Alone:
-    """One rank: its own leader.  Also the base of the others."""
+    """Agreement of a single rank, which is its own leader; base class of the others."""
 
     name = "alone"
     watch = 0
-    """Word of the page that differs from `known` when there is something to do."""
+    """Index of the page's word that differs from `known` when there is something to do."""
     lag = 0
 
     def __init__(
@@ -76,23 +76,23 @@ class Alone:
         self.leads = leads
         self.known = 0
         self.open = False
-        """An agreement is under way: look at every gate."""
+        """True during an agreement: look at every gate."""
         self.blocked = False
-        """After `seek`: no further step may run, seek again."""
+        """True after `seek` if no further step may run and it has to be called again."""
 
     def seek(self, step: int, directive: Directive | None) -> int | None:
-        """The sequence to stop for at this gate, if any.  `directive` is the newest one to act on."""
+        """Sequence to stop for at this gate; None to go on. `directive` is the newest one to act on."""
         if directive is None or self._ends_epoch(0):
             return None
         return directive.sequence
 
     def judge(self, sequence: int, verdict: StopVerdict) -> None:
-        """The leader ends the stop."""
+        """Publish the leader's verdict, which ends the stop."""
         self.page.words[7] = verdict.seen << 32 | min(verdict.batch_size, _BATCH)
         self.page.judge(sequence, verdict.do)
 
     def verdict(self, sequence: int) -> StopVerdict | None:
-        """What the leader has said, to a follower."""
+        """The leader's verdict, for a follower; None before it is published."""
         do = self.page.verdict(sequence)
         if do is None:
             return None
@@ -100,20 +100,20 @@ class Alone:
         return StopVerdict(do, word >> 32, word & _BATCH)
 
     def close(self, seen: int) -> None:
-        """The stop is over; directives up to `seen` have been obeyed."""
+        """End the stop; directives up to `seen` have been obeyed."""
         self.known, self.open = max(self.known, seen), False
 
     def tell_saved(self, step: int) -> None:
-        """Rank 0 has done with the checkpoint of `step`, for better or worse."""
+        """Publish that rank 0 has finished with the checkpoint of `step`, written or failed."""
         self.page.words[5] = step + 1
 
     def saved(self, step: int) -> bool:
-        """Whether rank 0 has."""
+        """Whether rank 0 has finished with the checkpoint of `step`."""
         return bool(self.page.words[5] > step)
 
 
 class RankZero(Alone):
-    """Ranks of one node that meet in a collective at every step."""
+    """Agreement of the ranks of one node that meet in a collective at every step."""
 
     name = "rank 0"
 
@@ -139,13 +139,13 @@ class RankZero(Alone):
 
     def close(self, seen: int) -> None:
         if not self.leads and self._stop is not None:
-            seen = self._stop[0]  # a follower counts agreements, not directives
+            seen = self._stop[0]  # a follower counts agreements instead of directives
         self._stop = None
         super().close(seen)
 
 
 class ByAgent(Alone):
-    """Ranks that do not meet, or meet in a way this library does not know."""
+    """Agreement of ranks that do not meet, or meet in a way that this library does not know."""
 
     name = "agent"
 
@@ -177,7 +177,7 @@ class ByAgent(Alone):
 
 
 class ByStore(Alone):
-    """Ranks of several nodes that meet in a collective at every step."""
+    """Agreement of the ranks of several nodes that meet in a collective at every step."""
 
     name = "store"
 
@@ -242,12 +242,12 @@ class ByStore(Alone):
     def saved(self, step: int) -> bool:
         try:
             return bool(self._store.check([f"{self._prefix}/saved/{step}"]))
-        except (RuntimeError, OSError):  # rank 0, which holds the store, has ended: it had done with it
+        except (RuntimeError, OSError):  # rank 0, which holds the store, has ended: it was finished with it
             return True
 
 
 def later(lag: int, ends_epoch: Callable[[int], bool]) -> int:
-    """Steps from now to the stop: the first that is safe, and not the last step of an epoch."""
+    """Steps from now to the stop: the first that is safe and not the last step of an epoch."""
     ahead = 1 + lag
     return ahead + 1 if ends_epoch(ahead) else ahead
 
@@ -259,9 +259,10 @@ def choose(
     announce: Callable[[int], None],
     ends_epoch: Callable[[int], bool],
 ) -> Alone:
-    """The way for this program.  `group` is a `torch_state.Group`, or None without a process group.
+    """Choose the agreement for this program.
 
-    `ends_epoch(n)` tells whether the n-th step from now is the last one of an epoch.
+    `group` is a `torch_state.Group`, or None without a process group.  `ends_epoch(n)` returns whether the
+    n-th step from now is the last one of an epoch.
     """
     if environment.world_size == 1:
         return Alone(page, ends_epoch=ends_epoch)
@@ -275,5 +276,5 @@ def choose(
 
 
 def stopping(directive: Directive) -> bool:
-    """Whether ranks have to stop for it: not for `run` alone."""
+    """Whether ranks have to stop for the directive; `run` needs no stop."""
     return directive.do not in (protocol.RUN, protocol.RESUME) or bool(directive.batch_size)

@@ -1,7 +1,7 @@
-"""What another process wrote is checked where it is read: the type, the range and the size of everything.
+"""Checks of files that another process wrote: type, range and size of every value.
 
-The folders between programs and their agent belong to the job's user.  A file there may be a link, a pipe, a
-folder or larger than memory, and its JSON may hold anything; none of that may harm its reader.
+The folders between programs and their agent belong to the job's user. A file there may be a link, a pipe, a
+folder or larger than memory, and its JSON may hold any values; none of these may harm the reader.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 MOST_COUNT = 2**53
-"""Integers up to here are the same as floating-point numbers."""
+"""Largest integer up to which every integer is exact as a floating-point number."""
 LARGEST = 1e300
-"""No finite number of a program is larger."""
+"""Largest finite number that a program may report."""
 MOST_JSON = 65536
-"""Bytes of a JSON file."""
+"""Most bytes of a JSON file."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 def read_object(path: Folder, limit: int = MOST_JSON) -> dict[str, Any]:
     """The JSON object in a file of at most `limit` bytes.
 
-    Raises OSError if the file cannot be read, and ValueError with a sentence if it is no such file.
+    Raises OSError if the file cannot be read, and ValueError with a sentence if it has no such object.
     """
     name = os.path.basename(str(path))
     flags = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    file = os.open(str(path), flags)  # neither a pipe nor a lease holds the reader up
+    file = os.open(str(path), flags)  # neither a pipe nor a lease blocks the reader
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise ValueError(f"{name} is not an ordinary file")
@@ -52,7 +52,7 @@ def read_object(path: Folder, limit: int = MOST_JSON) -> dict[str, Any]:
 
 
 def read_json(path: Folder, limit: int = MOST_JSON) -> dict[str, Any] | None:
-    """The JSON object in a file of at most `limit` bytes; None if there is nothing that can be used."""
+    """The JSON object in a file of at most `limit` bytes; None if it is missing or unusable."""
     try:
         return read_object(path, limit)
     except (OSError, ValueError):
@@ -60,26 +60,26 @@ def read_json(path: Folder, limit: int = MOST_JSON) -> dict[str, Any] | None:
 
 
 def number(value: object, least: float = -LARGEST, most: float = LARGEST) -> float | None:
-    """A finite number within this range, or None for anything else (booleans too)."""
+    """A finite number within this range, or None for any other value (booleans too)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if least <= value <= most else None
 
 
 def count(value: object, most: int = MOST_COUNT) -> int | None:
-    """A whole number from 0 to `most`, or None for anything else (booleans too)."""
+    """A whole number from 0 to `most`, or None for any other value (booleans too)."""
     within = number(value, 0, most)
     return int(within) if within is not None and within.is_integer() else None
 
 
 def text(value: object, most: int) -> str:
-    """The first `most` characters of a text, without halves of surrogate pairs; empty if it is no text."""
+    """The first `most` characters of a text, without unpaired surrogates; empty if it is not a text."""
     said = value[:most] if isinstance(value, str) else ""
     return said.encode("utf-8", "replace").decode("utf-8")
 
 
 def shown(value: object) -> str:
-    """A value of somebody else's in a sentence: short, and on one line."""
+    """A value from another process for use in a sentence: short, and on one line."""
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"
     said = json.dumps(value)

@@ -1,13 +1,13 @@
 """A checkpoint is either complete and verified, or it is not there; the newest `keep` of them stay.
 
-    FOLDER/step-000000001200/state            whatever the writer wrote
+    FOLDER/step-000000001200/state            contents as the writer wrote them
     FOLDER/step-000000001200/manifest.json    version, step, facts; size and SHA-256 of `state`
-    FOLDER/.new-...                           being written: removed when the next process starts
-    FOLDER/VOID                               nothing may be published here any more
+    FOLDER/.new-...                           unfinished: removed when the next process starts
+    FOLDER/VOID                               no checkpoint may be published here any more
 
 Publishing writes under another name, brings files and folders to the disk (fsync), looks for VOID, and
-renames.  A write that fails leaves everything as it was.  Reading takes the newest that verifies, own folder
-first, then the folders of earlier attempts in the order given, and says which ones it passed over and why.
+renames.  A failed write changes nothing.  Reading takes the newest valid one, first in the own folder, then
+in the folders of earlier attempts in the order given, and prints which ones it skipped and why.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _BLOCK = 1 << 20
 
 
 class CheckpointError(OSError):
-    """A checkpoint could not be written or read; the ones before are as they were."""
+    """A checkpoint could not be written or read; earlier ones are unchanged."""
 
 
 class Voided(SystemExit):
     """This attempt may not publish any more: ends the program with `protocol.VOID_CODE`.
 
-    A SystemExit, so that a loop that catches every Exception does not train on against its successor.
+    It is a SystemExit, so that a loop that catches every Exception does not keep training in parallel with
+    its successor.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,22 +64,22 @@ class Checkpoint:
 
     @property
     def state(self) -> Path:
-        """The file its writer wrote."""
+        """Path of the state file that the writer wrote."""
         return self.path / STATE
 
     @property
     def bytes(self) -> int:
-        """Size of that file."""
+        """Bytes of the state file."""
         return int(self.manifest["files"][STATE]["bytes"])
 
 
 def say(text: str) -> None:
-    """One line to standard error, which Rota keeps in the log of the rank."""
+    """Write one line to standard error, which Rota keeps in the rank's log."""
     print(f"rota.training: {text}", file=sys.stderr, flush=True)
 
 
 class Summing:
-    """A binary file that keeps the SHA-256 of what is written, and the first error of the disk."""
+    """A binary file that computes the SHA-256 of what is written, and keeps the first disk error."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -87,7 +88,7 @@ class Summing:
         self.error: OSError | None = None
 
     def write(self, piece: Any) -> int:
-        """Write one piece whole (a buffered file does)."""
+        """Write one piece completely, as a buffered file does."""
         try:
             self._file.write(piece)
         except OSError as error:
@@ -99,7 +100,7 @@ class Summing:
         return size
 
     def flush(self) -> None:
-        """Hand on what is buffered."""
+        """Flush the buffer."""
         self._file.flush()
 
     @property
@@ -109,7 +110,7 @@ class Summing:
 
 
 class Checkpoints:
-    """The checkpoints of one attempt, and those of the attempts before it."""
+    """The checkpoints of one attempt, and those of earlier attempts."""
 
     def __init__(
         self, folder: protocol.Folder, restore: Sequence[protocol.Folder] = (), keep: int = 2
@@ -126,7 +127,8 @@ class Checkpoints:
     ) -> Checkpoint:
         """Write and publish the checkpoint of `step`; removes those beyond `keep`.
 
-        Raises Voided if the folder is void, CheckpointError if it cannot be written: the ones before stay.
+        Raises Voided if the folder is void, CheckpointError if it cannot be written; earlier checkpoints
+        stay.
         """
         self.check_void()
         target = self.folder / f"step-{step:012d}"
@@ -153,7 +155,7 @@ class Checkpoints:
     def _fill(
         self, folder: Path, step: int, write: Callable[[Summing], None], facts: dict[str, Any]
     ) -> dict[str, Any]:
-        """Both files of a checkpoint, on the disk."""
+        """Write both files of a checkpoint to the disk."""
         with open(folder / STATE, "wb", buffering=_BLOCK) as file:
             summing = Summing(file)
             try:
@@ -173,7 +175,7 @@ class Checkpoints:
         return manifest
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that verifies; None if there is none.  Says which ones were passed over."""
+        """The newest valid checkpoint; None if there is none. Prints which ones were skipped."""
         passed = 0
         for path in self._candidates():
             problem, checkpoint = _verify(path)
@@ -188,12 +190,12 @@ class Checkpoints:
         return None
 
     def tidy(self) -> None:
-        """Remove what a process that died while writing has left (call before the first `publish`)."""
+        """Remove unfinished files of a process that died while writing (call before the first `publish`)."""
         for path in self.folder.glob(".new-*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def _candidates(self) -> Iterator[Path]:
-        """All checkpoints, newest first; the own folder before those of earlier attempts."""
+        """All checkpoints, newest first; those in the own folder before those of earlier attempts."""
         seen = set()
         for folder in (self.folder, *self.restore):
             if folder not in seen:
@@ -201,19 +203,19 @@ class Checkpoints:
                 yield from sorted(folder.glob("step-*"), reverse=True)
 
     def check_void(self) -> None:
-        """Raises Voided if the folder is void."""
+        """Raise Voided if the folder is void."""
         if os.path.lexists(self.folder / protocol.VOID):
             refuse(self.folder)
 
     def _prune(self, newest: int) -> None:
-        """Later steps than the one just written belong to a history that was given up."""
+        """Remove old checkpoints, and later steps than `newest`, which belong to an abandoned history."""
         mine = sorted(self.folder.glob("step-*"))
         old = [path for path in mine if path.name <= f"step-{newest:012d}"]
         for path in [*old[: -self.keep], *(path for path in mine if path not in old)]:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        """Take it out of sight first: a half removed checkpoint must not look like a damaged one."""
+        """Rename the checkpoint before removal, so that a half removed one is not taken for a damaged one."""
         hidden = self.folder / f".new-old-{path.name}-{time.monotonic_ns()}"
         try:
             os.rename(path, hidden)
@@ -223,7 +225,7 @@ class Checkpoints:
 
 
 def refuse(folder: Path) -> NoReturn:
-    """Say that `folder` is void and end the program: raises Voided."""
+    """Print that `folder` is void and end the program: raises Voided."""
     error = Voided(folder)
     say(str(error))
     raise error
@@ -259,7 +261,7 @@ def _sum(path: Path) -> tuple[int, str]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

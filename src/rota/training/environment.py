@@ -1,4 +1,4 @@
-"""Who this process is: what Rota (or torchrun) says in its environment, or its process group."""
+"""Identity of this process among its ranks, from the environment (Rota or torchrun) or its process group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.training.torch_state import group_if_there
 
 @dataclass(frozen=True)
 class Environment:
-    """A rank among its ranks, and its folders; outside Rota and torchrun: rank 0 of 1 with none."""
+    """Rank, number of ranks and folders; outside Rota and torchrun: rank 0 of 1, without folders."""
 
     rank: int = 0
     local_rank: int = 0
@@ -31,9 +31,9 @@ class Environment:
 
     @classmethod
     def read(cls) -> Environment:
-        """From `os.environ`; ValueError names a variable that is no number.
+        """Read from `os.environ`; ValueError names a variable that is not a number.
 
-        A process group that disagrees knows better: programs may start ranks of their own.
+        A process group takes precedence if it differs, since programs may start ranks of their own.
         """
         told = cls(
             rank=_number("RANK", 0),
@@ -59,7 +59,7 @@ class Environment:
 
     @property
     def leads_node(self) -> bool:
-        """The rank that speaks for the ranks of its node."""
+        """Whether this rank represents the ranks of its node."""
         return self.local_rank == 0
 
 
@@ -74,7 +74,7 @@ def _number(name: str, default: int) -> int:
 
 
 def _range(name: str) -> tuple[float, float] | None:
-    """`128:4096`; ValueError names a variable that is no range."""
+    """Read a range such as `128:4096`; ValueError names the variable if it is invalid."""
     text = os.environ.get(name, "")
     if not text:
         return None
@@ -86,7 +86,7 @@ def _range(name: str) -> tuple[float, float] | None:
 
 
 def _moment(name: str) -> float | None:
-    """A Unix time that Rota gives; one that makes no sense is as good as none: it is only measured with."""
+    """A Unix time that Rota sets; an invalid one counts as missing, since it only serves measurements."""
     try:
         moment = float(os.environ.get(name, ""))
     except ValueError:

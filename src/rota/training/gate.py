@@ -1,8 +1,9 @@
-"""One call per step: 1-2 µs while nothing is asked; otherwise all ranks obey the directive at the same step.
+"""The call at the end of each step: 1-2 µs without a directive; otherwise all ranks obey it at the same step.
 
-The gate counts steps, reports at most every half second, saves when a checkpoint is due, and stops: it blocks
-with the memory where it is (pause), with device state in host memory (suspend), or saves and ends the program
-with code 85 (leave).  What a stop does to the program's state is the keeper's (`rota.training.loop.Job`).
+The gate counts steps, reports at most every half second, saves when a checkpoint is due, and stops the
+program: it blocks with the memory where it is (pause), with device state in host memory (suspend), or saves
+and ends the program with code 85 (leave). The state itself is handled by the state holder
+(`rota.training.loop.Job`).
 """
 
 from __future__ import annotations
@@ -26,34 +27,34 @@ if TYPE_CHECKING:
 
 NEVER = float("inf")
 COLLECTIVE_MARGIN = 0.8
-"""A pause that may end by leaving does so after this part of the collectives' time-out."""
+"""A pause that may end by leaving ends after this part of the collectives' time-out."""
 SAVED_WITHIN_S = 600.0
-"""Ranks other than 0 wait this long for rank 0's last checkpoint."""
+"""Seconds that ranks other than 0 wait for rank 0's last checkpoint."""
 
 
 class StateHolder(Protocol):
-    """The holder of the program's state."""
+    """The object that holds the program's state."""
 
     def save(self, together: bool) -> None:
-        """Publish a checkpoint of this step; `together` if all ranks call it now.  Only Voided comes out."""
+        """Publish a checkpoint of this step; `together` if all ranks call it now. Raises only Voided."""
 
     def to_host(self) -> tuple[float, float]:
         """Move device state to host memory; (bytes moved, bytes still on the device)."""
 
     def to_device(self) -> float:
-        """Move it back; bytes moved.  RuntimeError if there is no room: `save` works all the same."""
+        """Move device state back; returns bytes moved. RuntimeError without room, when `save` still works."""
 
     def settle(self) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has finished all its work."""
 
     def change_batch_size(self, samples: int) -> None:
-        """A step has this many samples over all workers from now on."""
+        """Set the samples of a step over all workers from now on."""
 
     def ends_epoch(self, ahead: int) -> bool:
-        """Whether the `ahead`-th step from now is the last of an epoch: better not to stop or save there."""
+        """Whether the `ahead`-th step from now is the last of an epoch, where stops and saves are avoided."""
 
     def tell(self, status: RankState) -> None:
-        """Put what it knows into a report."""
+        """Add the holder's values to a report."""
 
 
 class StepGate:
@@ -69,7 +70,7 @@ class StepGate:
         save_every_s: float | None = None,
         save_every_steps: int | None = None,
     ) -> None:
-        """`group` gives the process group as a `torch_state.Group`, None if there is none (asked once)."""
+        """`group` returns the process group as a `torch_state.Group`, None if there is none (called once)."""
         self.step_count = 0
         self.samples = 0.0
         self.status = status
@@ -89,19 +90,20 @@ class StepGate:
         self._reported = (time.monotonic(), 0)
         self._paused_s = 0.0
         self._mute = False
-        """The last report failed, and that has been said."""
+        """True if the last report failed and that has been printed."""
 
     def start(self, step: int, samples: float) -> None:
-        """Begin at `step` (a restored one, or 0) and say so."""
+        """Begin at `step` (a restored one, or 0) and report it."""
         self.step_count, self.samples = step, samples
         self._reported = (time.monotonic(), step)
         self.saved()
         self.report(protocol.RUNNING)
         if self._page is not None:
-            self._report_due = 0.0  # the first step is told at once: from there on the program is ready
+            # The first step is reported at once, because the program is ready from there on.
+            self._report_due = 0.0
 
     def step(self, loss: Any = None, samples: float = 0.0) -> None:
-        """A step is done.  May block; may end the program (SystemExit 85, or 86 if the attempt is void)."""
+        """Complete a step. May block; may end the program (SystemExit 85, or 86 if the attempt is void)."""
         self.step_count += 1
         self.samples += samples
         if self._fence is not None:
@@ -114,7 +116,7 @@ class StepGate:
             self._attend(loss)
 
     def saved(self) -> None:
-        """A checkpoint of this step is there: the next one is due after the interval."""
+        """Note that this step has a checkpoint: the next one is due after the interval."""
         self._save_due = time.monotonic() + self._save_every_s
         if self._save_every_steps:
             every = self._save_every_steps
@@ -122,7 +124,7 @@ class StepGate:
         self._due = 0.0
 
     def report(self, state: str, loss: Any = None, sequence: int | None = None) -> None:
-        """Write this rank's file (nothing outside Rota)."""
+        """Write this rank's file; does nothing outside Rota."""
         if self._page is None:
             return
         status, now = self.status, time.monotonic()
@@ -134,7 +136,8 @@ class StepGate:
             status.at_step = self.step_count
         status.state, status.step, status.samples = state, self.step_count, self.samples
         if loss is not None:
-            status.loss = float(loss.detach() if hasattr(loss, "detach") else loss)  # torch warns otherwise
+            # Torch would warn about a tensor with gradient.
+            status.loss = float(loss.detach() if hasattr(loss, "detach") else loss)
         if sequence is not None:
             status.sequence = sequence
         self._keeper.tell(status)
@@ -155,7 +158,7 @@ class StepGate:
         return protocol.read_directive(self._environment.training)
 
     def _attend(self, loss: Any) -> None:
-        """Something may have to be done at this gate."""
+        """Do what is due at this gate, such as a save or a stop."""
         if self._agreement is None and self._page is not None:
             self._set_up(self._page)
         if self._agreement is not None:
@@ -174,7 +177,7 @@ class StepGate:
                 self._due = 0.0
 
     def _set_up(self, page: Page) -> None:
-        """At the first gate the program has its process group if it will have one.  And it is ready."""
+        """Set up the agreement at the first gate, when the program has its process group, if it uses one."""
         if self._environment.started_s is not None:
             self.status.costs["ready"] = (max(time.time() - self._environment.started_s, 0.0), 0.0)
         self._group = self._find_group()
@@ -190,7 +193,7 @@ class StepGate:
         self.report(protocol.ANNOUNCED)
 
     def _listen(self, agreement: Alone) -> None:
-        """Find out whether to stop here; waits while an agreement forbids another step."""
+        """Find out whether to stop here; wait while an agreement forbids another step."""
         naps = Naps()
         while True:
             sequence = agreement.seek(self.step_count, self._to_obey(agreement))
@@ -204,7 +207,7 @@ class StepGate:
             self.report(protocol.RUNNING, sequence=agreement.known)
 
     def _to_obey(self, agreement: Alone) -> Directive | None:
-        """The newest directive that asks for a stop and has not been obeyed."""
+        """The newest directive that requires a stop and has not been obeyed."""
         sequence = self._words[0]
         if agreement.watch or sequence <= agreement.known:
             return None
@@ -221,7 +224,7 @@ class StepGate:
         return directive
 
     def _stop(self, agreement: Alone, sequence: int) -> None:
-        """All ranks are here: do as told until the leader ends the stop."""
+        """Stop with all ranks, and obey directives until the leader ends the stop."""
         began, naps, read = time.monotonic(), Naps(), -1
         directive = Directive()
         self._keeper.settle()
@@ -242,7 +245,7 @@ class StepGate:
     def _verdict(
         self, agreement: Alone, sequence: int, directive: Directive, began: float
     ) -> StopVerdict | None:
-        """How this stop ends: the leader decides, the others look."""
+        """How this stop ends: decided by the leader, read by the others. None while undecided."""
         if not agreement.leads and not self._leader_has_finished(agreement):
             return agreement.verdict(sequence)
         do = protocol.GO_ON
@@ -259,7 +262,7 @@ class StepGate:
         return verdict
 
     def _leader_has_finished(self, agreement: Alone) -> bool:
-        """Without a process group ranks may finish at different steps, the leader first."""
+        """Whether the leader has finished; without a process group ranks may finish at different steps."""
         if agreement.name != "agent":
             return False
         first = self._environment.rank - self._environment.local_rank
@@ -267,7 +270,10 @@ class StepGate:
         return leader is not None and leader.state == protocol.FINISHED
 
     def _waited_too_long(self, directive: Directive, began: float) -> bool:
-        """Only a directive with a deadline may end by leaving: at it, or well before collectives time out."""
+        """Whether the stop should end by leaving: at its deadline, or well before collectives time out.
+
+        Only a directive with a deadline may end so.
+        """
         if directive.deadline_s is None:
             return False
         timeout_s = self._group.timeout_s if self._group is not None else NEVER
@@ -276,7 +282,7 @@ class StepGate:
         )
 
     def _wait_as(self, directive: Directive) -> None:
-        """Enter the state the directive asks for; a suspended rank stays so when told to pause."""
+        """Enter the state that the directive requires; a suspended rank stays suspended on a pause."""
         state = self.status.state
         if directive.do == protocol.SUSPEND and state != protocol.SUSPENDED:
             began = time.monotonic()
@@ -292,7 +298,7 @@ class StepGate:
             began = time.monotonic()
             try:
                 moved = self._keeper.to_device()
-            except RuntimeError as error:  # torch's word for a device without room
+            except RuntimeError as error:  # torch raises it for a device without room
                 say(f"device state cannot come back ({error}): leaving by checkpoint")
                 self._keeper.save(together=False)
                 self.report(protocol.LEAVING, sequence=verdict.seen)
@@ -308,7 +314,7 @@ class StepGate:
         self.report(protocol.RUNNING, sequence=verdict.seen)
 
     def _leave(self, agreement: Alone, directive: Directive, seen: int) -> NoReturn:
-        """Save, wait for rank 0's checkpoint, end with code 85."""
+        """Save, wait for rank 0's checkpoint, and end with code 85."""
         began = time.monotonic()
         self.report(protocol.LEAVING, sequence=seen)
         try:
@@ -328,7 +334,7 @@ class StepGate:
 
 
 def _page(folder: str) -> Page | None:
-    """The command page; None outside Rota, or where the folder cannot be used: that stops no training."""
+    """The command page; None outside Rota, or if the folder is unusable, which does not stop the training."""
     if not folder:
         return None
     try:

@@ -1,10 +1,10 @@
-"""The batch with the best goodput on the workers that a job has (Pollux, OSDI 2021, sections 3 and 4.1).
+"""The batch size with the best goodput on the workers of a job (Pollux, OSDI 2021, sections 3 and 4.1).
 
 Goodput is samples per second × statistical efficiency, (noise scale + M0) / (noise scale + M) for a batch of
-M samples and the batch M0 that the job was submitted with.  Seconds of a step are a line in the samples of
-one worker, through what was measured on as many nodes and workers.  Where one size was measured alone, the
-line is as steep as on other workers; where nothing else was, half of the step is taken to grow with the batch
-(the paper's prior).
+M samples and the batch M0 that the job was submitted with. The seconds of a step are modelled as a linear
+function of the samples of one worker, fitted to measurements with equal numbers of nodes and workers. If only
+one batch size was measured there, the slope is that of other numbers of workers. If nothing else was
+measured, half of the step is taken to grow with the batch (the paper's prior).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import math
 from dataclasses import dataclass, field
 
 SIZES = 50
-"""Batch sizes that are compared, spaced geometrically."""
+"""Number of batch sizes that are compared, spaced geometrically."""
 CEILING = 1e-8
-"""Tolerance of roundings."""
+"""Tolerance for rounding errors."""
 BETTER = 1.05
-"""A batch has to promise so much more to be worth a change."""
+"""Factor of goodput that another batch size has to promise for a change."""
 WINDOW = 50
-"""A step time is a mean over about so many steps."""
+"""Approximate number of steps that a mean step time covers."""
 
 
 def gain(batch: float, initial: float, noise: float | None) -> float:
-    """Steps at `initial` samples that one with `batch` is worth; AdaScale's factor of the learning rate.
+    """Steps at `initial` samples that one with `batch` is worth; AdaScale's learning rate factor.
 
-    A step with a larger batch counts as one, no more, while the scale of the noise is not known (None).
+    Without a known noise scale (None) a step with a larger batch counts as one.
 
     >>> [round(gain(size, 64, 256.0), 4) for size in (64, 128, 512, 1024)]
     [1.0, 1.6667, 3.3333, 4.0]
@@ -37,17 +37,17 @@ def gain(batch: float, initial: float, noise: float | None) -> float:
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Between which sizes a job may choose; samples of a step over all workers."""
+    """Range of batch sizes that a job may choose from; samples of a step over all workers."""
 
     initial: float
-    """M0, the size submitted with: a smaller one is never chosen, for what it is worth is not known."""
+    """M0, the size submitted with. Smaller sizes are never chosen: their effect on learning is unknown."""
     least: float
     most: float
     local_most: float | None = None
     """Most samples of one worker; None if only `most` limits them."""
 
     def choices(self, workers: int) -> list[int]:
-        """Sizes that so many workers compare, smallest first, each with equal parts."""
+        """Batch sizes to compare on this number of workers, smallest first, each with equal parts."""
         most = self.most if self.local_most is None else min(self.most, self.local_most * workers)
         first = math.ceil(max(self.initial, self.least, workers) / workers - CEILING)
         last = math.floor(most / workers + CEILING)
@@ -60,20 +60,20 @@ class BatchRange:
 
 @dataclass
 class OwnStepTimes:
-    """Seconds of a step by nodes, workers and batch."""
+    """Measured seconds of a step by nodes, workers and batch."""
 
     means: dict[tuple[int, int], dict[float, tuple[float, int]]] = field(default_factory=dict)
     """(nodes, workers) -> batch -> (mean seconds, steps)."""
 
     def add(self, nodes: int, workers: int, batch: float, seconds: float) -> None:
-        """A step took so long."""
+        """Add the measured seconds of a step."""
         sizes = self.means.setdefault((nodes, workers), {})
         mean, count = sizes.get(batch, (0.0, 0))
         count = min(count + 1, WINDOW)
         sizes[batch] = (mean + (seconds - mean) / count, count)
 
     def line(self, nodes: int, workers: int) -> tuple[float, float] | None:
-        """Seconds of a step: a constant, and per sample of one worker; None where nothing was measured."""
+        """Seconds of a step: a constant, and seconds per sample of one worker; None without measurements."""
         here = self.means.get((nodes, workers))
         if not here:
             return None
@@ -92,7 +92,7 @@ class OwnStepTimes:
         return mean_s - slope * local, slope
 
     def plain(self) -> list[list[float]]:
-        """As numbers, for a checkpoint."""
+        """The measurements as numbers, for a checkpoint."""
         return [
             [nodes, workers, batch, mean, count]
             for (nodes, workers), sizes in self.means.items()
@@ -101,7 +101,7 @@ class OwnStepTimes:
 
     @classmethod
     def of(cls, plain: list[list[float]]) -> OwnStepTimes:
-        """From numbers."""
+        """Restore measurements from numbers."""
         times = cls()
         for nodes, workers, batch, mean, count in plain:
             times.means.setdefault((int(nodes), int(workers)), {})[batch] = (mean, int(count))
@@ -109,12 +109,12 @@ class OwnStepTimes:
 
 
 def _points(sizes: dict[float, tuple[float, int]], workers: int) -> list[tuple[float, float, int]]:
-    """(samples of one worker, seconds, steps) of each size."""
+    """(samples of one worker, seconds, steps) for each batch size."""
     return [(batch / workers, seconds, count) for batch, (seconds, count) in sorted(sizes.items())]
 
 
 def _slope(points: list[tuple[float, float, int]]) -> float | None:
-    """Seconds per sample by weighted least squares; None through fewer than two sizes."""
+    """Seconds per sample by weighted least squares; None for fewer than two sizes."""
     weight = sum(count for _, _, count in points)
     if len(points) < 2:
         return None
@@ -125,7 +125,7 @@ def _slope(points: list[tuple[float, float, int]]) -> float | None:
 
 
 def goodput(batch: float, workers: int, line: tuple[float, float], initial: float, noise: float) -> float:
-    """Samples at `initial` per second."""
+    """Goodput in samples per second, weighted to those of the batch `initial`."""
     constant, slope = line
     step_s = constant + slope * batch / workers
     return gain(batch, initial, noise) * initial / step_s if step_s > 0.0 else 0.0
@@ -134,7 +134,7 @@ def goodput(batch: float, workers: int, line: tuple[float, float], initial: floa
 def best_batch(
     limits: BatchRange, times: OwnStepTimes, nodes: int, workers: int, batch: float, noise: float | None
 ) -> float:
-    """The batch to go on with on so many nodes and workers: another one if it is better by 5 %."""
+    """The batch size to continue with on these nodes and workers; it changes only for 5 % more goodput."""
     line = times.line(nodes, workers)
     choices = limits.choices(workers)
     if line is None or noise is None or not choices:

@@ -1,11 +1,11 @@
-"""How many cores and how much host memory the program is to make do with, which may change while it runs.
+"""Limits of cores and host memory for the program, which may change while it runs.
 
-A loader of data takes as many workers as it has cores, a cache keeps as many items as fit into its memory:
+A data loader can adapt its workers to the cores, and a cache its items to the memory:
 
     said = rota.training.limits()
     if said.cpus != workers: ...
 
-Both are None where nobody limits them.  The agent replaces the file whole; nothing restarts.
+Both are None without a limit.  The agent replaces the file in one step; nothing restarts.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ class Limits:
     """What the program may use on this node."""
 
     cpus: float | None = None
-    """CPU cores, of all ranks on this node together."""
+    """CPU cores of all ranks on this node together; None without a limit."""
     memory_gib: float | None = None
-    """Host memory, likewise: a budget for a cache of the program's own."""
+    """Host memory of all ranks on this node, a budget for the program's own cache; None without a limit."""
     cores: tuple[int, ...] = ()
-    """The cores that its threads are held to; empty for any."""
+    """Cores to which its threads are pinned; empty if they are not."""
 
 
 def limits() -> Limits:
-    """What holds now; nothing outside Rota, or before anything was said."""
+    """The present limits; empty outside Rota, or before any were set."""
     folder = os.environ.get("ROTA_TRAINING_DIR", "")
     return read(folder) if folder else Limits()
 
 
 def tell(folder: Folder, said: Limits) -> None:
-    """The agent's side: write them down, so that a reader sees the old or the new ones."""
+    """Write the limits (by the agent) in one step, so that a reader sees the old or the new ones."""
     stated = {"cpus": said.cpus, "memory_gib": said.memory_gib, "cores": list(said.cores)}
     write_json(os.path.join(str(folder), FILE), stated)
 
 
 def read(folder: Folder) -> Limits:
-    """What stands in a folder; of what makes no sense, nothing: the folder is the program's."""
+    """The limits in a folder; invalid values are ignored, since the folder belongs to the program."""
     said = read_json(os.path.join(str(folder), FILE)) or {}
     named = said.get("cores")
     cores = [count(one, MOST_CORE) for one in named] if isinstance(named, list) else []

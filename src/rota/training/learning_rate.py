@@ -1,10 +1,10 @@
-"""What becomes of the learning rate when the samples of a step change: the user's choice.
+"""Rules for the learning rate when the samples of a step change; the user chooses one.
 
-keep      as it is (the default: without knowing the model nothing else is safe)
+keep      unchanged (the default: no other rule is safe for every model)
 linear    in proportion to the batch (Goyal et al. 2017)
-sqrt      with its square root (usual for Adam and its kin)
-adascale  with what a step is worth (Johnson et al. 2020; Pollux, OSDI 2021, section 3.2), which follows the
-          noise of the gradient as well and needs it measured; of Adam and its kin with the root of that
+sqrt      with its square root (usual for Adam and similar optimizers)
+adascale  with what a step is worth (Johnson et al. 2020; Pollux, OSDI 2021, section 3.2), which depends on
+          the measured noise of the gradient as well; for Adam and similar optimizers with its square root
 function  factor = function(old, new), both in samples of one step over all workers
 """
 
@@ -23,7 +23,7 @@ RULES = ("keep", "linear", "sqrt", ADASCALE)
 
 
 def factor(rule: Rule, old: float, new: float) -> float:
-    """What to multiply the rate with when the batch goes from `old` to `new` samples.
+    """Factor for the learning rate when the batch changes from `old` to `new` samples.
 
     >>> factor("linear", 32, 128), factor("sqrt", 32, 128), factor("keep", 32, 128)
     (4.0, 2.0, 1.0)
@@ -41,16 +41,16 @@ def factor(rule: Rule, old: float, new: float) -> float:
         return new / old
     if rule == "sqrt":
         return math.sqrt(new / old)
-    if rule in ("keep", ADASCALE):  # AdaScale goes by what a step is worth, not by the batch alone
+    if rule in ("keep", ADASCALE):  # AdaScale depends on what a step is worth, not on the batch alone
         return 1.0
     raise ValueError(f"unknown learning-rate rule {rule!r}; known are {', '.join(RULES)}, or give a function")
 
 
 def ramp(multiple: float, steps: int, over: int = 100) -> float:
-    """The factor of the rate `steps` steps after the batch has grown, if it is `multiple` after `over` steps.
+    """Learning rate factor `steps` steps after the batch has grown, if it is `multiple` after `over` steps.
 
-    A rate that jumps hurts accuracy, so it rises on a straight line (Elan, ICDCS 2020, from memory).  For
-    programs that set their rate themselves, with a `function` as the rule, or `keep`.
+    A sudden change of the rate hurts accuracy, so it rises linearly (Elan, ICDCS 2020, from memory).  This is
+    for programs that set their rate themselves, with a `function` as the rule, or `keep`.
 
     >>> [round(ramp(4.0, step), 3) for step in (0, 25, 50, 100, 150)]
     [1.0, 1.75, 2.5, 4.0, 4.0]
@@ -63,8 +63,8 @@ def ramp(multiple: float, steps: int, over: int = 100) -> float:
 def scale(objects: Iterable[Any], by: float, adaptive: float | None = None) -> None:
     """Multiply the rates of all optimizers among `objects`, and the base rates of all schedulers, by `by`.
 
-    An optimizer has `param_groups` with `lr`, a scheduler `base_lrs` (torch's words); others are left alone.
-    Those of Adam and its kin, which have `betas`, are multiplied by `adaptive` if that is given.
+    An optimizer has `param_groups` with `lr`, a scheduler `base_lrs` (torch's names); other objects are not
+    changed. Optimizers with `betas`, such as Adam, are multiplied by `adaptive` if that is given.
     """
     for one in objects:
         optimizer = one if hasattr(one, "param_groups") else getattr(one, "optimizer", None)

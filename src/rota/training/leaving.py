@@ -1,8 +1,8 @@
-"""A program that leaves ends with code 85, soon, and loses nothing it has written.
+"""Ends a program with code 85, quickly and without losing what it has written.
 
-SystemExit unwinds the program, so that its `finally` blocks, `with` blocks and exit handlers run.  What would
-follow, the slow taking apart of the interpreter (a second and more with torch), is skipped: open files are
-flushed instead.  A program that is still there after `EXIT_WITHIN_S` is ended hard.
+SystemExit unwinds the program, so that its `finally` blocks, `with` blocks and exit handlers run. The slow
+shutdown of the interpreter (a second or more with torch) is skipped; open files are flushed instead. A
+program that still runs after `EXIT_WITHIN_S` is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def leave_now() -> NoReturn:
 
 
 def _soon() -> None:
-    """The first exit handler: runs the others, flushes, and ends the process."""
+    """The first exit handler: runs the others, flushes files, and ends the process."""
     atexit.unregister(_soon)
     atexit._run_exitfuncs()
     flush_files()
@@ -45,7 +45,7 @@ def _hard() -> None:
 
 
 def flush_files() -> None:
-    """Every open file of the program, text before the bytes it writes into."""
+    """Flush every open file of the program; text layers before the binary files that they write to."""
     kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
     files = [one for one in gc.get_objects() if type(one) in kinds] + [sys.stdout, sys.stderr]
     for file in sorted(files, key=lambda one: not isinstance(one, io.TextIOWrapper)):

@@ -1,4 +1,4 @@
-"""A training loop becomes pausable, movable and resizable by three lines; outside Rota they cost nothing.
+"""Makes a training loop pausable, movable and resizable with three lines, at no cost outside Rota.
 
 job = rota.attach(model=model, optimizer=optimizer, sampler=sampler)
 for epoch in job.epochs(10):
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rota.training.tuning import Statistics
 
 VERSION = 1
-"""Of the tree in a checkpoint."""
+"""Version of the tree in a checkpoint."""
 
 
 def attach(
@@ -51,15 +51,15 @@ def attach(
 
     `objects`               what makes up the state, by any names: models, optimizers, schedulers, a
                             `Sampler`, dicts, or anything with `state_dict` and `load_state_dict`; random
-                            states come along
+                            states are added
     `checkpoint_dir`        in place of ROTA_CHECKPOINT_DIR; without either nothing is saved
     `keep`                  checkpoints that stay
-    `checkpoint_every_s`    rank 0 saves after so many seconds; `checkpoint_every_steps` at multiples of that
-                            step, with every rank's random states
+    `checkpoint_every_s`    seconds between saves by rank 0; `checkpoint_every_steps`: saves at multiples of
+                            this step, with every rank's random states
     `total_steps`           steps until the program is done, for progress; `epochs` and `steps` set it
     `batch_size`            samples of one step over all workers (a `Sampler` knows it)
-    `learning_rate`         rule for when that changes: `keep`, `linear`, `sqrt`, `adascale`, or
-                            function(old, new) -> factor
+    `learning_rate`         its rule when the batch size changes: `keep`, `linear`, `sqrt`, `adascale`
+                            or function(old, new) -> factor
     `statistics`            estimate the gradient noise scale (`rota.training.statistics`); or a function
                             without arguments that gives the program's own estimate in samples, or None
     `batch_range`           the fewest and the most samples of a step between which the job may choose, with
@@ -67,8 +67,7 @@ def attach(
     `local_batch_most`      the most samples of one worker, for its device's memory
     `batch_every_s`         how often it looks for a better batch
 
-    Call it when all objects exist and, with DDP, the process group.  TypeError or ValueError say what does
-    not fit.
+    Call it when all objects exist and, with DDP, the process group.  Raises TypeError or ValueError.
     """
     for name, one in objects.items():
         state.check(name, one)
@@ -89,7 +88,7 @@ def attach(
 
 
 class Job:
-    """This program as Rota sees it.  Made by `attach`; one for each process."""
+    """This program as Rota sees it. Made by `attach`, once in each process."""
 
     _gate: StepGate
 
@@ -113,16 +112,16 @@ class Job:
             environment, _flat(objects), self._samplers, batch=batch_size, rule=learning_rate
         )
         self._epochs: int | None = None
-        """How many there are in all, where `total_steps` follows from it."""
+        """Number of epochs in all, if `total_steps` follows from it."""
         self._gains: float | None = None
-        """Likewise, of steps that count by what they are worth."""
+        """Number of steps in all, each counted by its worth, if `total_steps` follows from it."""
         self._suspension: torch_state.Suspension | None = None
         self._frozen: Any = None
         folder = environment.checkpoint
         self._checkpoints = Checkpoints(folder, environment.restore, keep) if folder else None
 
     def begin(self, gate: StepGate, total_steps: int | None, wishes: Wishes) -> None:
-        """Restore, and say that we are here (called by `attach`)."""
+        """Restore, and report the start (called by `attach`)."""
         self._gate = gate
         self.status.total_steps = total_steps
         self.status.capability = {
@@ -139,10 +138,11 @@ class Job:
     # What the program does
 
     def step(self, loss: Any = None, samples: float | None = None) -> None:
-        """A step is done, optimizer and schedulers included.  Call it last in the loop's body, on every rank.
+        """Complete a step, optimizer and schedulers included. Call it last in the loop's body, on every rank.
 
-        `loss` a number or a tensor (read only when a report is due); `samples` used by this rank (a `Sampler`
-        knows).  May block (pause, suspension) and may end the program: SystemExit 85 after a checkpoint.
+        `loss` is a number or a tensor (read only when a report is due); `samples` are those used by this rank
+        (a `Sampler` knows them). May block (pause, suspension) and may end the program: SystemExit 85 after a
+        checkpoint.
         """
         taken = 0
         for sampler in self._samplers:
@@ -155,7 +155,7 @@ class Job:
             self._expect_steps()
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The epochs left of `count`; a restored one continues where its samplers stand."""
+        """The epochs left of `count`; after a restore it continues where the samplers are."""
         if self.status.total_steps is None:
             self._epochs = count
             self._expect_steps()
@@ -171,8 +171,9 @@ class Job:
     def steps(self, count: int, *, scaled: bool = False) -> Iterator[int]:
         """The steps left of `count`, for loops without epochs; the body calls `step` once.
 
-        `scaled` counts a step by how many with the first batch it is worth (`statistics`): the job ends when
-        it has learnt as much as `count` of those teach, whatever batches it used.
+        With `scaled`, a step counts as the number of steps with the first batch that it is worth
+        (`statistics`): the job ends when it has learnt as much as in `count` of those, whatever batches it
+        used.
         """
         if self.status.total_steps is None:
             self.status.total_steps = count
@@ -185,9 +186,9 @@ class Job:
         self.finish()
 
     def checkpoint(self) -> None:
-        """Save now: all ranks at the same step.
+        """Save now; all ranks call it at the same step.
 
-        After the last batch of an epoch the epoch counts as done: call it at the end of the body.
+        After the last batch of an epoch the epoch counts as completed: call it at the end of the body.
         """
         if self._samplers and not any(len(one) for one in self._samplers):
             self.epoch += 1
@@ -197,46 +198,46 @@ class Job:
         self._gate.saved()
 
     def finish(self) -> None:
-        """Say that the program is done with training; `epochs` and `steps` do."""
+        """Report that the training is complete; `epochs` and `steps` call it."""
         self._gate.report(protocol.FINISHED)
 
     # What the program may want to know
 
     @property
     def step_count(self) -> int:
-        """Steps done, those before a restart included."""
+        """Steps completed, those before a restart included."""
         return self._gate.step_count
 
     @property
     def rank(self) -> int:
-        """This worker's number."""
+        """Number of this worker."""
         return self.environment.rank
 
     @property
     def world_size(self) -> int:
-        """Workers of this attempt; another attempt may have another number."""
+        """Number of workers of this attempt; it may differ between attempts."""
         return self.environment.world_size
 
     @property
     def batch_size(self) -> int | None:
-        """Samples of one step over all workers; changes by directive.  None if it was never told."""
+        """Samples of one step over all workers; directives may change it. None if unknown."""
         return self._tuning.batch
 
     @property
     def local_batch_size(self) -> int | None:
-        """This worker's part of it (the first ranks have one more if it does not divide)."""
+        """This worker's part of the batch (the first ranks have one more sample if it does not divide)."""
         if self._tuning.batch is None:
             return None
         return max(1, (self._tuning.batch - self.rank + self.world_size - 1) // self.world_size)
 
     @property
     def gained_steps(self) -> float:
-        """Steps done, each counted by how many with the first batch it is worth."""
+        """Steps completed, each counted as the number of steps with the first batch that it is worth."""
         return self._tuning.gained
 
     @property
     def should_leave(self) -> bool:
-        """Whether this attempt is asked to end soon (the next `step` leaves, or a notice file is there)."""
+        """Whether this attempt should end soon (the next `step` leaves, or there is a notice file)."""
         directive = self._gate.newest()
         asked = directive is not None and directive.do == protocol.LEAVE
         return asked or bool(self.environment.notice and os.path.exists(self.environment.notice))
@@ -244,7 +245,7 @@ class Job:
     # What the gate asks for (rota.training.gate.StateHolder)
 
     def save(self, together: bool) -> None:
-        """Publish a checkpoint of this step; a disk that refuses costs a message, not the job.
+        """Publish a checkpoint of this step; if the disk fails it prints a message and the job goes on.
 
         `together` if all ranks call it at this step: it then holds the random states of all.
         """
@@ -279,7 +280,7 @@ class Job:
         return float(suspension.bytes), float(suspension.residual_bytes)
 
     def to_device(self) -> float:
-        """Move it back; RuntimeError if the device has no room: a checkpoint can be written all the same."""
+        """Move device state back; RuntimeError without room, when a checkpoint can still be written."""
         if self._suspension is None:
             return 0.0
         moved = float(self._suspension.restore())
@@ -287,20 +288,20 @@ class Job:
         return moved
 
     def settle(self) -> None:
-        """Wait for the device."""
+        """Wait until the device has finished its work."""
         torch_state.settle()
 
     def change_batch_size(self, samples: int) -> None:
-        """The scheduler names the batch."""
+        """Use the batch size that the scheduler sets."""
         self._tuning.told(samples)
         self._expect_steps()
 
     def ends_epoch(self, ahead: int) -> bool:
-        """Whether the `ahead`-th step from now is an epoch's last (not if each epoch has a single step)."""
+        """Whether the `ahead`-th step from now is an epoch's last (False if each epoch has a single step)."""
         return any(len(one) == ahead and one.samples > one.batch_size for one in self._samplers)
 
     def tell(self, status: protocol.RankState) -> None:
-        """Batch and gradient noise for a report."""
+        """Add batch size and gradient noise to a report."""
         self._tuning.tell(status)
         if self._gains is not None:
             status.total_steps = self.step_count + self._tuning.steps_for(self._gains - self._tuning.gained)
@@ -308,20 +309,20 @@ class Job:
     # Inside
 
     def _taken(self) -> dict[str, Any]:
-        """State of all objects; of a suspended program, from host memory."""
+        """State of all objects; if the program is suspended, from host memory."""
         if self._suspension is None or self._frozen is None:
             return {name: state.take(one) for name, one in self._objects.items()}
         on_host: dict[str, Any] = self._suspension.on_host(self._frozen[0])
         return on_host
 
     def _random_states(self, together: bool) -> list[Any]:
-        """By rank; only our own, in first place, without a process group or if the others take no part."""
+        """Random states by rank; only our own without a process group, or if other ranks do not take part."""
         own = self._frozen[1] if self._frozen is not None else state.random_states()
         group = torch_state.group_if_there() if together else None
         return [own] if group is None else group.gather(own)
 
     def _facts(self) -> dict[str, Any]:
-        """What a checkpoint says of the job itself."""
+        """Facts about the job itself, for a checkpoint."""
         return {
             "step": self.step_count,
             "epoch": self.epoch,
@@ -333,7 +334,7 @@ class Job:
         }
 
     def _restore(self) -> tuple[int, float]:
-        """Step and samples to begin with."""
+        """Restore the newest checkpoint; returns the step and the samples to begin with."""
         if self._checkpoints is None:
             return 0, 0.0
         if self.rank == 0:
@@ -357,7 +358,7 @@ class Job:
         if self.rank == 0:
             workers = "1 worker" if self.world_size == 1 else f"{self.world_size} workers"
             say(f"continues at step {facts['step']} (epoch {self.epoch}) on {workers}")
-        # What is stored is rank 0's own count; each of as many ranks as there are now takes an equal part.
+        # The checkpoint has rank 0's own count; each of the present ranks takes an equal part.
         samples = float(facts["samples"]) * int(facts["world_size"]) / self.world_size
         return int(facts["step"]), samples
 
@@ -372,7 +373,7 @@ class Job:
             state.give(name, one, states[name])
 
     def _restore_random(self, states: list[Any], facts: dict[str, Any]) -> None:
-        """Random states of this rank, and once more after a loader in mid-epoch has drawn its seed again."""
+        """Restore this rank's random states, and again after a loader in mid-epoch has drawn its seed."""
         own = own_random_states(states, self.rank, self.world_size == facts["world_size"])
         if own is None:
             state.set_random_seeds((int(facts["step"]) + 1) * 1_000_003 + self.rank)
@@ -383,7 +384,7 @@ class Job:
                 sampler.before_first = lambda: state.set_random_states(own)
 
     def _expect_steps(self) -> None:
-        """Total steps from the epochs that are left, at the present batch size."""
+        """Compute the total steps from the epochs that are left, at the present batch size."""
         if self._epochs is None or not self._samplers:
             return
         sampler = self._samplers[0]
@@ -392,7 +393,7 @@ class Job:
 
 
 def _flat(objects: dict[str, Any]) -> list[Any]:
-    """What was attached, lists one by one."""
+    """The attached objects, with lists expanded."""
     flat: list[Any] = []
     for one in objects.values():
         flat.extend(one if isinstance(one, (list, tuple)) else [one])

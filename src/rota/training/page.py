@@ -1,4 +1,4 @@
-"""The command page: eight words of 8 bytes that a rank looks at on every step without a system call.
+"""The command page: eight words of 8 bytes that a rank reads at every step without a system call.
 
 `rota.training.protocol` says what the words mean.
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class FileWords:
     """The words of a page, read and written through the file.
 
-    For the agent: a mapping of a file that its job cuts short would end whoever looks at it; here that is an
-    OSError.
+    For the agent: if a job truncates a file that is mapped, the process that reads the mapping dies; through
+    the file that is an OSError.
     """
 
     def __init__(self, file: int) -> None:
@@ -48,13 +48,13 @@ class FileWords:
 
 
 class Page:
-    """The command page.  Words are read and written whole (one aligned 8-byte access each)."""
+    """The command page. Words are read and written whole (one aligned 8-byte access each)."""
 
     words: Any
     """The words by number: mapped for ranks, through the file for the agent."""
 
     def __init__(self, folder: Folder, mapped: bool = True) -> None:
-        """The page of `folder`; makes an empty one if there is none.  OSError if that cannot be done."""
+        """The page of `folder`; makes an empty one if there is none. Raises OSError if that fails."""
         if sys.byteorder != "little":
             raise OSError("the command page of rota.training is little-endian; this machine is not")
         flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK
@@ -80,7 +80,7 @@ class Page:
         self.words = self._bytes.cast("Q")
 
     def close(self) -> None:
-        """The page is of no use afterwards."""
+        """Release the page, which cannot be used afterwards."""
         self.words.release()
         if self._map is not None:
             self._bytes.release()
@@ -92,7 +92,7 @@ class Page:
         return int(self.words[0])
 
     def checked_sequence(self) -> int:
-        """The same for the agent; raises OSError for a number that no agent has written."""
+        """Sequence of the newest directive, for the agent; OSError for a number that no agent has written."""
         if (sequence := self.sequence) > MOST_COUNT:
             raise OSError(f"the command page holds {sequence}, which is no sequence of a directive")
         return sequence
@@ -106,7 +106,7 @@ class Page:
         words[3] = (stop_step + 1) ^ (sequence << 1) ^ _CHECK
 
     def agreed(self) -> tuple[int, int] | None:
-        """(sequence, stop step) last published, None if there is none or it is being written now."""
+        """(sequence, stop step) last published; None if there is none or if it is just being written."""
         words = self.words
         check, stop, sequence = words[3], words[1], words[2]
         if not stop or check != stop ^ (sequence << 1) ^ _CHECK:
@@ -114,10 +114,10 @@ class Page:
         return sequence, stop - 1
 
     def judge(self, sequence: int, verdict: int) -> None:
-        """The leading rank says how a stop ends: `GO_ON`, `GO_AWAY` or `SAVE`."""
+        """Publish how a stop ends, by the leading rank: `GO_ON`, `GO_AWAY` or `SAVE`."""
         self.words[4] = 4 * sequence + verdict
 
     def verdict(self, sequence: int) -> int | None:
-        """How the stop for `sequence` ends, None while the leading rank has not said it."""
+        """How the stop for `sequence` ends; None until the leading rank has published it."""
         said = self.words[4]
         return said & 3 if said >> 2 == sequence else None

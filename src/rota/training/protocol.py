@@ -1,22 +1,23 @@
-"""What a program and the agent of its machine say to each other: files in one folder (version 1).
+"""The protocol between a program and the agent of its machine: files in one folder (version 1).
 
     command          64 bytes, mapped by both sides: eight words of 64 bits, little-endian
                      0  sequence of the newest directive                          (agent)
                      1  stop step + 1, 0 while unknown                            (rank 0, or agent)
                      2  sequence that the stop step belongs to                    (rank 0, or agent)
-                     3  words 1 and 2 in one check word, so that no reader takes half an agreement
+                     3  words 1 and 2 in one check word, so that no reader sees half an agreement
                      4  verdict of the leading rank on a stop: 4 * sequence + 1, 2 or 3      (a rank)
-                     5  step + 1 of the last checkpoint that rank 0 has done with         (rank 0)
+                     5  step + 1 of the last checkpoint that rank 0 has finished with     (rank 0)
                      6  number of the agreement that this node looks for in the torch store (ranks)
                      7  to word 4: sequence obeyed << 32 | samples of a step from now on (0: as before)
     directive.json   the newest directive, written before word 0 is raised       (agent)
-    rank-R.json      what rank R last did, at most every 0.5 s and at every change of state
+    rank-R.json      last report of rank R, at most every 0.5 s and at every change of state
 
-JSON files are replaced by rename, so a reader sees a whole one or none.  No side needs the other to be alive.
+JSON files are replaced by rename, so that a reader sees a whole file or none.  Neither side needs the other
+to be alive.
 A step number is the count of steps done: a rank at step s has finished its s-th step.
 
 The agent's side is `prepare`, `command`, `check_rank` and `settle`; a rank's is `Page`, `read_directive` and
-`write_rank`.  What ranks write is the user's and may be anything: `rota.training.checked` reads it.
+`write_rank`.  The user controls what ranks write: `rota.training.checked` reads and checks it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from rota.training.page import PAGE, Page
 
 VERSION = 1
 LEAVE_CODE = 85
-"""Exit code: checkpointed, run me again."""
+"""Exit code: checkpoint written, run again."""
 VOID_CODE = 86
-"""Exit code: this attempt is void (fenced or superseded) and stopped itself; its end counts for nothing."""
+"""Exit code: this attempt is void (fenced or superseded) and stopped itself; its end is ignored."""
 
 RUN, PAUSE, SUSPEND, RESUME = "run", "pause", "suspend", "resume"
 LEAVE, CHECKPOINT, BATCH_SIZE = "leave", "checkpoint", "batch_size"
@@ -49,15 +50,15 @@ STATES = (RUNNING, ANNOUNCED, PAUSED, SUSPENDED, LEAVING, FINISHED)
 REPORT_EVERY_S = 0.5
 DIRECTIVE = "directive.json"
 VOID = "VOID"
-"""A file of this name in a checkpoint folder: nothing may be published there any more."""
+"""File in a checkpoint folder that forbids publishing there."""
 
 MEASURED = ("ready", "suspend", "resume", "checkpoint", "restore", "leave")
 """Kinds of `RankState.costs`; other kinds that a program names are left out."""
 ABILITIES = ("checkpoint", "resize", "batch_size", "to_host")
 MOST_S, LATEST_S = 1e10, 1e11
-"""Seconds of the longest duration, and the last Unix time."""
+"""Seconds of the longest duration, and the latest Unix time."""
 MOST_AMOUNT = 1e18
-"""Bytes or samples."""
+"""Most bytes or samples."""
 SHORTEST_S, SMALLEST_BATCH, MOST_BATCH = 1e-9, 1e-9, 1e12
 RANGES = {
     "loss": (-LARGEST, LARGEST),
@@ -71,9 +72,9 @@ RANGES = {
     "suspended_bytes": (0.0, MOST_AMOUNT),
     "at_s": (0.0, LATEST_S),
 }
-"""What a rank measures -> least and most; a number outside, such as the NaN of a loss, counts as not said."""
+"""What a rank measures -> least and most; a number outside, such as a loss of NaN, counts as missing."""
 AGREED = ("pid", "step", "sequence", "announced", "at_step")
-"""Counts that an agreement rests on: with one that makes no sense the rank has said nothing."""
+"""Counts that an agreement needs: if one is invalid, the rank's whole report is ignored."""
 
 GO_ON, GO_AWAY, SAVE = 1, 2, 3
 """Verdicts of word 4; SAVE writes a checkpoint and goes on."""
@@ -86,39 +87,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Directive:
-    """What the agent asks of all ranks of its node; the newest one replaces those before."""
+    """Request of the agent to all ranks of its node; a new one replaces earlier ones."""
 
     do: str = RUN
     """One of `DIRECTIVES`."""
     sequence: int = 0
     reason: str = ""
-    """For people, and for the program's own log: `preempted by job 12`."""
+    """Text for people and for the program's own log: `preempted by job 12`."""
     deadline_s: float | None = None
-    """Unix time.  Of a pause or suspension: leave by checkpoint if it is not over by then; without one the
-    program waits for as long as it takes.  Of `leave`: when the signals come."""
+    """Unix time. For a pause or suspension: leave by checkpoint if it has not ended by then; without a
+    deadline the program waits for any time. For `leave`: when the signals come."""
     batch_size: float | None = None
-    """Samples of one step over all workers; obeyed with every directive that names one."""
+    """Samples of one step over all workers; obeyed with every directive that sets it."""
     workers: int | None = None
-    """With `leave`: the next attempt has this many ranks.  For information."""
+    """With `leave`: the number of ranks of the next attempt. For information."""
     version: int = VERSION
 
 
 @dataclass
 class RankState:
-    """What one rank last said."""
+    """Last report of one rank."""
 
     rank: int = 0
     pid: int = 0
     state: str = RUNNING
-    """One of `STATES`.  Only `paused` (memory stays), `suspended` and an exited process have stopped."""
+    """One of `STATES`. Only in `paused` (memory stays), `suspended` and after exit has it stopped."""
     step: int = 0
     samples: float = 0.0
-    """Samples this rank has reported, earlier attempts included as far as a checkpoint carried them."""
+    """Samples that this rank has reported, with those of earlier attempts if a checkpoint recorded them."""
     loss: float | None = None
     step_s: float | None = None
-    """Mean seconds of a step since the report before, pauses left out."""
+    """Mean seconds of a step since the previous report, without pauses."""
     batch_size: float | None = None
-    """Samples of one step over all workers, if the program has told."""
+    """Samples of one step over all workers; None if the program has not reported them."""
     sequence: int = 0
     """Sequence of the last directive obeyed."""
     announced: int = 0
@@ -135,7 +136,7 @@ class RankState:
     gradient_s: float | None = None
     """Seconds of one pass, forward and backward, without waiting for other ranks."""
     local_most: float | None = None
-    """Most samples that a rank bears in one pass, as the program has said."""
+    """Most samples of one rank in one pass, as the program has set."""
     capability: dict[str, Any] = field(default_factory=dict)
     """`protocol`, `agreement` (`alone`, `rank 0`, `store`, `agent`), `checkpoint`, `resize`, `batch_size`,
     `to_host` (device state can go to host memory)."""
@@ -143,7 +144,7 @@ class RankState:
     """kind -> (seconds, bytes) of the last `suspend`, `resume`, `checkpoint`, `restore`, `leave`; of `ready`:
     from the start of the rank's command to the end of the first step here (that step included)."""
     residual_bytes: float = 0.0
-    """Device memory a suspended rank still holds, as far as torch knows."""
+    """Device memory that a suspended rank still holds, as far as torch knows."""
     suspended_bytes: float = 0.0
     """Host memory that a suspended rank holds for its device state."""
     at_s: float = 0.0
@@ -151,12 +152,12 @@ class RankState:
 
 
 def write_json(path: Folder, value: dict[str, Any]) -> None:
-    """Replace `path` by `value` in one rename; OSError leaves the file before as it was."""
+    """Replace `path` by `value` in one rename; on OSError the earlier file is unchanged."""
     target = str(path)
     temporary = f"{target}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        if os.path.lexists(temporary):  # of a process that died, or put there for us to write through
+        if os.path.lexists(temporary):  # of a process that died, or a trap, so that we would write through it
             os.unlink(temporary)
         with open(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as file:
             json.dump(value, file)
@@ -168,7 +169,7 @@ def write_json(path: Folder, value: dict[str, Any]) -> None:
 
 
 def prepare(folder: Folder, uid: int = -1, gid: int = -1) -> None:
-    """Make the folder and its empty page (agent, before the ranks start); -1 leaves the owner as it is."""
+    """Make the folder and its empty page (agent, before the ranks start); -1 keeps the owner."""
     os.makedirs(str(folder), mode=0o700, exist_ok=True)
     Page(folder, mapped=False).close()
     if uid >= 0 or gid >= 0:
@@ -177,9 +178,9 @@ def prepare(folder: Folder, uid: int = -1, gid: int = -1) -> None:
 
 
 def command(folder: Folder, directive: Directive) -> int:
-    """Give a directive (agent): its sequence is one more than the last.  Returns that sequence.
+    """Write a directive (agent) whose sequence is one more than the last; returns that sequence.
 
-    Raises OSError if the folder takes none, also because the program has spoilt it.
+    Raises OSError if the folder cannot be written, for example because the program has damaged it.
     """
     if directive.do not in DIRECTIVES:
         raise ValueError(f"unknown directive {directive.do!r}; known are {', '.join(DIRECTIVES)}")
@@ -195,7 +196,7 @@ def command(folder: Folder, directive: Directive) -> int:
 
 
 def read_directive(folder: Folder) -> Directive | None:
-    """The newest directive; None if there is none that can be read."""
+    """The newest directive; None if none can be read."""
     said = read_json(Path(folder) / DIRECTIVE)
     if said is None or said.get("do") not in DIRECTIVES:
         return None
@@ -217,7 +218,7 @@ def write_rank(folder: Folder, state: RankState) -> None:
 
 
 def read_rank(folder: Folder, rank: int) -> RankState | None:
-    """What rank `rank` last said; None if it has said nothing, or nothing that makes sense."""
+    """Last report of rank `rank`; None if there is none, or if it is invalid."""
     try:
         return check_rank(folder, rank)
     except (OSError, ValueError):
@@ -225,9 +226,9 @@ def read_rank(folder: Folder, rank: int) -> RankState | None:
 
 
 def check_rank(folder: Folder, rank: int) -> RankState | None:
-    """What rank `rank` last said; None if it has said nothing.
+    """Last report of rank `rank`; None if there is none.
 
-    Raises OSError if its file cannot be read, and ValueError with a sentence if that makes no sense.
+    Raises OSError if its file cannot be read, and ValueError with a sentence if it is invalid.
     """
     name = f"rank-{rank}.json"
     try:
@@ -254,7 +255,7 @@ def check_rank(folder: Folder, rank: int) -> RankState | None:
 
 
 def _capability(said: object) -> dict[str, Any]:
-    """What of a capability can be used."""
+    """The valid parts of a capability."""
     if not isinstance(said, dict):
         return {}
     able: dict[str, Any] = {name: said[name] for name in ABILITIES if isinstance(said.get(name), bool)}
@@ -266,7 +267,7 @@ def _capability(said: object) -> dict[str, Any]:
 
 
 def _costs(said: object) -> dict[str, tuple[float, float]]:
-    """The costs that can be used."""
+    """The valid costs."""
     costs = {}
     for kind in MEASURED if isinstance(said, dict) else ():
         pair = said.get(kind) if isinstance(said, dict) else None
@@ -278,19 +279,19 @@ def _costs(said: object) -> dict[str, tuple[float, float]]:
 
 
 def ranks(folder: Folder, expected: Iterable[int]) -> dict[int, RankState]:
-    """Those of the ranks `expected` that have said something that makes sense, by rank."""
+    """Valid reports of the ranks `expected`, by rank."""
     states = {rank: read_rank(folder, rank) for rank in sorted(expected)}
     return {rank: state for rank, state in states.items() if state is not None}
 
 
 def settle(folder: Folder, expected: Collection[int]) -> int | None:
-    """Agree on a stop step for ranks that cannot among themselves (agent, while a directive is open).
+    """Agree on a stop step for ranks that cannot do so themselves (agent, while a directive is open).
 
-    Once all the ranks of this node, `expected`, have announced the newest directive (or finished), publishes
-    the greatest announced step + 1, at which all of them stop; returns it.  None while one has not
-    announced, or if the ranks agree by themselves.  May be called as often as one likes, but not while
-    `command` runs for the same folder: ranks whose directive is replaced before it is agreed forget it.
-    Raises OSError for a page that the program has spoilt.
+    Once all ranks of this node, `expected`, have announced the newest directive (or finished), publishes the
+    greatest announced step + 1, at which all of them stop, and returns it. Returns None while one has not
+    announced, or if the ranks agree by themselves. It may be called at any time, except while `command` runs
+    for the same folder: ranks whose directive is replaced before it is agreed forget it. Raises OSError for a
+    page that the program has damaged.
     """
     page = Page(folder, mapped=False)
     try:

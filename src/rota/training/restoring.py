@@ -1,4 +1,4 @@
-"""All ranks restore the same checkpoint, and each gets random states of its own."""
+"""Restores one checkpoint on all ranks, and gives each rank random states of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def load_alike(checkpoints: Checkpoints) -> tuple[Checkpoint | None, Any]:
     """The newest checkpoint and its tree, the same on all ranks; (None, None) without one.
 
-    With a process group rank 0's choice counts: it sends its tree where the others find another checkpoint or
+    With a process group rank 0's choice counts: it sends its tree to ranks that find another checkpoint or
     none (folders of several nodes that are not shared, a file damaged on one of them).
     """
     newest = checkpoints.newest()
@@ -28,7 +28,9 @@ def load_alike(checkpoints: Checkpoints) -> tuple[Checkpoint | None, Any]:
 
 
 def own_random_states(states: list[Any], rank: int, same_size: bool) -> Any:
-    """What `rank` continues with; None if no checkpoint knows: it then draws numbers nobody has drawn.
+    """The random states that `rank` continues with; None if no checkpoint has them.
+
+    Without states the rank draws numbers that no rank has drawn.
 
     >>> own_random_states(["a", "b"], 1, same_size=True), own_random_states(["a", "b"], 1, same_size=False)
     ('b', None)

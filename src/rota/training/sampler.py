@@ -1,11 +1,11 @@
-"""Every sample of an epoch is used once, in one global order, whatever the number of workers.
+"""Uses every sample of an epoch once, in one global order, for any number of workers.
 
-The order of an epoch is a permutation seeded by (seed, epoch).  A position is one number: how many samples
-of that order have been consumed by steps that are done.  The next step takes the next `batch_size` samples,
-and worker r of N every N-th of them from the r-th on.  So one number in the checkpoint is right for any N,
-and the samples of a step are the same set for every N.
+The order of an epoch is a permutation seeded by (seed, epoch). A position is one number: how many samples of
+that order have been consumed by completed steps. The next step takes the next `batch_size` samples, and
+worker r of N every N-th of them from the r-th on. The one number in the checkpoint is therefore right for any
+N, and the samples of a step are the same set for every N.
 
-The end of an epoch may leave a step with fewer samples than workers.  Then each worker takes all of them: the
+The end of an epoch may leave a step with fewer samples than workers. Then each worker takes all of them: the
 mean over the workers of their mean gradients is the mean over these samples, so each counts once in the
 model, no worker is without a batch, and DDP does not hang.
 """
@@ -51,11 +51,11 @@ def permutation(samples: int, seed: int, epoch: int) -> Sequence[int]:
 
 
 class Sampler:
-    """Gives lists of indices: the `batch_sampler` of a torch `DataLoader`, or the iterable of a plain loop.
+    """Yields lists of indices: the `batch_sampler` of a torch `DataLoader`, or the iterable of a plain loop.
 
-    `batch_size` counts samples of one step over all workers (everywhere in rota.training); a new value holds
-    from the next batch that is drawn.  Batches may be drawn ahead (loader processes do): what counts as
-    consumed is what `done` has confirmed, once per step; `job.step` calls it.
+    `batch_size` counts samples of one step over all workers (everywhere in rota.training); a new value
+    applies from the next batch that is drawn. Batches may be drawn ahead (loader processes do so): samples
+    count as consumed once `done` has confirmed them, once per step; `job.step` calls it.
     """
 
     def __init__(
@@ -69,9 +69,10 @@ class Sampler:
         rank: int | None = None,
         workers: int | None = None,
     ) -> None:
-        """`dataset` or its length.  `rank` and `workers` are this program's own if not given.
+        """`dataset` or its length. `rank` and `workers` are this program's own if not given.
 
-        `drop_last` leaves out a last step smaller than `batch_size`: those samples are lost, by your choice.
+        `drop_last` leaves out a last step smaller than `batch_size`: those samples are then not used in this
+        epoch.
         """
         environment = Environment.read()
         self.samples = dataset if isinstance(dataset, int) else len(dataset)
@@ -87,7 +88,7 @@ class Sampler:
         self.consumed = 0
         """Samples of this epoch that steps have used, over all workers."""
         self.before_first: Callable[[], None] | None = None
-        """Called once when the first batch after a restore in mid-epoch is drawn (random states go there)."""
+        """Called once when the first batch after a restore in mid-epoch is drawn (to set random states)."""
         self._drawn: deque[int] = deque()
 
     @property
@@ -101,7 +102,7 @@ class Sampler:
         return left // self.batch_size if self.drop_last else -(-left // self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Batches of this worker for what is left of the epoch."""
+        """Batches of this worker for the rest of the epoch."""
         self._drawn.clear()
         start = self.consumed
         hook, self.before_first = self.before_first, None
@@ -119,7 +120,8 @@ class Sampler:
             yield [order[slot] for slot in slots]
 
     def done(self) -> int:
-        """One step has used the oldest batch drawn: its samples over all workers; 0 if there is none."""
+        """Confirm that one step used the oldest batch drawn; returns its samples over all workers, 0 if
+        none."""
         if not self._drawn:
             return 0
         taken = self._drawn.popleft()
@@ -127,13 +129,13 @@ class Sampler:
         return taken
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin `epoch` (nothing happens if it is the present one: a restored position stays)."""
+        """Begin `epoch`; if it is the present one nothing changes, and a restored position stays."""
         if epoch != self.epoch:
             self.epoch, self.consumed = epoch, 0
             self._drawn.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Position, and what the order depends on."""
+        """Position, and the values that the order depends on."""
         return {
             "epoch": self.epoch,
             "consumed": self.consumed,
@@ -143,7 +145,7 @@ class Sampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a position; ValueError if it is one in another dataset."""
+        """Continue from a position; ValueError if it belongs to another dataset."""
         if state["samples"] != self.samples:
             raise ValueError(
                 f"the checkpoint's epoch has {state['samples']} samples, this dataset {self.samples}: "

@@ -1,8 +1,8 @@
-"""The state of a program as one tree, taken from its objects and given back to them, random numbers included.
+"""The state of a program as one tree, taken from its objects and restored into them, with random numbers.
 
 An object takes part if it has `state_dict` and `load_state_dict` (models, optimizers, schedulers, samplers,
-scalers, or your own), if it is a dict (filled in place), or if it is a list or tuple of such.  torch and
-NumPy are used if the program has imported them, never imported for it.
+scalers, or your own), if it is a dict (filled in place), or if it is a list or tuple of such. torch and NumPy
+are used if the program has imported them; this module does not import them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def plain(one: Any) -> Any:
-    """The object whose state counts: a model without its data-parallel wrapping: any size can load that."""
+    """The object whose state counts: a model without its data-parallel wrapper, which any size can load."""
     while type(one).__name__ in ("DistributedDataParallel", "DataParallel"):
         one = one.module
     return one
 
 
 def check(name: str, one: Any) -> None:
-    """TypeError if `one` cannot take part."""
+    """Raise TypeError if `one` cannot take part."""
     one = plain(one)
     if isinstance(one, (list, tuple)):
         for number, part in enumerate(one):
@@ -39,7 +39,7 @@ def check(name: str, one: Any) -> None:
 
 
 def take(one: Any) -> Any:
-    """Its state.  Tensors and dicts are the program's own, not copies: use it before the next step."""
+    """The object's state; tensors and dicts are not copied, so use it before the next step."""
     one = plain(one)
     if isinstance(one, (list, tuple)):
         return [take(part) for part in one]
@@ -47,7 +47,7 @@ def take(one: Any) -> Any:
 
 
 def give(name: str, one: Any, state: Any) -> None:
-    """Put a state taken before into the object, in place.  ValueError if it does not fit."""
+    """Put an earlier state into the object, in place. ValueError if it does not fit."""
     one = plain(one)
     if isinstance(one, (list, tuple)):
         if len(one) != len(state):
@@ -62,7 +62,7 @@ def give(name: str, one: Any, state: Any) -> None:
 
 
 def random_states() -> dict[str, Any]:
-    """States of the global generators this program can draw from; taking them draws nothing."""
+    """States of the global generators this program can draw from; reading them draws nothing."""
     states: dict[str, Any] = {"python": random.getstate()}
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:
@@ -75,7 +75,7 @@ def random_states() -> dict[str, Any]:
 
 
 def set_random_states(states: dict[str, Any]) -> None:
-    """Continue from them; generators of libraries this program has not imported are left out."""
+    """Continue from these states; generators of libraries this program has not imported are left out."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     random.setstate(states["python"])
     if numpy is not None and "numpy" in states:
@@ -88,7 +88,7 @@ def set_random_states(states: dict[str, Any]) -> None:
 
 
 def set_random_seeds(seed: int) -> None:
-    """Other numbers than any rank has drawn: for a rank whose own states no checkpoint holds."""
+    """Seed for numbers that no rank has drawn: for a rank whose own states are in no checkpoint."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     random.seed(seed)
     if numpy is not None:
@@ -98,7 +98,7 @@ def set_random_seeds(seed: int) -> None:
 
 
 def dump(tree: Any, file: Summing) -> None:
-    """Write a tree: by torch where the program has it, otherwise by pickle."""
+    """Write a tree: by torch if the program has imported it, otherwise by pickle."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.save(tree, file)
@@ -107,7 +107,7 @@ def dump(tree: Any, file: Summing) -> None:
 
 
 def load(path: Path) -> Any:
-    """Read a tree back, tensors in host memory.
+    """Read a tree, with tensors in host memory.
 
     It is a pickle: as trustworthy as the checkpoint folder, which belongs to the job's own user.
     """

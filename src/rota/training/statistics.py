@@ -1,4 +1,4 @@
-"""How noisy gradients are, from what training computes anyway.
+"""Estimates how noisy gradients are, from values that training computes anyway.
 
 With b samples per rank and B = N b over all ranks, g the gradient of one rank and G their mean
 (McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", appendix A):
@@ -7,13 +7,13 @@ With b samples per rank and B = N b over all ranks, g the gradient of one rank a
     noise  tr(covariance)     ~  (|g|^2 - |G|^2) / (1/b - 1/B)
     gradient noise scale      =  noise / signal, in samples: batches well below it lose nothing by growing
 
-One rank alone has a single gradient a step: there two steps in a row stand for two ranks, with |g|^2 the mean
-of their squared norms and G their mean (Pollux, OSDI 2021, section 3.1; the weights move between the two, so
-this is the rougher estimate, and what several ranks measure takes its place).
+A single rank has one gradient per step.  There two consecutive steps stand for two ranks, with |g|^2 the mean
+of their squared norms and G their mean (Pollux, OSDI 2021, section 3.1).  The weights change between the two,
+so this estimate is less precise, and measurements of several ranks replace it.
 
-Both are averaged over the last ~20 measured steps (factor 0.95) before they are divided.  Every eighth step
-is measured: two norms over the gradients, no further communication, no wait for the device; one rank alone
-keeps a copy of its gradients from a measured step to the next.
+Signal and noise are averaged over the last ~20 measured steps (factor 0.95) before they are divided.  Every
+eighth step is measured: two norms over the gradients, no further communication, no wait for the device; a
+single rank keeps a copy of its gradients from a measured step to the next.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ EVERY = 8
 
 
 class GradientNoise:
-    """The estimate of one rank; None until enough is known."""
+    """The estimate of one rank; None until there are enough measurements."""
 
     def __init__(self, local_batch: float, world_size: int) -> None:
-        """`local_batch` samples per rank and step; may be set anew when it changes."""
+        """`local_batch` samples per rank and step; call `resize` when it changes."""
         self.local_batch = local_batch
         self.world_size = world_size
         self.waited_s = 0.0
-        """Mean time that a measured step waited for other ranks once its own pass was done, lately.
+        """Mean seconds that a recent measured step waited for other ranks after its own pass.
 
-        Only where the host does the sums: a GPU is asked for them, and the host goes on."""
+        Measured only if the host computes the sums: with a GPU, the host goes on while the GPU computes them.
+        """
         self.on_host = False
-        """The host does the sums, so that `waited_s` means something."""
+        """True if the host computes the sums, so that `waited_s` is meaningful."""
         self._signal = self._noise = self._weight = 0.0
         self._before: float | None = None
-        """The scale that an attempt before this one knew."""
+        """Noise scale from an earlier attempt."""
         self._step = 0
         self._ready_s = 0.0
         self._own: Any = 0.0
@@ -52,7 +53,7 @@ class GradientNoise:
         """Gradients of the first step of a pair."""
 
     def add(self, own: float, mean: float, local_batch: float | None = None) -> None:
-        """Count |g|^2 and |G|^2 of a step, or of two in a row; at the present batch if none is named."""
+        """Add |g|^2 and |G|^2 of a step, or of two consecutive ones; by default at the present batch."""
         small = self.local_batch if local_batch is None else local_batch
         big = small * max(self.world_size, 2)
         if small <= 0 or not math.isfinite(own + mean):
@@ -65,7 +66,10 @@ class GradientNoise:
 
     @property
     def scale(self) -> float | None:
-        """The noise scale in samples, None while it makes no sense.  Waits for the device."""
+        """The noise scale in samples; while the estimate is invalid, an earlier attempt's or None.
+
+        Waits for the device.
+        """
         measured, self._measured = self._measured, []
         for local_batch, own, mean in measured:
             self.add(float(own), float(mean), local_batch)
@@ -74,20 +78,21 @@ class GradientNoise:
         return self._noise / self._signal
 
     def begin_with(self, scale: float | None) -> None:
-        """What was known before this attempt stands until this one has measured."""
+        """Use an earlier attempt's noise scale until this attempt has measured one."""
         self._before = scale
 
     def resize(self, local_batch: float) -> None:
-        """Ranks have another batch from now on; two steps across the change are no pair."""
+        """Set another batch for the ranks; steps before and after the change do not form a pair."""
         if local_batch != self.local_batch:
             self.local_batch, self._first = local_batch, None
 
     def watch_alone(self, optimizer: Any) -> None:
-        """Measure the gradients of one rank: what `optimizer` is about to apply."""
+        """Measure the gradients of a single rank: those that `optimizer` is about to apply."""
         optimizer.register_step_pre_hook(self._pair)
 
     def _pair(self, optimizer: Any, *_: Any) -> None:
-        """Before a step of one rank: the first of two is kept, with the second the pair is measured."""
+        """Hook before a step of a single rank: stores the first gradients of a pair, measures with the
+        second."""
         step, self._step = self._step % EVERY, self._step + 1
         if step > 1 or (step == 1 and self._first is None):
             return
@@ -104,7 +109,7 @@ class GradientNoise:
             del self._measured[:-64]
 
     def watch(self, model: Any) -> None:
-        """Measure the gradients of a DDP model; RuntimeError if it has a communication hook already."""
+        """Measure the gradients of a DDP model; RuntimeError if it already has a communication hook."""
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
         group = model.process_group
@@ -131,7 +136,7 @@ class GradientNoise:
         model.register_comm_hook(None, hook)
 
     def _finish(self) -> None:
-        """The last bucket of a step is through."""
+        """Complete a measurement after the last bucket of a step."""
         if self._step % EVERY == 0:
             self._measured.append((self.local_batch, self._own, self._mean))
             del self._measured[:-64]

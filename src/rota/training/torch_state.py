@@ -1,11 +1,11 @@
-"""What only torch programs need: device state to host memory and back, and the process group.
+"""Parts that only torch programs need: moving device state to host memory and back, and the process group.
 
-Device state moves by storages, not by tensors: each unique storage is copied to host memory and resized to
-nothing; tensors, views, tied weights, parameters and the optimizer's references stay the objects they are,
-and find their bytes again after the way back.  Taken are all tensors on the device that Python can see
-(parameters, buffers, gradients, optimizer state, averages, the last batch).  Flat gradient buckets of DDP are
-among them if the model was wrapped with `gradient_as_bucket_view=True` (`ddp` does) and gradients are not set
-to None before `job.step`.  CUDA graphs keep addresses: drop them before a suspension, capture again after it.
+Device state moves by storages, not by tensors: each unique storage is copied to host memory and resized to 0.
+Tensors, views, tied weights, parameters and the optimizer's references stay the same objects, and have their
+contents again after the restore. This covers all tensors on the device that Python can see (parameters,
+buffers, gradients, optimizer state, averages, the last batch). Flat gradient buckets of DDP are among them if
+the model was wrapped with `gradient_as_bucket_view=True` (`ddp` does so) and gradients are not set to None
+before `job.step`. CUDA graphs keep addresses: drop them before a suspension, and capture them again after it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ DEFAULT_TIMEOUT_S = 1800.0
 
 
 def torch_if_there() -> Any:
-    """The torch the program has imported, or None."""
+    """The torch module if the program has imported it, or None."""
     return sys.modules.get("torch")
 
 
 def settle() -> None:
-    """Wait for the device, if the program uses one."""
+    """Wait until the device has finished, if the program uses one."""
     torch = torch_if_there()
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
 class Suspension:
-    """Device state in host memory, while it lasts."""
+    """Device state in host memory during a suspension."""
 
     def __init__(self, device: str = "cuda") -> None:
-        """`device` is the type of device to empty; tests take `cpu` in its place."""
+        """`device` is the type of device to empty; tests use `cpu`."""
         self._device = device
         self._host: list[tuple[Any, Any]] = []
         """(storage on the device, now empty; its bytes as a uint8 tensor in host memory)."""
@@ -47,7 +47,7 @@ class Suspension:
         self.residual_bytes = 0
 
     def release(self, tensors: list[Any]) -> None:
-        """Move the storages of `tensors` to host memory, big ones first, and free them on the device.
+        """Move the storages of `tensors` to host memory, large ones first, and free them on the device.
 
         A storage that cannot be resized (it aliases memory that is not torch's) stays and counts as residual.
         """
@@ -84,7 +84,7 @@ class Suspension:
         self.residual_bytes = int(torch.cuda.memory_reserved())
 
     def restore(self) -> int:
-        """Move everything back; bytes moved."""
+        """Move all storages back; returns bytes moved."""
         torch = torch_if_there()
         for storage, host in self._host:
             storage.resize_(host.numel())
@@ -96,7 +96,7 @@ class Suspension:
         return self.bytes
 
     def _empty_host_cache(self, torch: Any) -> None:
-        """PyTorch keeps pinned memory for its next use: who was suspended once would hold its state twice."""
+        """Free PyTorch's cache of pinned memory, which would otherwise hold the state a second time."""
         if self._device != "cuda" or torch is None or not torch.cuda.is_initialized():
             return
         if (empty := getattr(torch._C, "_host_emptyCache", None)) is not None:
@@ -116,7 +116,7 @@ class Suspension:
             there = torch.empty(0, dtype=tree.dtype)
             return there.set_(host.untyped_storage(), tree.storage_offset(), tree.size(), tree.stride())
         if isinstance(tree, dict):
-            copy = tree.copy()  # keeps the class and, of a model's state, its metadata
+            copy = tree.copy()  # keeps the class and a model state's metadata
             copy.update((key, self.on_host(value)) for key, value in tree.items())
             return copy
         if type(tree) in (list, tuple):
@@ -125,7 +125,7 @@ class Suspension:
 
 
 def device_tensors(device: str = "cuda") -> list[Any]:
-    """All tensors on such devices that Python knows of."""
+    """All tensors on such devices that Python knows."""
     torch = torch_if_there()
     if torch is None or (
         device == "cuda" and not (torch.cuda.is_available() and torch.cuda.is_initialized())
@@ -137,7 +137,7 @@ def device_tensors(device: str = "cuda") -> list[Any]:
 
 
 def _host_block(torch: Any, size: int, pinned: bool) -> Any:
-    """Host memory for `size` bytes; pinned where there is enough of that."""
+    """Host memory for `size` bytes; pinned if there is enough."""
     if pinned:
         try:
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
@@ -161,17 +161,17 @@ class ProcessGroup:
         self.rank = int(distributed.get_rank())
         self.world_size = int(distributed.get_world_size())
         self.runs_behind = "nccl" in str(distributed.get_backend())
-        """The device may be steps behind the program, which has only queued its collectives."""
+        """True if the device may be steps behind the program, which only queues its collectives."""
         self._events: list[Any] = []
 
     @property
     def store(self) -> Any:
-        """The store it met by."""
+        """The store through which the group was formed."""
         return self._distributed.distributed_c10d._get_default_store()
 
     @property
     def timeout_s(self) -> float:
-        """How long its collectives wait; torch's default where it does not tell."""
+        """Time-out of its collectives in seconds; torch's default if it is unknown."""
         torch = torch_if_there()
         kind = "cuda" if self.runs_behind else "cpu"
         try:
@@ -181,7 +181,7 @@ class ProcessGroup:
             return DEFAULT_TIMEOUT_S
 
     def fence(self) -> None:
-        """Let the program be at most one step ahead of its device."""
+        """Wait so that the program is at most one step ahead of its device."""
         torch = torch_if_there()
         if not self._events:
             self._events = [torch.cuda.Event(), torch.cuda.Event()]
@@ -205,7 +205,7 @@ class ProcessGroup:
 
 
 def group_if_there() -> ProcessGroup | None:
-    """The default process group if the program has one of more than one rank."""
+    """The default process group, if the program has one of more than one rank."""
     torch = torch_if_there()
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return None
@@ -214,10 +214,10 @@ def group_if_there() -> ProcessGroup | None:
 
 
 def ddp(model: Any, timeout_s: float = DEFAULT_TIMEOUT_S, **options: Any) -> Any:
-    """The model, ready for as many ranks as the environment names: on its device, wrapped by DDP if > 1.
+    """The model, ready for the number of ranks in the environment: on its device, wrapped by DDP if > 1.
 
-    Makes the process group from the environment (NCCL where CUDA is, else gloo), and takes it apart when the
-    program ends.  With one rank there is none, and the model comes back as it is.  `options` go to
+    Makes the process group from the environment (NCCL with CUDA, else gloo), and destroys it when the program
+    ends. With one rank there is no group, and the model is returned unchanged. `options` are passed to
     DistributedDataParallel.
     """
     import datetime
@@ -241,7 +241,8 @@ def ddp(model: Any, timeout_s: float = DEFAULT_TIMEOUT_S, **options: Any) -> Any
 
 
 def _end_group() -> None:
-    """Take the process group apart before the interpreter is: torch's threads otherwise abort the program.
+    """Destroy the process group before the interpreter shuts down: torch's threads otherwise abort the
+    program.
 
     Not after an exception: the other ranks may be waiting in a collective, and NCCL would wait for them.
     """
@@ -252,19 +253,19 @@ def _end_group() -> None:
 
 
 def _let_threads_rest(within_s: float = 2.0, looks: int = 3) -> None:
-    """Wait until no thread but this one has work, as some looks in a row find.
+    """Wait until no other thread works, in several checks in a row.
 
-    DDP's buckets keep gloo's threads alive beyond their group; one that still drops its last collective asks
-    for the interpreter's lock, and asking for it while the interpreter ends is fatal in C++ (before 3.14).
+    DDP's buckets keep gloo's threads alive beyond their group. A thread that still drops its last collective
+    asks for the interpreter's lock, which is fatal in C++ while the interpreter shuts down (before 3.14).
     """
     until, resting = time.monotonic() + within_s, 0
     while resting < looks and time.monotonic() < until:
-        time.sleep(0.002)  # without the lock: who waits for it gets it
+        time.sleep(0.002)  # without the lock, so that waiting threads get it
         resting = resting + 1 if _others_sleep() else 0
 
 
 def _others_sleep() -> bool:
-    """Whether the kernel has all other threads of this process asleep; so taken where it does not tell."""
+    """Whether all other threads of this process are asleep, by the kernel; True if that is unknown."""
     own = str(threading.get_native_id())
     for path in glob.glob("/proc/self/task/*/stat"):
         try:
@@ -278,5 +279,5 @@ def _others_sleep() -> bool:
 
 
 def _device_index(count: int) -> int:
-    """Rota shows each rank its own device; torchrun shows all to each."""
+    """Index of this rank's device: with Rota a rank sees only its own, with torchrun it sees all."""
     return int(os.environ.get("LOCAL_RANK", "0")) % max(count, 1)

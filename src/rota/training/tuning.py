@@ -1,9 +1,9 @@
-"""The batch of a job: who chose it, how long its steps take, what they are worth, and how fast to learn.
+"""Chooses and applies the batch size of a job, measures its steps, and adapts the learning rate.
 
-A scheduler that names a batch is obeyed.  Where it leaves the batch free, and the job has a range and
+A batch size that the scheduler sets is used. If the scheduler leaves it free, and the job has a range and
 measures the noise of its gradient, rank 0 looks every half minute for the batch with the best goodput on the
-workers that the job has; all ranks go over to it after the same step.  What was measured goes into
-checkpoints, so that a job that comes back on other workers knows what it knew.
+job's workers; all ranks switch to it after the same step. Measurements go into checkpoints, so that a job
+that resumes on other workers still has them.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     Statistics = bool | Callable[[], float | None]
 
 FIRST_STEPS = 16
-"""An attempt looks for a better batch after so many steps, which measure the one it began with."""
+"""Steps before an attempt first looks for a better batch; they measure the one it began with."""
 EVERY_S = 30.0
-"""And from then on so often (Pollux, section 4.1)."""
+"""Seconds between later looks (Pollux, section 4.1)."""
 FRESH = 0.1
-"""Weight of the newest step."""
+"""Weight of the newest step in the mean step time."""
 SAME = 0.01
-"""Learning rates follow a change of what a step is worth that is larger than this."""
+"""Smallest relative change of a step's worth that changes the learning rates."""
 NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the program asks for; as `rota.training.attach` describes it."""
+    """Options of the program, as `rota.training.attach` describes them."""
 
     statistics: Statistics
     batch_range: tuple[float, float] | None
@@ -50,7 +50,7 @@ class Wishes:
 
 
 class Tuning:
-    """The batch, and all that follows it."""
+    """The batch size, and the values that depend on it."""
 
     def __init__(
         self,
@@ -61,33 +61,33 @@ class Tuning:
         batch: int | None,
         rule: rates.Rule,
     ) -> None:
-        """`objects` may be optimizers and schedulers, whose rates follow by `rule`."""
+        """`objects` may be optimizers and schedulers, whose learning rates follow by `rule`."""
         self.asked = samplers[0].batch_size if samplers else batch
         self.batch = self.asked
-        """Samples of one step over all workers; None if nobody has told."""
+        """Samples of one step over all workers; None if unknown."""
         self.gained = 0.0
-        """Steps with the batch that the program asks for that all its steps so far were worth."""
+        """Number of steps with the program's own batch that all steps so far were worth."""
         self.scale: float | None = None
-        """The noise scale by which all ranks go, in samples."""
+        """Noise scale that all ranks use, in samples."""
         self._environment, self._objects, self._samplers, self._rule = environment, objects, samplers, rule
         self._nodes = -(-environment.world_size // max(environment.local_world_size, 1))
         self._times = OwnStepTimes()
         self._limits: BatchRange | None = None
         self._noise: GradientNoise | None = None
         self._own: Callable[[], float | None] | None = None
-        """The program's own estimate of the noise."""
+        """Function for the program's own estimate of the noise."""
         self._is_told = False
-        """This attempt's batch was named from outside."""
+        """True if this attempt's batch was set from outside."""
         self._worth = 1.0
         """Factor by which AdaScale has multiplied the learning rates."""
         self._every_s = EVERY_S
         self._due = NEVER
         self._began: float | None = None
         self._step_s = 0.0
-        """Lately; one odd step does not put the next look off."""
+        """Recent mean step time; it decides when to look next, so that one odd step does not delay it."""
 
     def begin(self, step: int, wishes: Wishes) -> None:
-        """Measure and choose from here on, as far as is asked for; ValueError for what makes no sense."""
+        """Start measuring and choosing, as far as the options say; ValueError for invalid options."""
         statistics, self._every_s = wishes.statistics, wishes.every_s
         given = wishes.batch_range or self._environment.batch_range
         if given is not None and self.asked is not None:
@@ -126,7 +126,7 @@ class Tuning:
     # -- step by step ------------------------------------------------------------------------------
 
     def count(self, taken: int) -> None:
-        """A step is done, with so many samples over all workers; 0 if nobody knows."""
+        """Count a step with this number of samples over all workers; 0 if unknown."""
         batch, asked = taken or self.batch, self.asked
         is_other = batch and asked and batch != asked
         self.gained += gain(batch or 0.0, asked or 0.0, self.scale) if is_other else 1.0
@@ -137,7 +137,7 @@ class Tuning:
                 self._times.add(self._nodes, self._environment.world_size, float(batch), seconds)
 
     def go_on(self, step: int) -> bool:
-        """The next step begins; True if its batch is another one from here on."""
+        """Begin the next step; True if it has another batch size than the last."""
         if self._due == NEVER:
             return False
         is_new = step >= self._due and self._decide(step)
@@ -145,9 +145,9 @@ class Tuning:
         return is_new
 
     def _decide(self, step: int) -> bool:
-        """All ranks, after the same step: go by what rank 0 says."""
+        """Decide on all ranks, after the same step, with rank 0's values."""
         size, group = self._environment.world_size, torch_state.group_if_there()
-        if size > 1 and group is None:  # plain loops have nothing to agree by
+        if size > 1 and group is None:  # plain loops have no means to agree
             self._due = NEVER
             return False
         word: Any = self._word(step) if self._environment.rank == 0 else None
@@ -159,7 +159,7 @@ class Tuning:
         return is_new
 
     def _word(self, step: int) -> tuple[int | None, float | None, int]:
-        """Batch, noise scale, and the step at which to look again."""
+        """Rank 0's batch, its noise scale, and the step of the next look."""
         ahead = max(1, round(self._every_s / self._step_s)) if self._step_s > 0.0 else FIRST_STEPS
         scale, batch = self._known(), self.batch
         if self._limits is not None and batch is not None and not self._is_told:
@@ -177,13 +177,13 @@ class Tuning:
     # -- another batch -----------------------------------------------------------------------------
 
     def told(self, samples: int) -> None:
-        """The scheduler names the batch: this attempt keeps it until it names another."""
+        """Use a batch that the scheduler sets: this attempt keeps it until the scheduler sets another."""
         self._is_told = True
         self.use(samples)
         self._follow()
 
     def use(self, samples: int) -> None:
-        """Samplers draw such batches from now on, and the learning rate follows the user's rule."""
+        """Make samplers draw batches of this size, and adapt the learning rate by the user's rule."""
         old, self.batch = self.batch, samples
         for sampler in self._samplers:
             sampler.batch_size = samples
@@ -193,7 +193,7 @@ class Tuning:
             rates.scale(self._objects, rates.factor(self._rule, old, samples))
 
     def _follow(self) -> None:
-        """AdaScale: the rate is that of the first batch times what a step is worth."""
+        """For AdaScale: set the rate to that of the first batch times what a step is worth."""
         if self._rule != rates.ADASCALE or self.scale is None or not self.batch or not self.asked:
             return
         worth = gain(self.batch, self.asked, self.scale)
@@ -202,10 +202,10 @@ class Tuning:
             rates.scale(self._objects, by, adaptive=math.sqrt(by))
             self._worth = worth
 
-    # -- what is told, and what is kept ------------------------------------------------------------
+    # -- reports and checkpoints -------------------------------------------------------------------
 
     def tell(self, status: RankState) -> None:
-        """Batch, noise and times for a report."""
+        """Add batch, noise and times to a report."""
         status.batch_size = self.batch
         if self._limits is not None:
             status.local_most = self._limits.local_most
@@ -219,13 +219,13 @@ class Tuning:
         return self._noise.waited_s if self._noise is not None and self._noise.on_host else None
 
     def steps_for(self, gained: float) -> int:
-        """Steps until so many have been gained, at the present batch."""
+        """Steps at the present batch that are worth `gained` steps."""
         if not self.batch or not self.asked:
             return math.ceil(gained)
         return math.ceil(gained / gain(self.batch, self.asked, self.scale))
 
     def facts(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """The measurements and choices, for a checkpoint."""
         return {
             "gained": self.gained,
             "scale": self._known() if self._noise is not None else self.scale,
@@ -234,7 +234,7 @@ class Tuning:
         }
 
     def restore(self, facts: dict[str, Any], stored: int | None, asked: int | None) -> None:
-        """Continue with the batch that a checkpoint has `stored`, unless the program now asks for another."""
+        """Continue with the batch `stored` in a checkpoint, unless the program now asks for another."""
         self.gained, self.scale = float(facts.get("gained", 0.0)), facts.get("scale")
         self._worth, self._times = float(facts.get("worth", 1.0)), OwnStepTimes.of(facts.get("times", []))
         if stored is None or self.asked is None:

@@ -1,1 +1,1 @@
-"""What travels between user, controller and agents: job specifications, orders, reports, views."""
+"""The JSON messages between users, controller and agents: job specifications, orders, reports, views."""

@@ -1,6 +1,6 @@
-"""Words that stand in place of an account's name where a part says what it runs as; a name has no colon."""
+"""Words that a part may give in place of an account name to run as; account names contain no colon."""
 
 OWN_ACCOUNT = ":own"
 """The agent's own account."""
 NO_ACCOUNT = ":none"
-"""No account is on record: nothing is started."""
+"""No account is known for the job, so nothing is started."""

@@ -1,6 +1,6 @@
-"""The cluster's clock as a controller told it last: what goes on is counted from it.
+"""The cluster's clock, as a controller reported it last; elapsed time is counted from that report.
 
-The clock of this machine may differ, and be set while something is looked at.
+The clock of this machine may differ, and may be set while a command runs.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import math
 import time
 
 HEADER = "Rota-Now"
-"""Of every answer: Unix seconds by the cluster's clock."""
+"""HTTP header of every answer of a controller: Unix seconds by the cluster's clock."""
 _told: tuple[float, float] | None = None
-"""That moment, and when it was heard by this machine's monotonic clock."""
+"""The moment last reported, and the reading of this machine's monotonic clock when it arrived."""
 
 
 def hear(told_s: str | None) -> None:
-    """Take in what an answer says; None, or what is no moment, changes nothing."""
+    """Store the moment that an answer reports; None, or text that is not a moment, changes nothing."""
     global _told
     try:
         at_s = float(told_s or "nan")
@@ -26,7 +26,7 @@ def hear(told_s: str | None) -> None:
 
 
 def now_s() -> float:
-    """Unix seconds by the cluster's clock; by this machine's as long as no controller has answered."""
+    """Unix seconds by the cluster's clock, or by this machine's clock until a controller has answered."""
     if _told is None:
         return time.time()
     at_s, heard_s = _told

@@ -1,4 +1,4 @@
-"""The curves of a job, as people get them: what its programs and agents have said of it over time."""
+"""The curves of a job: what its programs and agents have reported over time."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ UNITS = {
     "gpu_memory_gib": "GiB",
     "memory_gib": "GiB",
 }
-"""Name and unit of each curve that there may be.
+"""Name and unit of each possible curve.
 
-`throughput` is batch size over step time, of programs that say both; `gpus` the devices that the job holds;
-`utilisation` the part of them that is busy, GPUs as NVML sees it and CPU slots by the cores that are used.
+`throughput` is batch size over step time, for programs that report both; `gpus` is the number of devices that
+the job holds; `utilisation` is the busy part of them: for GPUs as NVML measures it, for CPU slots by the
+cores in use.
 """
 
 
 class CurveView(BaseModel):
-    """One curve; None where nobody said anything of it."""
+    """One curve; None at points for which no value was reported."""
 
     unit: str = ""
     mean: list[float | None]
     low: list[float | None]
-    """Least value that was said within each point's time; lossless, however coarse the points are."""
+    """Lowest value reported within each point's time; exact, however coarse the points are."""
     high: list[float | None]
 
 
 class CurvesView(BaseModel):
-    """All curves of a job over the same points, oldest first."""
+    """All curves of a job over common points, oldest first."""
 
     job: str
     spacing_s: float
-    """Points of this age are at least so far apart; if it has changed, all points have."""
+    """Seconds that points of this age are at least apart; when it changes, it changes for all points."""
     at_s: list[float]
-    """Unix time of the first thing said within each point."""
+    """Unix time of the first report within each point."""
     until_s: list[float]
-    """Of the last one; what lies between here and the next point is silence."""
+    """Unix time of the last report within each point; nothing was reported between it and the next point."""
     gaps: list[tuple[float, float]] = []
-    """Unix times from which and until which it held nothing, oldest first: no line is drawn across these."""
+    """Unix times between which the job held nothing, oldest first: no line is drawn across these."""
     attempt: list[int] = Field(description="the attempt that said it; of several the last")
     curves: dict[str, CurveView]
-    """By name; those of which nobody ever said anything are missing."""
+    """Curves by name; a curve without any reported value is missing."""

@@ -1,7 +1,7 @@
-"""Names of output files with `%` in them: which letters there are, and how they are filled in.
+"""Marks such as `%j` in names of output files: which letters there are, and how they are filled in.
 
-The controller fills in what it knows of a job, the agent what it knows of a rank; `%%` is the agent's, the
-last to look.
+The controller fills in what it knows of a job, the agent what it knows of a rank. The agent, which reads the
+name last, also turns `%%` into a percent sign.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ EXPECTED = (
 )
 _MARK = re.compile(r"%(\d*)(.?)", re.DOTALL)
 MOST_DIGITS = 10
-"""`%4j` has zeros in front up to 4 digits; more than this is taken for this, as sbatch does."""
+"""Largest width of a mark: `%4j` is filled with zeros to 4 digits; wider ones are cut to this, as in
+sbatch."""
 
 
 def check_file_name(name: str) -> None:
-    """ValueError if a `%` in the name of an output file is followed by what has no meaning."""
+    """Raise ValueError if a `%` in the name of an output file is followed by a letter without meaning."""
     for mark in _MARK.finditer(name):
         if not mark[2] or mark[2] not in LETTERS or (mark[1] and mark[2] == "%"):
             raise ValueError(f"{name!r} has {mark[0]!r}, which has no meaning here; expected {EXPECTED}")
 
 
 def filled(name: str, values: Mapping[str, str], *, last: bool = False) -> str:
-    """`name` with the letters of `values` in place of their marks; other marks stay.
+    """Fill the marks in `name` whose letters `values` has; leave other marks as they are.
 
-    A value that is a number gets zeros in front to the width that its mark asks for.  With `last`, `%%`
-    becomes a percent sign; before that, a percent sign in a value is doubled.
+    A value that is a number is filled with zeros to the width of its mark. With `last`, `%%` becomes a
+    percent sign; otherwise percent signs in values are doubled.
     """
 
     def value(mark: re.Match[str]) -> str:

@@ -18,15 +18,15 @@ MOST_ARRAY = 10_000
 LAST_INDEX = 999_999_999
 """Largest index of an array."""
 JOB_ID = re.compile(r"[0-9]{1,15}(_[0-9]{1,19})?")
-"""Ids as calls name them: `17`, or `17_3` in an array; indexes on record may have up to 19 digits."""
+"""Job ids as calls name them: `17`, or `17_3` in an array; recorded indexes may have up to 19 digits."""
 NO_NUL: dict[str, Any] = {"pattern": r"^[^\x00]*$"}
-"""Of the description only: who sends one is told so in words."""
+"""Pattern for the API's description only; a request with a NUL is refused with a sentence."""
 VARIABLE: dict[str, Any] = {"pattern": r"^[^=\x00]+$"}
-"""Likewise, of the name of a variable."""
+"""Pattern for the name of a variable, for the API's description only."""
 PROGRAM = {"type": "string", "minLength": 1, "maxLength": 131072, "pattern": r"^[^\x00]+$"}
-"""The first word of a command, as the API's description has it."""
+"""First word of a command, for the API's description."""
 SCRIPT: dict[str, Any] = {"pattern": r"^(#![^\x00]+)?$"}
-"""Description of the text of a script."""
+"""Text of a script, for the API's description."""
 Text = Annotated[str, Field(max_length=1024)]
 Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.@:+/-]*$")]
 Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86400.0, allow_inf_nan=False)]
@@ -34,18 +34,18 @@ Gpus = Annotated[int, Field(ge=0, le=MOST_GPUS)]
 
 
 class After(BaseModel):
-    """A job that has to end first."""
+    """Another job that has to end before this one starts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     job: Name
     """Id of the other job, or number of an array: all of its jobs."""
     when: Literal["ok", "any", "failed"] = "ok"
-    """How it has to end; if it ends otherwise, this job is cancelled."""
+    """How the other job has to end; if it ends otherwise, this job is cancelled."""
 
 
 class Due(BaseModel):
-    """What it is worth to be done by a moment."""
+    """A deadline, and what it is worth to meet it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +54,7 @@ class Due(BaseModel):
 
 
 class JobSpec(BaseModel):
-    """What a job asks for.  All but the command has a default."""
+    """What a job asks for. Every field except the command has a default."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -72,8 +72,8 @@ class JobSpec(BaseModel):
     ]
     """Program and arguments; no shell is involved unless the program is one."""
     script: Annotated[str, Field(max_length=MOST_BYTES, json_schema_extra=SCRIPT)] = ""
-    """Text of a script that runs instead of the first word of `command`, which names it, with the other words
-    as its arguments.  Each attempt has it as a file of its own, by the program of its `#!` line."""
+    """Text of a script to run. It replaces the first word of `command`, which names it; the other words are
+    its arguments. Each attempt gets it as a file of its own and runs it with the program of its `#!` line."""
     name: Name = ""
     tenant: Name = ""
     """Path such as `vision/alice`; the submitting user's own tenant if empty."""
@@ -84,65 +84,65 @@ class JobSpec(BaseModel):
     counts: Literal["any", "powers of two"] = "any"
     """Which sizes between `gpus_min` and `gpus_max` the program can use."""
     gpus_step: Annotated[int, Field(ge=1, le=MOST_GPUS)] = 1
-    """The sizes it can use are the fewest, and so many more each time."""
+    """Difference between neighbouring sizes that the program can use, counted from the smallest."""
     gpu_types: Annotated[list[Name], Field(max_length=16)] = []
     node_set: Annotated[
         str, Field(max_length=1024, pattern=r"^(!?[A-Za-z0-9_.@:+/-]+(\|!?[A-Za-z0-9_.@:+/-]+)*)?$")
     ] = ""
-    """Nodes that will do, by name or label: `n1|n2`; `!n3` is none of them; any if empty."""
+    """Nodes that are allowed, by name or label: `n1|n2`; `!n3` excludes one; any node if empty."""
     exclude_nodes: Annotated[list[Annotated[Name, Field(min_length=1)]], Field(max_length=1000)] = []
-    """Nodes on which it is not to run, beside what `node_set` says."""
+    """Nodes on which the job must not run, in addition to what `node_set` says."""
     gpu_memory_gib: Gib = 0.0
     """Device memory needed on each device; 0 if unknown."""
     gpu_persistent_gib: Gib = 0.0
-    """What of it is kept between two steps; 0 if unknown."""
+    """Part of that memory that stays allocated between two steps; 0 if unknown."""
     gpu_share: Annotated[float, Field(gt=0, le=1, json_schema_extra={"minimum": LEAST_SHARE})] = 1.0
-    """Part of a device, at least a thousandth, for a job on a single one."""
+    """Part of a device, at least 0.001, for a job on a single device."""
     cpus: Cores = 0.0
     memory_gib: Gib = 0.0
     """Host memory needed in all; 0 if unknown."""
     kind: Literal["train", "opportunistic", "service"] = "train"
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
-    """Higher wins."""
+    """Priority; higher goes first."""
     weight: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
     """Share relative to other jobs, under policies that give shares."""
     time_s: Seconds | None = None
     """Run time limit; also what `user` knowledge takes for the duration."""
     deadline_s: Unix | None = None
-    """When it should be done; the first of `deadlines` if there are any and this is not given."""
+    """When the job should be done; the first of `deadlines` if those are given and this is not."""
     deadlines: Annotated[list[Due], Field(max_length=100)] = []
-    """What it is worth to be done by each moment, the earliest first."""
+    """Deadlines and what each is worth, the earliest first."""
     begin_s: Unix | None = None
-    """Not before this moment."""
+    """The job does not start before this moment."""
     after: Annotated[list[After], Field(max_length=1000)] = []
     array: Annotated[
         str, Field(max_length=256, pattern=r"^(\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?)?$")
     ] = ""
     """`1-20`, `1,3,7`, `0-100:10`, `1-20%4` (at most 4 at once): one job for each index."""
     group: Name = ""
-    """Recurring series this job belongs to; user and name if empty."""
+    """Recurring series that this job belongs to; user and name if empty."""
     group_rule: Literal["all", "first"] = "all"
-    """`first`: cancelled once another of its group that says so has completed."""
+    """`first`: the job is cancelled once another job of its group with `first` has completed."""
     workload: Name = ""
-    """Program, as profiles know it; the group if empty."""
+    """Name of the program in profiles; the group if empty."""
     batch_size: Batch | None = None
     batch_min: Batch | None = None
     batch_max: Batch | None = None
-    """Fewest and most samples of a step, for a program whose batch may be changed."""
+    """Fewest (`batch_min`) and most samples of a step, for a program whose batch size may be changed."""
     ranks: Literal["gpu", "node"] = "gpu"
     """One process for each device (as `torchrun` starts them), or one for each node."""
     terminal: bool = False
-    """Rank 0 has a terminal, to which `rota shell` attaches; there is one process for each node then."""
+    """Rank 0 has a terminal, to which `rota shell` attaches; the job then has one process for each node."""
     workdir: Annotated[str, Field(max_length=4096, json_schema_extra={"pattern": r"^(/[^\x00]*)?$"})] = ""
-    """Where it runs, an absolute path; the home of its user if empty."""
+    """Working directory, an absolute path; the home of its user if empty."""
     output: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
-    """File that takes what the ranks write as well, from `workdir` if it is relative; written as the user, by
-    appending.  %j is the job, %A and %a its array and index, %x its name, %u the user, %t the rank, %N the
-    node, %% a percent sign; `%4a` has zeros in front."""
+    """File that also receives what the ranks write. A relative name starts at `workdir`; the file is appended
+    to, as the user. %j is the job, %A and %a its array and index, %x its name, %u the user, %t the rank, %N
+    the node, %% a percent sign; `%4a` is filled with zeros to 4 digits."""
     error: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
-    """File for their standard error; the same as `output` if empty."""
+    """File for the ranks' standard error; the same file as `output` if empty."""
     output_limit_gib: Gib = 0.0
-    """Of each such file: the beginning and the end of more are kept; 0 is no limit."""
+    """Limit for each output file; of a longer one the beginning and the end are kept. 0 is no limit."""
     env: Annotated[
         dict[
             Annotated[str, Field(json_schema_extra=VARIABLE)],
@@ -151,31 +151,32 @@ class JobSpec(BaseModel):
         Field(max_length=4096, json_schema_extra={"propertyNames": VARIABLE}),
     ] = {}
     grace_s: Annotated[float, Field(ge=0, le=86400)] = 120.0
-    """Between SIGTERM and SIGKILL."""
+    """Seconds between SIGTERM and SIGKILL."""
     notice_signal: Annotated[str, Field(pattern=r"^(SIG)?(USR1|USR2|HUP|INT|WINCH|URG|CONT)?$")] = ""
     """Signal that announces the stop, sent with the notice file, before SIGTERM; none if empty."""
     notice_s: Annotated[float, Field(ge=0, le=86400)] = 0.0
-    """Seconds between the notice and SIGTERM.  The notice of a time limit comes as long before the limit."""
+    """Seconds between notice and SIGTERM; a time limit's notice comes this many seconds before the limit."""
     notice_to: Literal["auto", "rank", "children"] = "auto"
-    """Who gets the signal: each rank (`rank`); every process below it that handles the signal (`children`);
-    or the rank if it handles the signal, and otherwise those below it (`auto`)."""
+    """Which processes get the signal: each rank (`rank`); every process below it that handles the signal
+    (`children`); or the rank if it handles the signal, else the processes below it that do (`auto`)."""
     requeue_code: Annotated[int, Field(ge=1, le=255)] = 85
-    """Exit code that means: checkpointed, run me again."""
+    """Exit code that means: the program has written a checkpoint and should run again."""
     retries: Annotated[int, Field(ge=0, le=1000)] = 3
     """Attempts after a failure of the infrastructure."""
     user_retries: Annotated[int, Field(ge=0, le=1000)] = 0
     """Attempts after a failure of the program itself."""
     trial: bool = False
-    """First run on one device for a minute, to catch programs that fail at once."""
+    """First run the job on one device for a minute, to catch programs that fail at once."""
     accept_later_deadline: bool = False
-    """Take any later deadline that a policy offers where it cannot keep the one asked for."""
+    """Accept any later deadline that a policy offers if it cannot keep the one asked for."""
     idle_after_s: Annotated[float, Field(ge=0, le=10 * 366 * 86400.0, allow_inf_nan=False)] | None = None
-    """How long it may hold devices and do nothing before its user is told; 0 is for ever, None as the cluster
-    has it."""
+    """Seconds for which the job may hold devices and do nothing before its user is notified; 0 is no limit,
+    None is the cluster's setting."""
     preemptible: bool = True
     checkpoint: Literal["auto", "own", "none"] = "auto"
-    """`own`: the program saves and restores by itself when it gets SIGTERM; `none`: progress is lost when it
-    is stopped; `auto`: as `rota.training` reports, otherwise it is suspended in place where possible."""
+    """`own`: the program saves and restores its state itself when it gets SIGTERM; `none`: progress is lost
+    when the job is stopped; `auto`: as `rota.training` reports, otherwise suspended in place where
+    possible."""
     self_fence: bool = False
     """Stop the job on a node that has lost its controller, before another attempt may start."""
     hold: bool = False
@@ -234,32 +235,32 @@ class JobSpec(BaseModel):
 
     @property
     def most_run_s(self) -> float | None:
-        """Seconds of running after which it gets SIGTERM, None for never: its time limit, or the whole of its
-        notice where that is longer."""
+        """Seconds of running after which the job gets SIGTERM: its time limit, or the length of its notice if
+        that is longer; None if it has no time limit."""
         return None if self.time_s is None else max(self.time_s, self.notice_s)
 
     @property
     def ranks_by(self) -> Literal["gpu", "node"]:
-        """What has a process each, a terminal considered."""
+        """Whether each GPU or each node has a process; a job with a terminal has one for each node."""
         return "node" if self.terminal else self.ranks
 
     @property
     def range(self) -> tuple[int, int]:
-        """Fewest and most devices."""
+        """Fewest and most devices that the job can use."""
         low = self.gpus if self.gpus_min is None else self.gpus_min
         high = self.gpus if self.gpus_max is None else self.gpus_max
         return low, high
 
 
 def array_of(job_id: str) -> str:
-    """Number of the array of a job: `17` of `17_3`."""
+    """Number of the array that a job belongs to: `17` of `17_3`."""
     return job_id.partition("_")[0]
 
 
 def check_new(spec: JobSpec) -> None:
-    """ValueError if `spec` is on no record yet and asks for what no new job may have.
+    """Raise ValueError if `spec`, which is not on record yet, asks for what no new job may have.
 
-    These are no rules of `JobSpec`: what is on record has to stay readable.
+    These checks are not part of `JobSpec`, because specifications already on record have to stay readable.
     """
     check_tenant(spec.tenant)
     check_output(spec)
@@ -270,7 +271,7 @@ def check_new(spec: JobSpec) -> None:
 
 
 def check_tenant(path: str) -> None:
-    """ValueError unless it is empty or a path such as `vision/alice`: names with single slashes between."""
+    """Raise ValueError unless the path is empty or like `vision/alice`: names with single slashes between."""
     if path and any(name in ("", ".", "..") for name in path.split("/")):
         raise ValueError(
             f"tenant {path!r} is no path; expected names with single slashes between: vision/alice"
@@ -278,7 +279,7 @@ def check_tenant(path: str) -> None:
 
 
 def check_output(spec: JobSpec) -> None:
-    """ValueError if the name of an output file has a `%` that means nothing."""
+    """Raise ValueError if the name of an output file has a `%` without meaning."""
     for field, name in (("output", spec.output), ("error", spec.error)):
         try:
             check_file_name(name)
@@ -287,9 +288,9 @@ def check_output(spec: JobSpec) -> None:
 
 
 def array_indexes(text: str) -> tuple[list[int], int]:
-    """Indexes of `1-20`, `1,3`, `0-100:10`, and how many may run at once (`%4`; 0 is no limit).
+    """Indexes of `1-20`, `1,3`, `0-100:10`, and how many of them may run at once (`%4`; 0 is no limit).
 
-    ValueError for a range that is empty, for more than MOST_ARRAY jobs, and for numbers above LAST_INDEX.
+    Raises ValueError for an empty range, for more than MOST_ARRAY jobs and for numbers above LAST_INDEX.
     """
     body, limit, most = text.partition("%")
     if limit and not int(most):

@@ -1,7 +1,7 @@
-"""What lies on an agent's disk of jobs that have ended, and what of it may go.
+"""What ended jobs have left on an agent's disk, and which of it may be removed.
 
-An agent names the jobs that left something there in `POST /v1/agents/NODE/kept`; the controller answers whose
-files are not kept any longer.  Both may be said again: a job that is over stays so.
+An agent names the jobs that left something there in `POST /v1/agents/NODE/kept`; the controller answers which
+of their files are kept no longer. Both messages may be repeated: a job that has ended stays ended.
 """
 
 from __future__ import annotations
@@ -11,44 +11,44 @@ from pydantic import BaseModel, Field
 from rota.wire.numbers import Count, Unix
 
 MOST_ROWS = 1000
-"""Of one question."""
+"""Most rows in one request."""
 
 
 class Disk(BaseModel):
-    """The file system with the agent's folder, and what ended jobs take of it."""
+    """The file system that holds the agent's folder, and the space that ended jobs take there."""
 
     total_bytes: Count = 0
     free_bytes: Count = 0
-    """For the agent's user."""
+    """Free bytes, as the agent's user may use them."""
     files_bytes: Count = 0
-    """Logs and records of jobs of which nothing runs there, as last looked at."""
+    """Logs and records of jobs that run nothing there any more, as last measured."""
     checkpoints_bytes: Count = 0
-    """Their checkpoints, unless a shared folder takes them."""
+    """Checkpoints of these jobs, unless they are in a shared folder."""
 
 
 class Kept(BaseModel):
-    """What an agent has to say of its disk."""
+    """An agent's request about its disk."""
 
     disk: Disk
     rows: list[Count] = Field(default=[], max_length=MOST_ROWS)
-    """Rows of jobs of which something lies there."""
+    """Rows of jobs that left something there."""
     submit_s: dict[Count, Unix] = Field(
         default={}, max_length=MOST_ROWS, json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,15}$"}}
     )
-    """Unix times at which those jobs were submitted, by row, where the folders say so: of a row that belonged
-    to another job before a store was restored, nothing goes."""
+    """Unix times at which those jobs were submitted, by row, where the folders say so. A row that belonged to
+    another job before a store was restored is known by it, and nothing of it is removed."""
     files_bytes: dict[Count, Count] = Field(
         default={}, max_length=MOST_ROWS, json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,15}$"}}
     )
-    """What logs and folders of those jobs take, by row, as far as it has been measured."""
+    """Bytes of logs and folders of those jobs, by row, as far as they have been measured."""
 
 
 class KeptReply(BaseModel):
     """What the agent may remove."""
 
     files: list[int] = []
-    """Rows, of those asked about, whose logs and folders are not kept any longer."""
+    """Rows, of those asked about, whose logs and folders are kept no longer."""
     checkpoints: list[int] = []
-    """Rows whose checkpoints are not."""
+    """Rows, of those asked about, whose checkpoints are kept no longer."""
     again_s: float = 3600.0
-    """After this time it is worth asking again."""
+    """Seconds after which the agent should ask again."""

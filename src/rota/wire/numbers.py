@@ -1,7 +1,7 @@
-"""Numbers that come from outside: finite, and in a range that clocks, columns and sums can hold.
+"""Numbers from outside: finite, and in a range that clocks, columns and sums can hold.
 
-What is on record is read again at every start of a controller: one number that no column takes would keep it
-from starting.  So they are refused, with a sentence, before they are on record.
+A controller reads its records again at every start, and a number that no column can hold would keep it from
+starting. Such numbers are refused, with a sentence, before they are recorded.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 MOST_DEVICES = 1024
-"""Of one machine."""
+"""Most devices of one machine."""
 MOST_COUNT = 2**53
-"""Integers up to here are the same as floating-point numbers."""
+"""Largest integer up to which every integer is exact as a floating-point number."""
 LATEST_S = 1e11
-"""Unix times end here, in the year 5138."""
+"""Latest Unix time, in the year 5138."""
 MOST_S = 1e10
-"""Seconds, three centuries: no duration is longer."""
+"""Longest duration in seconds: three centuries."""
 MOST_BYTES = 1e18
 MOST_GIB = 1e7
 MOST_SAMPLES = 1e18
 LARGEST = 1e300
-"""No finite number of a program is larger: a loss, its noise."""
+"""Largest finite number that a program may report, as its loss or gradient noise."""
 
 SMALLEST = 1e-9
-"""Seconds or samples of a step: where one is divided by the other nothing becomes infinite, or nothing."""
+"""Smallest seconds or samples of a step, so that their quotient is neither infinite nor 0."""
 _NOTHING_SMALLER = AfterValidator(lambda value: value if value >= SMALLEST else None)
-"""What a program said and cannot be was never said: a report that is refused would be repeated for ever."""
+"""Turns an impossibly small value into None: a report that was refused would be repeated for ever."""
 
 Unix = Annotated[float, Field(ge=0, le=LATEST_S, allow_inf_nan=False)]
 Duration = Annotated[float, Field(ge=0, le=MOST_S, allow_inf_nan=False)]

@@ -1,4 +1,4 @@
-"""Whether a job's program can be started from here: what its machine will look for, looked for beforehand."""
+"""Whether a job's program can be started from this machine: the lookup of its start, made beforehand."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 
 
 def why_not_here(name: str, folder: str, path: str | None) -> str:
-    """Why this machine would not start the program `name` in `folder`; empty if it would, or nobody can tell.
+    """Why this machine would not start the program `name` in `folder`; empty if it would, or if that is
+    unknown.
 
-    `path` is the PATH that the job gets; without one that of another account decides, which is not known.
-    Standard library only, and no import that costs time: each submission asks.
+    `path` is the PATH that the job gets; without one the PATH of another account decides, which is not known
+    here. Standard library only, and no slow imports: each submission calls this.
     """
     file = os.path.join(folder, name)
     if "/" in name:

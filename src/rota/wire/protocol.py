@@ -9,16 +9,16 @@ from pydantic import BeforeValidator, Field
 from rota.wire.text import clean
 
 PROTOCOL, FIRST_PROTOCOL = 1, 1
-"""Ours, and that of agents which do not say theirs."""
+"""Our protocol, and the one of agents that do not report theirs."""
 
 
 class OtherProtocol(ValueError):  # noqa: N818
-    """An agent that we do not understand."""
+    """The agent's protocol is another than ours."""
 
 
 def check_protocol(theirs: Any) -> Any:
-    """The protocol of an agent.  Raises OtherProtocol, for whoever reads the agent's log, if it is not ours:
-    whatever else it says may mean something else."""
+    """Return the protocol of an agent. Raises OtherProtocol, with a sentence for the agent's log, if it is
+    not ours: its other fields may then mean something else."""
     if theirs != PROTOCOL:
         from rota import __version__
 
@@ -35,4 +35,4 @@ def check_protocol(theirs: Any) -> Any:
 Ours = Annotated[
     int, BeforeValidator(check_protocol), Field(validate_default=True, json_schema_extra={"const": PROTOCOL})
 ]
-"""A protocol that has to be ours."""
+"""A protocol number that has to equal ours."""

@@ -10,10 +10,10 @@ class AutoscaleView(BaseModel):
 
     wanted: int
     working: int
-    """Nodes that take jobs."""
+    """Nodes that accept jobs."""
     leaving: list[str] = []
-    """Nodes that take no jobs any more, and on which some are left."""
+    """Nodes that accept no more jobs but still run some."""
     remove: list[str] = []
-    """Nodes that are empty: their machines may go."""
+    """Nodes that are empty: their machines may be removed."""
     least: int
     most: int

@@ -1,13 +1,13 @@
-"""A script that runs as a file: what it may be, and the program that its first line names."""
+"""A script that runs as a file: the rules for its text, and the program that its first line names."""
 
 from __future__ import annotations
 
 MOST_BYTES = 1 << 20
-"""Of a script, as UTF-8."""
+"""Most bytes of a script, as UTF-8."""
 
 
 def check_script(text: str) -> None:
-    """ValueError unless `text` is a script with a `#!` line, short enough to travel with its job."""
+    """Raise ValueError unless `text` has a `#!` line and is short enough to travel with its job."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
         raise ValueError(
@@ -21,15 +21,15 @@ def check_script(text: str) -> None:
 
 
 def windows_row(text: str) -> int | None:
-    """Number of the first line that ends in CR LF, as on Windows; None if none does."""
+    """Number of the first line that ends in CR LF, as on Windows; None if no line does."""
     before, ending, _ = text.partition("\r\n")
     return before.count("\n") + 1 if ending else None
 
 
 def interpreter(text: str) -> list[str]:
-    """The program of the `#!` line and what follows it as one argument, as the kernel reads them.
+    """The program of the `#!` line, and the rest of that line as one argument, as the kernel reads it.
 
-    ValueError if there is no such line, or no program in it.
+    Raises ValueError if there is no such line, or no program in it.
     """
     head = text.partition("\n")[0]
     if not head.startswith("#!"):

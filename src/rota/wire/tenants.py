@@ -1,4 +1,4 @@
-"""What the API answers about tenants: what each is entitled to, has and had, and what moving that does."""
+"""The API's answers about tenants: what each is entitled to, holds and has used, and effects of changes."""
 
 from __future__ import annotations
 
@@ -6,87 +6,87 @@ from pydantic import BaseModel
 
 
 class CellView(BaseModel):
-    """Units of the cluster that a tenant is entitled to as a whole."""
+    """Whole units of the cluster that a tenant is entitled to."""
 
     level: str
-    """node or device."""
+    """`node` or `device`."""
     count: int
     gpu_type: str = ""
     at: str = ""
-    """Name of the unit, if it is to be this one."""
+    """Name of the unit, if a certain one is reserved."""
     gpus: int | None = None
-    """Of all of them together; None while the machines that have joined do not have them."""
+    """GPUs of all these units together; None while the machines that have joined do not have them."""
 
 
 class TenantView(BaseModel):
-    """What a tenant is entitled to and has; those below it count as it."""
+    """What a tenant is entitled to and holds; its child tenants are included."""
 
     path: str
     configured: bool = True
-    """False if nobody configured it: it has jobs, no quota and weight 1."""
+    """False if the tenant is not configured: it has jobs, but no quota, and weight 1."""
     quota: float | None = None
-    """GPUs; None if nobody set one."""
+    """GPUs of its quota; None if it has none."""
     hard: bool = False
-    """True if the quota is a cap; otherwise what is idle may be borrowed."""
+    """True if the quota is a cap; otherwise the tenant may borrow idle GPUs."""
     weight: float = 1.0
     quota_by_type: dict[str, float] = {}
     cells: list[CellView] = []
     entitled: float | None = None
     """GPUs that are its own: those of its cells, or else its quota; None without both."""
     held: float = 0.0
-    """GPUs that its jobs have now."""
+    """GPUs that its jobs hold now."""
     held_by_type: dict[str, float] = {}
     own: float | None = None
-    """Of those held, GPUs that it is entitled to; None where it is not known."""
+    """GPUs held that it is entitled to; None if unknown."""
     running: int = 0
     waiting: int = 0
     waiting_gpus: float = 0.0
-    """That its waiting jobs ask for."""
+    """GPUs that its waiting jobs ask for."""
     gpu_hours: float = 0.0
-    """That its jobs held in the last `TenantsView.days`."""
+    """GPU-hours that its jobs held in the last `TenantsView.days`."""
     rho: float | None = None
-    """Finish-time fairness of its jobs that completed in that time: how long they took, to how long they
-    would have taken alone on an equal part of the cluster; None if there are none."""
+    """Finish-time fairness of its jobs that completed in that time: how long they took, divided by how long
+    they would have taken alone on an equal part of the cluster; None if there are none."""
 
     @property
     def free(self) -> float | None:
-        """GPUs of its own that none of its jobs has."""
+        """GPUs that it is entitled to and that none of its jobs holds."""
         return None if self.entitled is None or self.own is None else max(self.entitled - self.own, 0.0)
 
     @property
     def borrowed(self) -> float | None:
-        """GPUs that it has beyond its own."""
+        """GPUs that it holds beyond those it is entitled to."""
         return None if self.own is None else self.held - self.own
 
 
 class TenantsView(BaseModel):
-    """`rota tenants`."""
+    """Answer of `rota tenants`."""
 
     tenants: list[TenantView]
-    """By path."""
+    """Tenants, by path."""
     policy: str
     between: str = ""
-    """What the policy divides the cluster between tenants by: `Between`; empty while there is none."""
+    """What the policy divides between tenants: a value of `Between`; empty if it divides nothing."""
     since_s: float | None = None
-    """When these quotas, weights and cells came in force; None if nobody configured any."""
+    """When these quotas, weights and cells came into force; None if none are configured."""
     by: str = ""
-    """Who moved them since the cluster began with its configuration; empty if nobody did."""
+    """User who last changed them after the cluster began; empty if they are as configured."""
     days: float = 7.0
     notes: list[str] = []
-    """What a reader should know, as sentences: cells that cannot be had, or that the policy does not heed."""
+    """Remarks for the reader, as sentences: cells that are not available, or that the policy ignores."""
 
 
 class TenantsHistory(BaseModel):
-    """GPUs that tenants held over time, those below them included."""
+    """GPUs that tenants held over time, their child tenants included."""
 
     times: list[float]
-    """Unix times of the ends of equal stretches."""
+    """Unix times of the ends of intervals of equal length."""
     held: dict[str, list[float]]
-    """By tenant, mean GPUs in each stretch; those with the most GPU-hours first."""
+    """Mean GPUs in each interval, by tenant; tenants with the most GPU-hours first."""
 
 
 class TenantLoss(BaseModel):
-    """A job that would be worse off if tenants were entitled to something else."""
+    """A job that would lose something if quotas, weights or cells were changed."""
 
     job: str
     tenant: str
@@ -96,10 +96,10 @@ class TenantLoss(BaseModel):
 
 
 class TenantsMoved(BaseModel):
-    """What became, or would become, of moving quotas, weights and cells."""
+    """The effect of changing quotas, weights and cells, done or proposed."""
 
     applied: bool
     changes: list[str]
-    """What is another for whom, as sentences; empty if nothing is."""
+    """What changes for which tenant, as sentences; empty if nothing does."""
     losses: list[TenantLoss] = []
     notes: list[str] = []

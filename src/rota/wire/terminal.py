@@ -1,8 +1,7 @@
-"""What is typed and what is printed, between a person, the controller and the agent of the job's node.
+"""Input and output of a terminal, between a person, the controller and the agent of the job's node.
 
-Both ends of a session say what they have by its place, in bytes since the beginning of that direction, and
-may say it twice.  Who says something does not wait (`wait_s` 0); who listens waits, and gets what is behind
-`seen`.
+Each end of a session numbers its bytes from the beginning of that direction and may send them twice. A call
+that sends returns at once (`wait_s` 0); a call that reads waits, and gets what comes after `seen`.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from pydantic import AfterValidator, BaseModel, Field
 from rota.wire import numbers as n
 
 MOST_BYTES = 1 << 16
-"""Of one message."""
+"""Most bytes of one message."""
 MOST_SIDE = 10_000
 
 
 def packed(data: bytes) -> str:
-    """Bytes as text."""
+    """Bytes as text, in base64."""
     return base64.b64encode(data).decode("ascii")
 
 
 def unpacked(text: str) -> bytes:
-    """The bytes of such a text."""
+    """Bytes of a text in base64."""
     return base64.b64decode(text)
 
 
@@ -50,46 +49,46 @@ Side = Annotated[int, Field(ge=0, le=MOST_SIDE)]
 
 
 class TerminalTalk(BaseModel):
-    """What one end of a session says."""
+    """One message from one end of a session."""
 
     session: Annotated[str, Field(max_length=64)] = ""
-    """As the controller has named it; empty where a person asks for one."""
+    """Session, as the controller named it; empty where a person asks for a new one."""
     at: n.Count = 0
-    """Place of the first byte of `data` in what this end says."""
+    """Place of the first byte of `data` in what this end has sent."""
     data: Packed = ""
-    """Base64."""
+    """Bytes in base64."""
     seen: n.Count = 0
-    """Place behind the last byte that this end has of the other."""
+    """Place after the last byte that this end has received."""
     wait_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
     rows: Side = 0
-    """Of a person's terminal; 0 says nothing."""
+    """Size of a person's terminal; 0 if unknown."""
     columns: Side = 0
     over: bool = False
-    """This end is gone."""
+    """True if this end has closed."""
 
 
 class TerminalReply(BaseModel):
-    """What the controller says to it."""
+    """The controller's answer to one end of a session."""
 
     session: str = ""
-    """Empty while the job has not begun."""
+    """Session; empty while the job has not started."""
     have: int = 0
-    """Place behind the last byte that was taken of this end."""
+    """Place after the last byte that was accepted from this end."""
     at: int = 0
-    """Place of the first byte of `data` in what the other end says."""
+    """Place of the first byte of `data` in what the other end has sent."""
     data: str = ""
     rows: int = 0
     columns: int = 0
     over: bool = False
-    """The session is over, or the job before there was one."""
+    """True if the session has ended, or the job ended before there was one."""
     why: str = ""
 
 
 class TerminalCall(BaseModel):
-    """A session that the agent of a node is to take part in."""
+    """A session that the agent of a node should take part in."""
 
     session: str
     row: int
     attempt: int
     seen: int = 0
-    """The person has what was printed up to here."""
+    """Place up to which the person has received the output."""

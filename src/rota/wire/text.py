@@ -1,7 +1,7 @@
-"""Text that comes from outside: such as a database can store and an answer in JSON can hold.
+"""Text from outside, in a form that a database can store and an answer in JSON can hold.
 
-What an agent tells is mended, not refused: a report that is refused for the words in it would be repeated for
-ever, and its job would never end.
+An agent's text is repaired rather than refused: the agent would repeat a refused report for ever, and its job
+would never end.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from pydantic import AfterValidator
 
 
 def clean(text: str) -> str:
-    """`text` without NUL and without half of a surrogate pair: neither database stores those."""
+    """`text` without NUL and unpaired surrogates, which no database here can store."""
     return in_pairs(text.replace("\0", "\ufffd"))
 
 
 def in_pairs(text: str) -> str:
-    """`text` without half of a surrogate pair, which no answer in JSON can hold."""
+    """`text` without unpaired surrogates, which no answer in JSON can hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 Told = Annotated[str, AfterValidator(clean)]
-"""What an agent says in words."""
+"""Text of an agent, for storage."""
 
 Printed = Annotated[str, AfterValidator(in_pairs)]
-"""What a job has printed, which is shown and not stored: with every NUL, as it was."""
+"""Output of a job, which is shown but not stored; it keeps every NUL."""

@@ -1,4 +1,5 @@
-"""The life of a job as stretches of time: when it waited, ran and stood still, where, and why that ended."""
+"""The life of a job as stretches of time: when it waited, ran and was suspended, where, and why each
+ended."""
 
 from __future__ import annotations
 
@@ -8,32 +9,32 @@ from pydantic import BaseModel
 
 
 class Doing(StrEnum):
-    """What a job does for a stretch of time."""
+    """What a job does during a stretch of time."""
 
     WAITING = "waiting"
     RUNNING = "running"  # it holds devices, its start included
-    SUSPENDED = "suspended"  # its processes stand still, in host memory
+    SUSPENDED = "suspended"  # its processes are stopped, in host memory
 
 
 class StretchView(BaseModel):
-    """One stretch; `to_s` of one is `from_s` of the next."""
+    """One stretch of time; its `to_s` is the `from_s` of the next."""
 
     doing: Doing
     from_s: float
     """Unix time."""
     to_s: float | None = None
-    """None while it lasts."""
+    """Unix time; None if the stretch has not ended."""
     attempt: int = 0
-    """0 before the first."""
+    """Number of the attempt; 0 before the first."""
     nodes: list[str] = []
     gpus: int = 0
     share: float = 1.0
     starting_s: float = 0.0
-    """So long from its begin nothing was worked on: programs started, state was loaded."""
+    """Seconds from its beginning in which nothing was computed: programs started, state was loaded."""
     lost_work_s: float = 0.0
-    """Work that its end lost, in seconds at the requested allocation."""
+    """Work lost at its end, in seconds at the requested allocation."""
     end: str = ""
-    """finished failed cancelled preempted migrated resized adjusted lost; empty while it lasts, and where the
+    """finished failed cancelled preempted migrated resized adjusted lost; empty until it ends, and where the
     job did not run."""
     why: str = ""
-    """Why it ended, or why a job that ran before does not now: as a clause, as far as it is known."""
+    """Why it ended, or why a job that ran before does not run now: a clause, as far as it is known."""

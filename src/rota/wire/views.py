@@ -1,4 +1,4 @@
-"""What the API answers to people: plain rows, with names and Unix times."""
+"""The API's answers to people: plain rows, with names and Unix times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rota.wire.sync import Capability, DeviceInfo, ProgressReport, Usage
 
 
 class ReasonView(BaseModel):
-    """One thing that keeps a job waiting, or that shapes how it runs."""
+    """One condition that keeps a job waiting, or that affects how it runs."""
 
     code: str
     sentence: str
@@ -21,11 +21,11 @@ class ReasonView(BaseModel):
     provided: float | None = None
     detail: str = ""
     remedy: str = ""
-    """What would have to change, as a sentence; empty if nothing the user can do."""
+    """What would have to change, as a sentence; empty if the user can do nothing."""
 
 
 class JobView(BaseModel):
-    """One job, one row of `rota ls`."""
+    """One job: a row of `rota ls`."""
 
     id: str
     row: int
@@ -33,9 +33,9 @@ class JobView(BaseModel):
     user: str
     tenant: str
     state: str
-    """Slurm's words, such as PENDING or OUT_OF_MEMORY, with OFFERED, SUSPENDED, COMPLETING (docs/jobs.md)."""
+    """Slurm's states, such as PENDING or OUT_OF_MEMORY, and OFFERED, SUSPENDED, COMPLETING (docs/jobs.md)."""
     reason: str = ""
-    """Code of the dominant reason, or the cause of its end."""
+    """Code of the dominant reason to wait, or the cause of the job's end."""
     gpus: int
     gpus_now: int = 0
     nodes: list[str] = []
@@ -45,32 +45,32 @@ class JobView(BaseModel):
     priority: int = 0
     submit_s: float
     start_s: float | None = None
-    """First start."""
+    """Unix time of the first start."""
     since_s: float | None = None
-    """Start of the present stretch of running."""
+    """Unix time at which the present stretch of running began."""
     end_s: float | None = None
     run_s: float = 0.0
     gpu_s: float = 0.0
-    """GPU-seconds that it has been granted, starts and lost work included."""
+    """GPU-seconds granted to the job, starts and lost work included."""
     waiting_s: float = 0.0
     time_s: float | None = None
     deadline_s: float | None = None
     promised_s: float | None = None
-    """Deadline that the policy has undertaken to keep."""
+    """Deadline that the policy has promised to keep."""
     expected_s: float | None = None
-    """When the policy expected it to be done, when it last said something of its promise; after `promised_s`
-    if that is at risk."""
+    """When the policy expects the job to be done, as of its last report on the promise; after `promised_s` if
+    the promise is at risk."""
     offered_s: float | None = None
-    """A later deadline that it may have."""
+    """A later deadline that the policy offers."""
     offered_until_s: float | None = None
-    """Until when that may be accepted."""
+    """Unix time until which the offer may be accepted."""
     attempt: int = 0
     preemptions: int = 0
     failures: int = 0
     exit_code: int | None = None
     signal: int | None = None
     cause: str = ""
-    """One sentence about how it ended, or about the last attempt."""
+    """One sentence about how the job ended, or about its last attempt."""
     group: str = ""
     workload: str = ""
     idle_since_s: float | None = None
@@ -87,24 +87,24 @@ class AttemptView(BaseModel):
     start_s: float | None = None
     end_s: float | None = None
     end: str = ""
-    """finished failed cancelled preempted migrated resized lost, or empty while it lives."""
+    """finished failed cancelled preempted migrated resized lost; empty if the attempt has not ended."""
     exit_code: int | None = None
     signal: int | None = None
     cause: str = ""
     progress: ProgressReport | None = None
     usage: Usage | None = None
-    """When last looked at: nothing of one that was over before."""
+    """Resources used when last measured; None for an attempt that ended before it was measured."""
     cpu_s: float | None = None
     """CPU seconds of its processes, once it has ended."""
     peak_gib: float | None = None
-    """Most host memory that each of its ranks had, in all, once it has ended."""
+    """Sum over its ranks of the most host memory each had, once it has ended."""
     costs: dict[str, float] = {}
     lost_s: float = 0.0
-    """Work that it lost by preemption, in seconds at the requested allocation."""
+    """Work lost by preemption, in seconds at the requested allocation."""
 
 
 class SizeView(BaseModel):
-    """How fast a job works on one size."""
+    """Speed of a job at one size."""
 
     gpu_type: str
     nodes: int
@@ -114,13 +114,13 @@ class SizeView(BaseModel):
     speed: float
     """Samples per second, or steps where batches have no size."""
     goodput: float | None = None
-    """Samples per second that teach as much as those of the first batch; None where nobody knows."""
+    """Samples per second, weighted by how much they teach relative to the first batch's; None if unknown."""
     provenance: str
-    """`measured`, or `predicted` by a fit through what was measured on this type."""
+    """`measured`, or `predicted` by a fit to what was measured on this type."""
 
 
 class JobDetail(BaseModel):
-    """`rota show`."""
+    """Answer of `rota show`."""
 
     job: JobView
     spec: JobSpec
@@ -128,9 +128,9 @@ class JobDetail(BaseModel):
     capability: Capability | None = None
     events: list[EventView] = []
     sizes: list[SizeView] = []
-    """Empty until its program has told how long its steps take."""
+    """Speeds by size; empty until the program has reported its step times."""
     gone: str = ""
-    """Which of its files are kept no longer, as a sentence; empty while all are."""
+    """Which of its files are no longer kept, as a sentence; empty if all are."""
 
 
 class EventView(BaseModel):
@@ -143,18 +143,18 @@ class EventView(BaseModel):
 
 
 class CostView(BaseModel):
-    """What something done to jobs took, as agents and programs measured it."""
+    """Time that one kind of operation on jobs took, as agents and programs measured it."""
 
     kind: str
-    """`rota.wire.sync.Cost.kind`."""
+    """Kind of operation: see `rota.wire.sync.Cost.kind`."""
     workload: str | None = None
-    """Jobs of this workload only; None for all jobs together."""
+    """The workload that was measured; None for all jobs together."""
     count: int
-    """How often it was measured."""
+    """Number of measurements."""
     seconds: float
-    """Median."""
+    """Median duration."""
     bytes: float = 0.0
-    """Median, of those that moved any."""
+    """Median bytes, over the operations that moved any."""
 
 
 class PlannedSlotView(BaseModel):
@@ -166,40 +166,40 @@ class PlannedSlotView(BaseModel):
 
 
 class PlanView(BaseModel):
-    """How the policy in force means to keep a deadline, as of its last decision."""
+    """How the policy in force plans to meet a deadline, as of its last decision."""
 
     due_s: float
     slots: list[PlannedSlotView]
-    """In order; empty if nothing is planned."""
+    """Stretches in order; empty if nothing is planned."""
     slack_s: float | None = None
-    """From the planned end to the deadline, below 0 if it is missed; None if nothing is planned."""
+    """Seconds from the planned end to the deadline, negative if it is missed; None if nothing is planned."""
 
 
 class Why(BaseModel):
-    """`rota why`."""
+    """Answer of `rota why`."""
 
     job: str
     state: str
     reasons: list[ReasonView]
-    """Binding ones, dominant first."""
+    """Binding reasons, the dominant one first."""
     start_s: float | None = None
     """Estimated start."""
     start_from_s: float | None = None
     start_to_s: float | None = None
     """Range of the estimate where durations are sampled."""
     basis: str = ""
-    """Where the estimate comes from, or why there is none."""
+    """Source of the estimate, or why there is none."""
     plan: PlanView | None = None
-    """Of a job with a deadline, where its policy plans ahead."""
+    """Plan of a job with a deadline, if its policy plans ahead."""
     policy: str = ""
 
 
 class DryRun(BaseModel):
-    """`rota submit --dry-run`."""
+    """Answer of `rota submit --dry-run`."""
 
     feasible: bool
     position: int | None = None
-    """Among the waiting jobs, 1 is the next to start."""
+    """Position among the waiting jobs; 1 starts next."""
     reasons: list[ReasonView] = []
     start_s: float | None = None
     basis: str = ""
@@ -212,7 +212,7 @@ class DeviceView(BaseModel):
     jobs: list[str] = []
     granted: float = 0.0
     suspended: list[str] = []
-    """Jobs suspended in place that still hold memory there."""
+    """Jobs suspended in place that still hold memory on this device."""
     utilisation: float | None = None
     memory_used_gib: float | None = None
 
@@ -230,9 +230,9 @@ class NodeView(BaseModel):
     suspended_gib: float = 0.0
     seen_s: float | None = None
     version: str = ""
-    """Of Rota, with the revision where that is known, as its agent said when it joined."""
+    """Rota's version, with the revision if known, as the agent reported when it joined."""
     disk: Disk | None = None
-    """What its agent said last of its disk; None if it has not yet."""
+    """Last report of the agent on its disk; None before the first."""
     devices: list[DeviceView] = []
     capabilities: dict[str, str] = {}
 
@@ -245,15 +245,16 @@ class PolicyView(BaseModel):
     decisions: int = 0
     last_ms: float | None = None
     late: int = 0
-    """Decisions that did not come in time."""
+    """Number of decisions that did not come in time."""
     trouble: str = ""
-    """Why the last one did not, as a sentence; empty if it came."""
+    """Why the last decision did not come in time, as a sentence; empty if it did."""
     shadow: str = ""
     shadow_would: list[str] = []
-    """What the shadow would do at the last moment that the real one would not, as sentences."""
+    """What the shadow policy would have done at the last moment that the real one did not, as sentences."""
     warnings: list[str] = []
-    """As sentences: that its plans stop jobs earlier than the cluster does.  Of one that was just set also
-    what of the waiting jobs has no effect under it, and which cells of tenants it cannot give."""
+    """Warnings as sentences, such as that its plans stop jobs earlier than the cluster does. Right after a
+    policy is set they also say which properties of waiting jobs have no effect under it, and which cells of
+    tenants it cannot give."""
 
 
 class DecisionView(BaseModel):
@@ -265,12 +266,12 @@ class DecisionView(BaseModel):
     started: int = 0
     preempted: int = 0
     late: bool = False
-    """It did not come in time, or failed: everything kept what it had."""
+    """True if the decision failed or did not come in time, so that every job kept what it had."""
     note: str = ""
 
 
 class ForecastRow(BaseModel):
-    """One job under one policy: times are Unix seconds; low and high where durations were sampled."""
+    """One job under one policy, in Unix seconds; with low and high values where durations were sampled."""
 
     job: str
     policy: str
@@ -287,14 +288,14 @@ class WhatIf(BaseModel):
     summary: list[dict[str, Any]]
     """Per policy: mean wait and completion time of the live jobs, makespan, preemptions."""
     basis: dict[str, int]
-    """How many jobs got their duration from where: user, predicted, history."""
+    """Number of jobs by the source of their duration: user, predicted, history."""
     took_s: float
     note: str = ""
-    """What a reader of the numbers should know, as sentences; empty if nothing."""
+    """Remarks for the reader of the numbers, as sentences; empty if there are none."""
 
 
 class ClusterStatus(BaseModel):
-    """`rota status`."""
+    """Answer of `rota status`."""
 
     name: str
     version: str
@@ -310,34 +311,34 @@ class ClusterStatus(BaseModel):
     store: str
     autoscale: AutoscaleView | None = None
     troubles: list[str] = []
-    """What an operator should know now, as sentences: database away, node lost, policy late."""
+    """Problems for the operator, as sentences: database unreachable, node lost, policy late."""
     drained: list[str] = []
-    """Nodes that were drained, by person and reason: `gpu-1, gpu-2 (by ann: new power supply)`."""
+    """Drained nodes, by person and reason: `gpu-1, gpu-2 (by ann: new power supply)`."""
 
 
 class RefusedJob(BaseModel):
-    """A job to which something was not done."""
+    """A job that an operation was not applied to."""
 
     job: str
     error: str
-    """Why not, as a clause: `it is not running`."""
+    """Why it was not applied, as a clause: `it is not running`."""
 
 
 class Updated(JobView):
-    """A job that asks for something else from now on."""
+    """A job after a change of its specification."""
 
     warnings: list[str] = []
-    """What of the change has no effect under the policy that decides, as sentences."""
+    """Which parts of the change have no effect under the policy in force, as sentences."""
 
 
 class ArrayDone(BaseModel):
-    """What was done to all jobs of an array that are not over."""
+    """Result of an operation on all jobs of an array that have not ended."""
 
     array: str
     jobs: list[JobView]
-    """Those to which it was done."""
+    """Jobs that the operation was applied to."""
     ended: int
-    """How many were over before; nothing was done to them."""
+    """Number of jobs that had ended before; nothing was done to them."""
     refused: list[RefusedJob] = []
 
 
@@ -348,7 +349,7 @@ class UserView(BaseModel):
     account: str = ""
     """The machine's account that the user's commands run as; empty for the daemon's own."""
     viewer: bool = False
-    """May look, and change nothing."""
+    """True if the user may only look and change nothing."""
 
 
 JobDetail.model_rebuild()

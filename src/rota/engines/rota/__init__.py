@@ -1,1 +1,1 @@
-"""This machine's side of a cluster: processes, devices, and what the controller is told of them."""
+"""The agent of one machine: it runs the processes of jobs on its devices and reports to the controller."""

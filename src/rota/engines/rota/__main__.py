@@ -13,7 +13,7 @@ from rota.errors import RotaError
 
 
 def main() -> int:
-    """Take part until SIGTERM; one sentence on standard error if that cannot be."""
+    """Run an agent until SIGTERM; on failure write one sentence to standard error."""
     parser = argparse.ArgumentParser(prog="rota-agent")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--controller", required=True)

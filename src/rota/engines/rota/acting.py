@@ -1,4 +1,4 @@
-"""Carries out what `reconcile` has decided, and remembers of each part what its folder does not say."""
+"""Carries out what `reconcile` has decided, and remembers what a part's folder does not record."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from rota.wire.sync import Part, PartStatus, Report, Wanted
 
 LOG = logging.getLogger("rota.engines.rota")
 RETRY_S = 1.0
-"""An action that failed is tried again after this time."""
+"""Seconds after which a failed action is tried again."""
 
 
 class ActionExecutor:
-    """Carries out actions on parts; one thread calls it."""
+    """Carries out actions on parts; a single thread calls it."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class ActionExecutor:
     ) -> None:
         self.memos: dict[Key, PartMemo] = {}
         self.unbegun: dict[Key, Report] = {}
-        """Refused or withdrawn, and not forgotten yet."""
+        """Reports of parts that were refused or withdrawn and are not yet forgotten."""
         self.retry_s = float("inf")
-        """Monotonic time at which what failed is to be tried again."""
+        """Monotonic time at which failed actions are tried again."""
         self._supervisor, self._mechanisms, self._devices = supervisor, mechanisms, devices
         self._orders, self._contact = orders, contact
 
@@ -56,18 +56,18 @@ class ActionExecutor:
         return self.memos.setdefault(key, PartMemo())
 
     def keep(self, keys: Set[Key]) -> None:
-        """All other parts are nobody's concern any more."""
+        """Forget all parts except those in `keys`."""
         self.memos = {key: memo for key, memo in self.memos.items() if key in keys}
 
     def carry_out(self, action: Action, live: Live | None) -> None:
-        """Do it; what this machine cannot do now is tried again, and reported meanwhile."""
+        """Carry out an action; what fails on this machine is reported and tried again."""
         memo = self.memo(action.key)
         try:
             if live is None:
                 self._begin(action)
             else:
                 self._change(action, live, memo)
-        except Exception as error:  # whatever it is: the other jobs must not suffer from it
+        except Exception as error:  # any exception: it must not affect the other jobs
             is_expected = isinstance(error, (OSError, RotaError))
             said, why = memo.trouble, str(error) if is_expected else described(error)
             memo.trouble = f"cannot {action.do} it: {why}"
@@ -83,7 +83,7 @@ class ActionExecutor:
             memo.told = (self._orders.controller, action.part.version)
 
     def _begin(self, action: Action) -> None:
-        """Actions on a part that has no folder here."""
+        """Carry out an action on a part that has no folder here."""
         part = action.part
         if action.do is Do.FORGET:
             self._forget(action.key)
@@ -104,7 +104,7 @@ class ActionExecutor:
                 self._contact.check()
 
     def _change(self, action: Action, live: Live, memo: PartMemo) -> None:
-        """Actions on a part that is here."""
+        """Carry out an action on a part that has a folder here."""
         part = action.part if action.part is not None else live.part
         if action.do in {Do.KILL, Do.FENCE, Do.STOP, Do.LEAVE}:
             memo.parked = memo.parked or live.status is PartStatus.SUSPENDED
@@ -141,7 +141,7 @@ class ActionExecutor:
                 self._mechanisms.resume(live, part, self._devices.cores(part.devices))
 
     def _signal(self, action: Action, live: Live, memo: PartMemo) -> None:
-        """A full disk takes no plan of a stop; signals go without one."""
+        """Send signals directly, because the disk is too full to store the plan of a stop."""
         stopping = action.do in {Do.STOP, Do.FENCE, Do.LEAVE}
         if live.shim is None or live.pgid is None or not (stopping or action.do is Do.KILL):
             return
@@ -159,7 +159,7 @@ class ActionExecutor:
         self._drop(key)
 
     def _clear(self, key: Key) -> None:
-        """The order of this key is another job's, and can be looked at now."""
+        """Forget what is known of a key: its order, which is for another job, can be carried out now."""
         self._drop(key)
         self.retry_s = time.monotonic()
 
@@ -170,7 +170,7 @@ class ActionExecutor:
 
 
 def _orderly(part: Part, live: Live) -> Part:
-    """An order to go, with what the attempt was started with where a bare order leaves it open."""
+    """An order to stop, completed from the order that started the attempt where it leaves fields open."""
     return part if part.command else live.part.model_copy(update={"notice": part.notice})
 
 

@@ -1,7 +1,7 @@
-"""Folders in places where users may write: reached name by name, never through a link.
+"""Folders in places where users may write, opened one name at a time and never through a link.
 
-An agent that is root must not be led anywhere: a folder counts only if it is one, and belongs to whom it
-should.  All here goes by descriptors, so that nothing can be put in the way between a look and what follows.
+A user must not redirect an agent that runs as root: only real folders with the expected owner are accepted.
+All functions use descriptors, so that nothing can be replaced between a check and its use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @contextmanager
 def opened(top: Path) -> Iterator[int]:
-    """Descriptor of a folder that an operator names; raises OSError if there is none."""
+    """Descriptor of a folder that an operator names; raises OSError if it does not exist."""
     fd = os.open(top, _FOLDER)
     try:
         yield fd
@@ -29,15 +29,15 @@ def opened(top: Path) -> Iterator[int]:
 def entered(
     fd: int, name: str, owners: Collection[int], *, mode: int | None = None, where: str = ""
 ) -> Iterator[int]:
-    """Descriptor of the folder `name` in `fd`, made with `mode` if there is none and that is given.
+    """Descriptor of the folder `name` in `fd`; with `mode`, a missing folder is made with that mode.
 
-    Raises OSError: FileNotFoundError if there is none, PermissionError for a link, or one of another owner.
+    Raises OSError: FileNotFoundError if the folder is missing, PermissionError for a link or another owner.
     """
     if mode is not None:
         try:
             os.mkdir(name, mode, dir_fd=fd)
         except FileExistsError:
-            pass  # looked at below
+            pass  # checked below
         except OSError as error:
             raise OSError(error.errno, error.strerror, where or name) from None
     try:
@@ -54,7 +54,7 @@ def entered(
 
 
 def is_ours(fd: int, name: str) -> bool | None:
-    """Whether `name` in `fd` is a folder of this process's user; None if there is nothing."""
+    """Whether `name` in `fd` is a folder of this process's user; None if it does not exist."""
     try:
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def is_ours(fd: int, name: str) -> bool | None:
 
 
 def mark(fd: int, name: str) -> None:
-    """Make the empty file `name` in `fd`, unless something is there."""
+    """Make the empty file `name` in `fd`, unless the name is taken."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         os.close(os.open(name, flags, 0o644, dir_fd=fd))
@@ -82,6 +82,6 @@ def write(fd: int, name: str, text: str) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write until nothing is left; raises OSError.  A file object would cost a small text as much again."""
+    """Write all of `data`; raises OSError. For small texts this takes half the time of a file object."""
     while data:
         data = data[os.write(fd, data) :]

@@ -1,8 +1,8 @@
-"""A control group for each attempt where this machine allows it: no process can leave one by hiding.
+"""A control group for each attempt, where this machine allows it, so that no process can hide.
 
-Optional: without it the process tree below the shim, sessions and environments find all but programs that
-hide on purpose.  Used: version 2, else the freezer hierarchy of version 1, below the agent's own group, if
-that is writable.  Only membership is used; no limit is set, and no other group is touched.
+Optional: without it, the process tree below the shim, sessions and environments find all processes except
+those that hide on purpose. Version 2 is used, else the freezer hierarchy of version 1, below the agent's own
+group if that is writable. Only membership is used; no limit is set, and no other group is touched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEMBERS = "cgroup.procs"
 
 @dataclass(frozen=True)
 class Cgroups:
-    """Where groups of attempts can be made, or why not."""
+    """Where groups for attempts can be made, or why they cannot."""
 
     base: Path | None
     """The agent's own group."""
@@ -26,7 +26,7 @@ class Cgroups:
 
     @classmethod
     def probe(cls, proc: Path = Path("/proc/self")) -> Cgroups:
-        """Look for a hierarchy in which we may make a group below our own, by making one."""
+        """Find a hierarchy where we may make groups below our own, by making one."""
         own = memberships(_said(proc / "cgroup")) if (proc / "cgroup").exists() else {}
         problems = []
         for controller, mount in mounts(_said(proc / "mounts")):
@@ -44,30 +44,30 @@ class Cgroups:
         return cls(None, "; ".join(problems) or "no cgroup hierarchy is mounted")
 
     def make(self, name: str) -> Path | None:
-        """A group for one attempt; None if there is none to be had."""
+        """Make a group for one attempt; None if that is not possible."""
         if self.base is None:
             return None
         path = self.base / name
         try:
             path.mkdir(exist_ok=True)
-        except OSError:  # a limit on groups, perhaps: it runs without
+        except OSError:  # for example at the limit of groups: the attempt runs without
             return None
         return path
 
 
 def _said(path: Path) -> str:
-    """A file of the kernel: names of mounts may be any bytes."""
+    """Text of a file of the kernel; names of mounts may be any bytes."""
     return os.fsdecode(path.read_bytes())
 
 
 def group_name(folder: Path) -> str:
-    """Of an attempt's folder: agents with different homes share a machine."""
+    """Name of the group for an attempt's folder; unique among agents with different homes on one machine."""
     home = zlib.crc32(os.fsencode(folder.parent.parent))
     return f"rota-{home:08x}-{folder.parent.name}-{folder.name}"
 
 
 def memberships(text: str) -> dict[str, str]:
-    """/proc/self/cgroup: controller -> our group; "" is version 2."""
+    """Parse /proc/self/cgroup: controller -> our group; "" is version 2."""
     groups = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -76,7 +76,7 @@ def memberships(text: str) -> dict[str, str]:
 
 
 def mounts(text: str) -> list[tuple[str, Path]]:
-    """/proc/self/mounts: (controller, folder) of the hierarchies that will do, the better one first."""
+    """Parse /proc/self/mounts: (controller, folder) of the hierarchies that can be used, the best first."""
     fields = [line.split() for line in text.splitlines()]
     second = [("", Path(field[1])) for field in fields if field[2] == "cgroup2"]
     old = [field for field in fields if field[2] == "cgroup" and "freezer" in field[3].split(",")]
@@ -84,7 +84,7 @@ def mounts(text: str) -> list[tuple[str, Path]]:
 
 
 def members(group: Path | None) -> list[int]:
-    """Processes in a group; [] if there is no such group."""
+    """Processes in a group; [] if the group does not exist."""
     if group is None:
         return []
     try:
@@ -94,7 +94,7 @@ def members(group: Path | None) -> list[int]:
 
 
 def kill_members(group: Path | None) -> list[int]:
-    """SIGKILL to all in a group; returns those that were in it."""
+    """Send SIGKILL to all processes in a group; returns their pids."""
     pids = members(group)
     if group is None or not pids:
         return []
@@ -111,9 +111,9 @@ def kill_members(group: Path | None) -> list[int]:
 
 
 def remove(group: Path | None) -> None:
-    """Remove the group of an attempt that is gone."""
+    """Remove the group of an attempt that has ended."""
     if group is not None:
         try:
             group.rmdir()
-        except OSError:  # already gone, or a zombie is still in it: an empty group costs nothing
+        except OSError:  # already gone, or it still has a zombie: an empty group costs nothing
             return

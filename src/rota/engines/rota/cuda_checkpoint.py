@@ -1,10 +1,10 @@
-"""The CUDA driver's checkpoint of whole processes: probed, never assumed.
+"""Checkpoints of whole processes by the CUDA driver, used only where a test shows that they are available.
 
-The driver copies a process's device memory to host memory that it owns and lets go of the GPU; threads of
-the process block at their next CUDA call.  Needs x86-64 and driver 570, whose library has the calls.  Known
-limits, which no probe can see from outside: no managed memory, no memory shared between processes, the same
-GPU on restore; a failed attempt may leave the process unusable.  `cuda_driver` makes the calls, in a process
-of its own.
+The driver copies a process's device memory to host memory that it owns and releases the GPU; threads of the
+process block at their next CUDA call. This needs x86-64 and driver 570 or later, whose library has the calls.
+Known limits, which cannot be detected from outside: no managed memory, no memory shared between processes,
+the same GPU on restore; a failed attempt may leave the process unusable. `cuda_driver` makes the calls, in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from typing import NamedTuple
 from rota.engines.rota.cuda_driver import LIBRARY
 
 CALL_TIMEOUT_S = 300.0
-"""For all processes of a part; the slowest seen is some 1.5 GB/s of device memory."""
+"""Time limit for all processes of a part; the slowest measured rate is about 1.5 GB/s of device memory."""
 LEAST_DRIVER = 570
 Run = Callable[[Sequence[str], float], str]
-"""Run a command with a time limit; its complaint, empty if it went well."""
+"""Run a command with a time limit in seconds; returns its error message, empty on success."""
 
 
 class Probe(NamedTuple):
-    """Whether the driver can checkpoint processes here."""
+    """Whether the driver can checkpoint processes on this machine."""
 
     works: bool
     why: str
-    """What is missing, or what is there: one short sentence."""
+    """What is missing, or what is available: one short sentence."""
 
 
 def probe(driver: str, *, machine: str | None = None, has_calls: Callable[[], bool] | None = None) -> Probe:
-    """What `driver` (a version, empty if there is none) and this machine allow."""
+    """Find out what `driver` (a version, empty if there is none) and this machine allow."""
     architecture = platform.machine() if machine is None else machine
     if not driver:
         return Probe(False, "no NVIDIA driver")
@@ -50,9 +50,10 @@ def probe(driver: str, *, machine: str | None = None, has_calls: Callable[[], bo
 
 
 class CudaCheckpoint:
-    """Suspends and resumes all processes below one, by the driver.
+    """Suspends and resumes all processes of a tree by the driver.
 
-    Either call may come again, whatever became of the one before; those for one root take their turns.
+    Either call may be repeated, whatever the outcome of the last one; calls for one root run one after the
+    other.
     """
 
     def __init__(self, probed: Probe, run: Run | None = None) -> None:
@@ -62,22 +63,23 @@ class CudaCheckpoint:
 
     @property
     def available(self) -> bool:
-        """Whether it can be tried at all."""
+        """Whether suspension can be tried at all."""
         return self.probe.works
 
     def suspend(self, root: int) -> str:
-        """All below `root` give their GPUs back, or none; the complaint, empty if it went well.
+        """Make all processes below `root` release their GPUs, or none; returns an error message, empty on
+        success.
 
-        Takes seconds.  None of them may be stopped (SIGSTOP): the driver would wait for it.
+        Takes seconds. None of the processes may be stopped (SIGSTOP): the driver would wait for it.
         """
         with self._turn(root):
             problem = self._call("suspend", root)
-            # Whoever made the calls may have died in between: nobody stays locked.
+            # The process that made the calls may have died midway: unlock what it left locked.
             back = self._call("resume", root) if problem else ""
         return "; ".join(dict.fromkeys(filter(None, (problem, back))))
 
     def resume(self, root: int) -> str:
-        """All below `root` have their GPUs back and go on; the complaint, empty if it went well."""
+        """Give all processes below `root` their GPUs back; returns an error message, empty on success."""
         with self._turn(root):
             return self._call("resume", root)
 

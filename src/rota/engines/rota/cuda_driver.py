@@ -1,20 +1,21 @@
 """The CUDA driver's calls that checkpoint processes, made by a process of its own: a driver that hangs or
-crashes takes that process, not the agent.
+crashes ends that process, not the agent.
 
-    python -m rota.engines.rota.cuda_driver suspend ROOT  all below ROOT that hold a GPU let go of it, or none
-    python -m rota.engines.rota.cuda_driver resume ROOT   they hold it again, and go on
+    python -m rota.engines.rota.cuda_driver suspend ROOT  all below ROOT release their GPUs, or none
+    python -m rota.engines.rota.cuda_driver resume ROOT   the processes hold their GPUs again, and go on
 
-Both go by the state that the driver tells of each process: they may be repeated, and the one takes up what
-the other left half done.  What drivers do beyond their documentation, as seen on 580.159 with an H200:
+Both depend on the state that the driver reports for each process: they may be repeated, and each completes
+what the other left unfinished.  Driver behaviour beyond its documentation, as seen on 580.159 with an H200:
 
 * A process without a CUDA context (a shell, a loader's worker, a program that still imports) is answered "not
-  initialised" whatever is asked.  It holds no GPU.
-* A lock keeps a process from further calls and waits for the kernels it has begun.  If its time runs out, the
-  process runs on as if nothing had been asked.
-* Where kernels wait for one another (collectives), the one that is locked first keeps the other's kernel, and
-  so its lock, from ever ending.  So all are locked at once, and after a time-out all let go and tried again.
-* A process that is stopped (SIGSTOP) answers nothing, whatever time-out is given.
-* A checkpoint that the driver refuses (managed memory) leaves a locked process that can be unlocked.
+  initialised" to every call.  It holds no GPU.
+* A lock keeps a process from further calls and waits for the kernels it has begun.  After a time-out the
+  process runs on as before.
+* Where kernels wait for one another (collectives), the process that is locked first keeps the other's kernel,
+  and so its lock, from ever ending.  All processes are therefore locked at once; after a time-out all are
+  unlocked and tried again.
+* A process that is stopped (SIGSTOP) does not answer, and ignores the time-out.
+* After a checkpoint that the driver refuses (managed memory) the locked process can be unlocked.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ LIBRARY = "libcuda.so.1"
 ACTIONS = ("suspend", "resume")
 NOT_INITIALISED, NOT_READY = 3, 600
 LOCKS_S = (0.5, 1.0, 2.0, 8.0)
-"""How long each try to lock may take; the last is for one long kernel."""
+"""Seconds that each attempt to lock may take; the last allows for one long kernel."""
 APART_S = 0.05
-"""Between two tries: the programs run on, and meet elsewhere."""
+"""Pause between two attempts: the programs run on and reach other calls."""
 ROOM_S, LOOK_S = 20.0, 0.25
-"""A GPU without room is tried again for so long: whoever had it may still be giving its memory back."""
+"""Seconds for which, and between, restores on a full GPU: its last user may still be releasing memory."""
 ROUNDS = 20
-"""A tree in which more processes than that come to hold a GPU, one after the other, is given up."""
+"""Most rounds of search for new processes with a GPU in a tree; after that the tree is given up."""
 
 
 class ProcessState(IntEnum):
-    """As the driver counts them."""
+    """States of a process, numbered as the driver does."""
 
     RUNNING = 0
     LOCKED = 1
@@ -54,7 +55,7 @@ class ProcessState(IntEnum):
 
 
 class DriverError(Exception):
-    """The driver would not do it; the text says to whom and what it answered."""
+    """The driver refused a call; the text names the process and the driver's answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -70,7 +71,7 @@ class _LockArguments(ctypes.Structure):
 
 
 class CheckpointDriver:
-    """The driver's library: one method for each of its calls.  Each raises DriverError if it is refused."""
+    """The driver's library: one method for each of its calls. A refused call raises DriverError."""
 
     def __init__(self, library: Any) -> None:
         """Raises DriverError if the driver cannot be used."""
@@ -80,7 +81,7 @@ class CheckpointDriver:
             raise DriverError(f"the driver cannot be used: {self._name(status)}", status)
 
     def state(self, pid: int) -> ProcessState | None:
-        """None for a process that holds no GPU."""
+        """State of a process; None if it holds no GPU."""
         state = ctypes.c_int(-1)
         try:
             self._call("GetState", pid, ctypes.byref(state))
@@ -91,19 +92,19 @@ class CheckpointDriver:
         return ProcessState(state.value)
 
     def lock(self, pid: int, within_s: float) -> None:
-        """No further calls of it, and none under way."""
+        """Stop a process from further CUDA calls and wait for those that have begun."""
         self._call("Lock", pid, ctypes.byref(_LockArguments(timeout_ms=round(1000 * within_s))))
 
     def checkpoint(self, pid: int) -> None:
-        """The memory of a locked process comes to the host."""
+        """Copy the device memory of a locked process to the host."""
         self._call("Checkpoint", pid)
 
     def restore(self, pid: int) -> None:
-        """And goes back; it is locked still."""
+        """Copy the memory of a locked process back to its device; the process stays locked."""
         self._call("Restore", pid)
 
     def unlock(self, pid: int) -> None:
-        """It goes on."""
+        """Let a locked process go on."""
         self._call("Unlock", pid)
 
     def _call(self, what: str, pid: int, argument: Any = None) -> None:
@@ -123,7 +124,10 @@ class CheckpointDriver:
 
 
 def suspend(driver: CheckpointDriver, find: Callable[[], Iterable[int]]) -> None:
-    """All that `find` names and that hold a GPU let go of it; DriverError, all as before, if one cannot."""
+    """Make all processes that `find` returns and that hold a GPU release it.
+
+    If one cannot, raises DriverError and leaves all as they were.
+    """
     try:
         for _ in range(ROUNDS):
             states = _holders(driver, find())
@@ -148,7 +152,7 @@ def resume(
     now: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """All that `find` names have their GPUs again and go on; raises DriverError for the first that cannot."""
+    """Give all processes that `find` returns their GPUs back; raises DriverError for the first that fails."""
     until_s = now() + ROOM_S
 
     def bring_back(pid: int) -> None:
@@ -170,7 +174,7 @@ def resume(
 
 
 def _holders(driver: CheckpointDriver, pids: Iterable[int]) -> dict[int, ProcessState]:
-    """State of those that hold a GPU."""
+    """State of each process that holds a GPU."""
     states: dict[int, ProcessState] = {}
 
     def look(pid: int) -> None:
@@ -185,7 +189,7 @@ def _holders(driver: CheckpointDriver, pids: Iterable[int]) -> dict[int, Process
 
 
 def _lock(driver: CheckpointDriver, pids: Sequence[int]) -> None:
-    """Lock all of them at once, or none: see above for why they may have to be tried again."""
+    """Lock all processes together, or none; may need several attempts (see the module's docstring)."""
     for within_s in LOCKS_S:
         refused = _each(partial(driver.lock, within_s=within_s), pids)
         if not refused:
@@ -199,7 +203,7 @@ def _lock(driver: CheckpointDriver, pids: Sequence[int]) -> None:
 
 
 def _each(call: Callable[[int], None], pids: Iterable[int]) -> dict[int, DriverError]:
-    """Call it for all processes at the same time; what was refused to those that still live."""
+    """Call the function for all processes in parallel; returns the errors of those that still live."""
     refused: dict[int, DriverError] = {}
 
     def one(pid: int) -> None:
@@ -224,7 +228,7 @@ def _raise_first(refused: dict[int, DriverError]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`ACTION ROOT`; 1 with a line on standard error if the driver refuses."""
+    """Carry out `ACTION ROOT`; returns 1, with a line on standard error, if the driver refuses."""
     if len(arguments) != 2 or arguments[0] not in ACTIONS or not _is_root(arguments[1]):
         print(f"expected ACTION ROOT with ACTION one of {', '.join(ACTIONS)}", file=sys.stderr)
         return 2
@@ -241,7 +245,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _is_root(text: str) -> bool:
-    """A process of which a part may hang; below 1 the whole machine does."""
+    """Whether the text is a pid above 1: the tree of process 1 is the whole machine."""
     return text.isdecimal() and int(text) > 1
 
 

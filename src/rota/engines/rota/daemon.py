@@ -1,9 +1,9 @@
-"""The agent: what lives on this machine is brought towards what the controller wants, and reported.
+"""The agent: makes this machine run what the controller wants, and reports its state.
 
-Two sides.  The link (`rota.engines.shared.link`, two threads that only wait) brings orders and takes
-reports; the supervision, in the thread that calls `run`, sleeps until an order, a process or a timer wakes
-it, asks `reconcile` what to do, does it, and posts the reports.  Nothing that matters is kept only in
-memory: the attempts' folders say what runs, and the controller what shall.
+It has two sides. The link (`rota.engines.shared.link`, two threads that only wait) receives orders and sends
+reports. The supervision, in the thread that calls `run`, sleeps until an order, a process or a timer wakes
+it, asks `reconcile` for the actions, carries them out and posts reports. Nothing important is kept in memory
+only: the attempts' folders record what runs, and the controller knows what should.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from rota.wire.sync import DeviceInfo, Part, PartStatus, Report, Wanted, are_two
 
 LOG = logging.getLogger("rota.engines.rota")
 SETTLED = frozenset({Do.START, Do.FORGET})
-"""After these nothing is to be done at once: what they change is told in the same step."""
+"""Actions that need no second look: what they change is reported in the same step."""
 LOOK_S = 1.0
-"""Between two looks at what programs say of themselves."""
+"""Seconds between two looks at the reports of programs."""
 
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """How an agent behaves."""
+    """Settings of an agent."""
 
     home: Path
     """ROTA_HOME/agent."""
@@ -64,15 +64,15 @@ class AgentSettings:
     checkpoints: Path | None = None
     """Shared folder for checkpoints; `home/checkpoints` if None."""
     suspend_memory_gib: float | None = None
-    """Host memory that suspended parts may hold in all; half of the machine's if None."""
+    """Host memory that all suspended parts together may hold; half of the machine's if None."""
     usage_s: float = 5.0
-    """Between two looks at what parts use."""
+    """Seconds between two measurements of what parts use."""
     health_s: float = 10.0
-    """Between two looks at the health of the devices."""
+    """Seconds between two checks of the devices' health."""
     most_s: float = LOCAL_MOST_S
-    """Longest pause between two tries to reach a controller that is away."""
+    """Longest pause between two attempts to reach a controller that does not answer."""
     allow_root: bool = False
-    """Jobs of users without an account may run as root, if that is what the agent is."""
+    """Jobs of users without an account may run as root, if the agent does."""
 
 
 class Agent:
@@ -87,9 +87,9 @@ class Agent:
         on_denied: Callable[[], Transport | None] = lambda: None,
         on_back: Callable[[], None] = lambda: None,
     ) -> None:
-        """Attaches to what runs from before; nothing is begun before `run`.
+        """Attach to attempts that still run from before; nothing starts before `run`.
 
-        `on_denied` and `on_back` are those of `Link`.
+        `on_denied` and `on_back` are passed to `Link`.
         """
         self.incarnation = uuid.uuid4().hex
         self.devices = devices
@@ -151,9 +151,9 @@ class Agent:
             self._guard.run(live.key, "go on with what another agent began", attach, None)
 
     def run(self) -> None:
-        """Work until `stop` is called or the controller says so; the jobs run on afterwards."""
+        """Work until `stop` is called or the controller orders it; the jobs run on afterwards."""
         self._board.devices(self._device_infos(), self._why_none())
-        self._timers()  # what parts hold is known before the first order comes
+        self._timers()  # measure what parts hold before the first order comes
         self._step()
         self._link.start()
         self._sweeper.start()
@@ -176,18 +176,18 @@ class Agent:
         self._wake()
 
     def _denied(self) -> Transport | None:
-        """Another transport, if there is one, when the token is not accepted any more."""
+        """Return another transport, if there is one, after the token was refused."""
         self._transport = (transport := self._on_denied()) or self._transport
         return transport
 
     def _ask_kept(self, said: Kept) -> KeptReply:
-        """Which ended jobs' files may go."""
+        """Ask the controller which ended jobs' files may be removed."""
         path = route("v1", "agents", self._settings.node, "kept")
         answer = self._transport.call("POST", path, said, timeout_s=ANSWER_S, idempotent=True)
         return KeptReply.model_validate(answer)
 
     def _wake(self) -> None:
-        """Have the supervision look at orders and at what is under way; from any thread, at any time."""
+        """Wake the supervision to look at orders and operations; from any thread, at any time."""
         self._ordered = True
         with self._gate:
             if not self._closed:
@@ -196,7 +196,7 @@ class Agent:
     # -- time ------------------------------------------------------------------------------------
 
     def _sleep_s(self) -> float:
-        """How long nothing can happen that nobody would wake us for."""
+        """Seconds until the next timer; everything that happens earlier wakes the thread."""
         now = time.monotonic()
         waits = [self._contact.next_s(), self._mechanisms.next_s(), self._limits.next_s()]
         waits += [self._executor.retry_s - now, self._fitness.next_s - now]
@@ -207,7 +207,7 @@ class Agent:
         return max(0.0, min(waits))
 
     def _timers(self) -> bool:
-        """Look at what changes without an event; True if it did."""
+        """Check everything that changes without an event; True if something did."""
         now = time.monotonic()
         news = min(self._executor.retry_s, self._fitness.next_s) <= now
         if self._mechanisms.operations or self._limits.next_s() <= 0.0:
@@ -227,12 +227,12 @@ class Agent:
         return news or self._contact.silence() is not self._silence or self._why_none() != self._trouble
 
     def _listen(self, live: Live) -> bool:
-        """What its program has said since; True if that is news."""
+        """Read what a part's program has reported; True if that is new."""
         look = self._mechanisms.relay(live).look
         return self._guard.run(live.key, "read what its program says", look, False)
 
     def _sample(self, lives: list[Live], now: float) -> None:
-        """What each part uses."""
+        """Measure what each part uses."""
         looked = self._sampler.look({live.key: roots_of(live.pids, live.pgid) for live in lives}, now)
         for live in lives:
             if live.pids:
@@ -240,14 +240,14 @@ class Agent:
                 self._guard.run(live.key, "note what it uses", note, None)
 
     def _note_use(self, live: Live, used: Used, now: float) -> None:
-        """A look at what a part uses."""
+        """Store a measurement of what a part uses."""
         memo, gpu = self._executor.memo(live.key), self.devices.load(live.devices, used.pids)
         memo.use(used, gpu, unix_s(), self._idle_s(live, memo, used, gpu, now))
         if live.status is PartStatus.SUSPENDED:
             self._mechanisms.suspended_gib[live.key] = used.memory_gib
 
     def _idle_s(self, live: Live, memo: PartMemo, used: Used, gpu: Load | None, now: float) -> float | None:
-        """For how long a part has done nothing; None of one that is suspended, or where nobody can tell."""
+        """Seconds for which a part has done nothing; None if it is suspended, or if that is unknown."""
         if live.status is PartStatus.SUSPENDED:
             memo.idle.reset()
             return None
@@ -260,7 +260,7 @@ class Agent:
     # -- one step --------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Find out what is here, do what is to be done, and post what is known."""
+        """Look at what is here, carry out the actions, and post reports."""
         self._executor.retry_s = float("inf")
         self._mechanisms.poll()
         orders, whole = self._orders.wanted()
@@ -296,20 +296,20 @@ class Agent:
             note = partial(self._executor.memo(done.key).note, done)
             self._guard.run(done.key, "note what was done to it", note, None)
         self._fitness.look(self._supervisor.known())
-        if (trouble := self._why_none()) != self._trouble:  # told before what it has led to
+        if (trouble := self._why_none()) != self._trouble:  # reported before its consequences
             self._trouble = trouble
             self._board.devices(self._device_infos(), trouble)
         self._board.post(self._reports(orders, plan.waiting))
 
     def _seen(self, live: Live, order: Part | None) -> Here:
-        """A part as `reconcile` sees it; it holds its devices whatever else cannot be made out."""
+        """State of a part for `reconcile`: at least that it holds its devices, if the rest is unknown."""
         part, phase = live.part, PartPhase.GONE if live.gone else PartPhase.RUNNING
         claim = Claim(live.devices, part.share, part.opportunistic)
         bare = Here(live.key, part.job, phase, claim, submit_s=part.submit_s)
         return self._guard.run(live.key, "see where it stands", partial(self._here, live, order), bare)
 
     def _here(self, live: Live, order: Part | None) -> Here:
-        """All that `reconcile` has to know of a part."""
+        """The full state of a part for `reconcile`."""
         memo, operation = self._executor.memo(live.key), self._mechanisms.operations.get(live.key)
         devices, parked = live.devices, memo.parked
         if operation is not None and operation.kind is Transition.RESUME:
@@ -331,18 +331,18 @@ class Agent:
         )
 
     def _said_batch(self, live: Live) -> float | None:
-        """Samples of a step, as its program says."""
+        """Samples of a step, as the part's program reports."""
         relay = self._mechanisms.relay(live)
         return self._guard.run(live.key, "read its batch size", lambda: relay.batch_size, None)
 
     def _device_gib(self, live: Live) -> float:
-        """Device memory that its processes hold."""
+        """Device memory that the part's processes hold, in GiB."""
         pids = {stat.pid for stat in below(live.shim.pid)} if live.shim is not None else set()
         load = self.devices.load(live.devices, pids)
         return load.memory_gib if load is not None else 0.0
 
     def _seen_gib(self, key: Key) -> float:
-        """Host memory that a part was seen to hold when last looked at, or when it was suspended if more."""
+        """Host memory that a part held when last measured, or when it was suspended if that was more."""
         usage, suspended_gib = self._executor.memo(key).usage, self._mechanisms.suspended_gib.get(key, 0.0)
         return max(suspended_gib, usage.memory_gib if usage is not None else 0.0)
 
@@ -363,14 +363,14 @@ class Agent:
         return PartPhase.RUNNING
 
     def _device_infos(self) -> list[DeviceInfo]:
-        """The machine's devices; none can be used for more while nothing could begin on them."""
+        """The machine's devices; all of them have trouble while nothing can start on the machine."""
         infos, why = self.devices.infos(), self._why_none()
         if not why:
             return infos
         return [info.model_copy(update={"healthy": False, "why": why}) for info in infos]
 
     def _why_none(self) -> str:
-        """Why no device takes anything new: the agent cannot write its folder, or nothing can be started."""
+        """Why no device takes new jobs: the agent cannot write its folder, or no attempt can start."""
         return self._contact.trouble or self._fitness.trouble
 
     # -- reports ---------------------------------------------------------------------------------

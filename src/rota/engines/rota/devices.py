@@ -1,8 +1,8 @@
-"""The devices of this machine, by local index: NVIDIA GPUs, or CPU slots that behave as devices.
+"""The devices of this machine, by local index: NVIDIA GPUs, or CPU slots that act as devices.
 
-`cpu:4` makes four slots; slot i is core `allowed[i mod n]` of the process's affinity mask.  `cpu:4:old` says
-that they are of type `old`, where machines differ.  `nvidia` takes the GPUs that NVML shows, `nvidia:0,2` two
-of them, and `auto` GPUs if there are any, otherwise one slot per core.
+`cpu:4` makes four slots; slot i is core `allowed[i mod n]` of the process's affinity mask. `cpu:4:old` gives
+them the type `old`, where machines differ. `nvidia` takes all GPUs that NVML shows, `nvidia:0,2` two of them,
+and `auto` GPUs if there are any, otherwise one slot per core.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from rota.wire.sync import DeviceInfo
 MOST_SLOTS = MOST_DEVICES
 GIB = float(2**30)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
-"""What a type of slots may be called."""
+"""Pattern for the type of CPU slots."""
 
 
 class Load(NamedTuple):
-    """How busy some devices are, and how full of somebody's memory."""
+    """Load of some devices, and the memory that some processes hold on them."""
 
     utilisation: float
-    """Mean over the devices, 0..1: of all processes on them."""
+    """Mean over the devices, 0..1, caused by all processes on them."""
     memory_gib: float
-    """What the asking processes hold; what all hold, where the driver cannot tell whose it is."""
+    """GiB that the given processes hold; that of all processes if the driver cannot tell them apart."""
 
 
 class Devices(Protocol):
-    """What an agent needs to know of its devices."""
+    """The devices of a machine, as an agent needs them."""
 
     kind: str
-    """`nvidia` or `cpu`; also what a device is called."""
+    """`nvidia` or `cpu`; also the name of a device."""
 
     def infos(self) -> list[DeviceInfo]:
-        """All of them, with their health as last looked at."""
+        """All devices, with their health as last checked."""
         ...
 
     def refresh(self) -> bool:
-        """Look at their health; True if that of one has changed."""
+        """Check the devices' health; True if that of one has changed."""
         ...
 
     def cores(self, devices: Sequence[int]) -> list[int]:
-        """The core of each CPU slot; empty for GPUs."""
+        """Core of each CPU slot; empty for GPUs."""
         ...
 
     def cuda(self, devices: Sequence[int]) -> list[str]:
-        """Name of each in CUDA_VISIBLE_DEVICES; empty for CPU slots."""
+        """Name of each device in CUDA_VISIBLE_DEVICES; empty for CPU slots."""
         ...
 
     def load(self, devices: Sequence[int], pids: Collection[int]) -> Load | None:
-        """How busy they are, and what `pids` hold of them; None where that cannot be told."""
+        """Load of the devices, and memory that `pids` hold on them; None if unknown."""
         ...
 
     def driver(self) -> str:
-        """Version of the driver, empty if there is none."""
+        """Version of the driver; empty without one."""
         ...
 
 
 class CpuSlots:
-    """CPU slots: always healthy, without memory of their own."""
+    """CPU slots: always healthy, and without device memory."""
 
     kind = "cpu"
 
@@ -77,33 +77,33 @@ class CpuSlots:
         return self._infos
 
     def refresh(self) -> bool:
-        """Slots do not change."""
+        """Return False: the health of slots does not change."""
         return False
 
     def cores(self, devices: Sequence[int]) -> list[int]:
-        """Slots beyond the number of cores share them."""
+        """Core of each slot; slots beyond the number of cores share cores."""
         return [self._allowed[index % len(self._allowed)] for index in devices]
 
     def cuda(self, devices: Sequence[int]) -> list[str]:
-        """No GPU is visible on a slot."""
+        """Return an empty list: a slot has no GPU."""
         return []
 
     def load(self, devices: Sequence[int], pids: Collection[int]) -> Load | None:
-        """Processes tell; a slot does not."""
+        """Return None: the load of a slot is measured by its processes."""
         return None
 
     def driver(self) -> str:
-        """None is needed."""
+        """Return an empty text: slots need no driver."""
         return ""
 
 
 class NvidiaGpus:
-    """GPUs as NVML shows them, which goes by PCI bus; local indexes count those that were chosen."""
+    """GPUs as NVML shows them, in the order of the PCI bus; local indexes count the chosen GPUs only."""
 
     kind = "nvidia"
 
     def __init__(self, nvml: Nvml, chosen: Sequence[int] | None = None) -> None:
-        """Raises InputError for an index in `chosen` that NVML does not show."""
+        """Raises InputError if NVML does not show an index in `chosen`."""
         self._nvml = nvml
         shown = range(nvml.count())
         for index in chosen or ():
@@ -112,7 +112,7 @@ class NvidiaGpus:
                     f"there is no GPU {index}", field="--devices", expected=f"indexes below {len(shown)}"
                 )
         self._numbers = list(shown if chosen is None else sorted(set(chosen)))
-        """NVML's index of each, by local index."""
+        """NVML's index of each GPU, by local index."""
         self._infos = [self._look(index) for index in range(len(self._numbers))]
 
     def infos(self) -> list[DeviceInfo]:
@@ -120,21 +120,21 @@ class NvidiaGpus:
         return list(self._infos)
 
     def refresh(self) -> bool:
-        """Ask NVML for lost GPUs, memory errors and XIDs."""
+        """Ask NVML for lost GPUs, memory errors and XIDs; True if the health of a GPU has changed."""
         before = self._infos
         self._infos = [self._again(info) for info in before]
         return self._infos != before
 
     def cores(self, devices: Sequence[int]) -> list[int]:
-        """GPU jobs are not pinned."""
+        """Return an empty list: GPU jobs are not pinned."""
         return []
 
     def cuda(self, devices: Sequence[int]) -> list[str]:
-        """By UUID: right whatever order CUDA counts in."""
+        """UUID of each GPU, which is right in any order that CUDA counts in."""
         return [self._infos[index].uuid or str(self._numbers[index]) for index in devices]
 
     def load(self, devices: Sequence[int], pids: Collection[int]) -> Load | None:
-        """Busy by all processes on them, ours or not; memory by `pids`."""
+        """Utilisation by all processes on the GPUs, and memory of `pids`."""
         try:
             loads = [self._nvml.load(self._numbers[index]) for index in devices]
             held = [self._held(self._numbers[index], pids) for index in devices]
@@ -149,9 +149,9 @@ class NvidiaGpus:
         )
 
     def _held(self, number: int, pids: Collection[int]) -> int | None:
-        """Bytes that `pids` hold of a GPU; None where the driver does not say.
+        """Bytes that `pids` hold on a GPU; None if the driver does not report them.
 
-        In a container it may name processes as the host does: then nobody knows whose they are.
+        In a container the driver may report the host's pids; then it is unknown which processes they are.
         """
         holders = self._nvml.processes(number)
         own = [held for pid, held in holders.items() if pid in pids]
@@ -161,7 +161,7 @@ class NvidiaGpus:
         return sum(held for held in own if held is not None) if is_ours else None
 
     def driver(self) -> str:
-        """As NVML says."""
+        """Version that NVML reports."""
         return self._nvml.driver()
 
     def _look(self, index: int) -> DeviceInfo:
@@ -175,18 +175,18 @@ class NvidiaGpus:
         )
 
     def _again(self, info: DeviceInfo) -> DeviceInfo:
-        """What is known of a GPU stays known when it falls off the bus."""
+        """Check a GPU again; its earlier description is kept if it has fallen off the bus."""
         try:
             why = self._nvml.trouble(self._numbers[info.index])
         except NvmlError as error:
             why = str(error)
         if why or info.uuid:
             return info.model_copy(update={"healthy": not why, "why": why})
-        return self._look(info.index)  # it could not even be described before
+        return self._look(info.index)  # it could not be described before
 
 
 def check_spec(spec: str) -> None:
-    """Raises InputError if `spec` can name no devices of any machine."""
+    """Raise InputError if `spec` is not a valid name of devices on any machine."""
     kind, colon, rest = spec.partition(":")
     named, rest = ":" in rest, rest.partition(":")[0] if kind == "cpu" else rest
     numbers = rest.split(",")
@@ -205,8 +205,8 @@ def check_spec(spec: str) -> None:
 def open_devices(spec: str, allowed: Sequence[int] | None = None) -> Devices:
     """Devices of `auto`, `cpu`, `cpu:N`, `cpu:N:TYPE`, `nvidia` or `nvidia:I,J`.
 
-    `allowed` are the cores this process may use, its affinity mask by default.  Raises InputError for
-    anything else, and WorldError where GPUs are asked for and NVML cannot show them.
+    `allowed` are the cores this process may use, its affinity mask by default. Raises InputError for any
+    other text, and WorldError if GPUs are asked for and NVML cannot show them.
     """
     check_spec(spec)
     cores = sorted(os.sched_getaffinity(0)) if allowed is None else list(allowed)

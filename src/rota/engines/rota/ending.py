@@ -1,4 +1,4 @@
-"""How an attempt ended: from the shim's record, or by our own verdict where there is none."""
+"""How an attempt ended: read from the shim's record, or concluded if there is none."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from rota.wire.sync import Exit
 
 SIGKILL = 9
 NO_ROOM = 74
-"""Exit code of a shim that could not keep room for its records."""
+"""Exit code of a shim that could not reserve space for its records."""
 CHILD_KILLED = re.compile(r"signal: Killed|SIGKILL|exitcode:? -9|Out of memory: Killed")
 
 
 def exit_of(
     record: dict[str, Any], folder: Folder, killed_s: float | None, touched_s: float | None = 0.0
 ) -> Exit:
-    """What the wire says of `exit.json`; `killed_s` is when our own SIGKILL was due, if it was.
+    """The wire's form of `exit.json`.
 
-    `touched_s` is the moment from which its end may be our doing; None if nothing was done to it.
+    `killed_s` is the time at which our own SIGKILL was due, None if it was not. `touched_s` is the moment
+    from which its end may be caused by us; None if nothing was done to it.
 
-    The rank that speaks for all is the first that failed; else one that left by checkpoint; else the lowest.
+    One rank represents the attempt: the first that failed; else one that left by checkpoint; else the lowest.
     """
     ranks = record["ranks"]
     speaks = next((end for end in ranks if end["rank"] == record["first"]), None)
@@ -52,12 +53,12 @@ def exit_of(
 
 
 def began_s(record: dict[str, Any], ranks: Mapping[int, ProcessIdentity]) -> float:
-    """When the ranks of `ranks.json` began, by this process's clock."""
+    """When the ranks of `ranks.json` started, by this process's clock."""
     return float(record["started_s"]) + _later_s(record, "started_s", ranks)
 
 
 def moved(record: dict[str, Any], ranks: Mapping[int, ProcessIdentity]) -> dict[str, Any]:
-    """An exit record with its moments as this process's clock would have told them."""
+    """An exit record with its moments converted to this process's clock."""
     if not (by_s := _later_s(record, "ended_s", ranks)):
         return record
     ends = [{**one, "ended_s": one["ended_s"] + by_s} for one in record["ranks"]]
@@ -65,14 +66,14 @@ def moved(record: dict[str, Any], ranks: Mapping[int, ProcessIdentity]) -> dict[
 
 
 def _later_s(record: dict[str, Any], moment: str, ranks: Mapping[int, ProcessIdentity]) -> float:
-    """Somebody may have set the machine's wall clock since; of another boot there is nothing but that."""
+    """A moment by this process's clock, even if the wall clock was set; of another boot, as recorded."""
     if "steady_s" not in record or not any(one.boot == boot_id() for one in ranks.values()):
         return 0.0
     return as_told_here(record[moment], record["steady_s"])
 
 
 def starved(end: dict[str, Any], lines: str, killed_s: float | None) -> bool:
-    """Whether a rank died as memory's victims do: by a SIGKILL that was not ours, its own or a child's."""
+    """Whether a rank probably died for lack of memory: by a SIGKILL not from us, itself or a child."""
     if killed_s is not None and end["ended_s"] >= killed_s:
         return False
     if end["signal"] == SIGKILL or end["code"] == 128 + SIGKILL:
@@ -81,7 +82,7 @@ def starved(end: dict[str, Any], lines: str, killed_s: float | None) -> bool:
 
 
 def log_tail(folder: Folder, rank: int) -> str:
-    """The last lines of a rank's log; what a job made of its log must not trouble us."""
+    """Last lines of a rank's log; a log that the job has damaged does no harm."""
     return last_words(folder.log(rank))
 
 
@@ -106,16 +107,16 @@ def lost_because(shim: ProcessIdentity | None, code: int | None, folder: Folder)
 
 
 def unrecorded(folder: Folder, ranks: Iterable[ProcessIdentity]) -> str:
-    """That its programs have ended and its shim cannot write so; empty if that is not how it is."""
+    """A sentence if its programs have ended and its shim cannot write the record; else empty."""
     if os.access(folder.path, os.W_OK) or any(one.alive() for one in ranks):
         return ""
     return f"its programs have ended, which will be known once {folder.path} can be written"
 
 
 def unreadable(now_s: float, folder: Folder, error: Exception) -> dict[str, Any]:
-    """Our verdict where the records cannot be read; raises `error` if that says nothing of them.
+    """A record that says that the records are unreadable; re-raises `error` if it says nothing about them.
 
-    Without a descriptor left nobody knows how the attempt ended, and somebody will.
+    Without a free descriptor the end is only unknown for now: the records can be read later.
     """
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         raise error
@@ -123,7 +124,7 @@ def unreadable(now_s: float, folder: Folder, error: Exception) -> dict[str, Any]
 
 
 def verdict(now_s: float, sentence: str) -> dict[str, Any]:
-    """The record of an attempt whose shim left none: it is lost, by no fault of its program."""
+    """Record of an attempt whose shim left none: it is lost, through no fault of its program."""
     return {
         "version": 1,
         "ended_s": now_s,

@@ -1,9 +1,10 @@
-"""Whether this machine can begin anything at all: after an attempt that could not, a rehearsal finds out.
+"""Whether this machine can start any attempt: after one that could not start, a rehearsal finds out.
 
-A machine whose disk is full, or that has no descriptor or process left, refuses a start at once.  So it is
-always free, and would draw one job after the other until the retries of all are used up.  While the rehearsal
-fails its devices take no jobs; it is repeated until it succeeds.  What no rehearsal finds is seen by several
-jobs in a row that could not begin: the machine rests as if one had failed, and the next job is the proof.
+A machine with a full disk, or without free descriptors or processes, refuses a start at once. It is therefore
+always free, and would attract one job after the other until all their retries are used up. While the
+rehearsal fails, the machine's devices take no jobs; the rehearsal is repeated until it succeeds. Some faults
+it cannot find. If several jobs in a row could not start, the machine pauses as if a rehearsal had failed, and
+the next job is the test.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from rota.wire.sync import PartStatus
 
 LOG = logging.getLogger("rota.engines.rota")
 FILES, BYTES, PROCESSES = 16, 1 << 16, 4
-"""What is had at one time: files that are open, the room of each, and processes: more than one start."""
+"""What a rehearsal uses at once: open files, bytes in each, and processes; more than one start needs."""
 FIRST_S, MOST_S = 2.0, 300.0
-"""Pause before the next rehearsal; longer where a machine had been found well that was not, after all."""
+"""Seconds before the next rehearsal: the first pause and the longest. It grows if a machine passed although
+it could start nothing."""
 IN_A_ROW = 3
-"""So many attempts of several jobs that could not begin, with none between that could, are no chance."""
+"""Attempts of several jobs that fail in a row before starting: with this number it is no coincidence."""
 REHEARSAL = ".rehearsal"
 _WAYS = {
     errno.ENOSPC: "free some space there",
@@ -40,11 +42,11 @@ _WAYS = {
     errno.EAGAIN: "raise `ulimit -u` (or TasksMax of the agent's service), or end what runs there",
     errno.ENOMEM: "end what takes the memory of this machine",
 }
-"""What an operator does about it."""
+"""What an operator can do about each error."""
 
 
 class Fitness:
-    """What the last rehearsal has found; one thread calls it."""
+    """Result of the last rehearsal; a single thread calls it."""
 
     def __init__(
         self,
@@ -54,18 +56,18 @@ class Fitness:
         rehearse: Callable[[AgentFolder], str] | None = None,
     ) -> None:
         self.trouble = ""
-        """Why nothing can begin here, and what to do; empty if nothing is known against it."""
+        """Why nothing can start here, and what to do; empty if no problem is known."""
         self.next_s = float("inf")
-        """By `clock`, when the next rehearsal is due."""
+        """When the next rehearsal is due, by `clock`."""
         self._home, self._clock, self._rehearse = home, clock, rehearse or rehearsed
         self._pause_s, self._well_s = FIRST_S, -float("inf")
         self._failed: set[Key] = set()
         self._begun: set[Key] = set()
         self._in_a_row: list[Live] = []
-        """Those that could not begin since one could."""
+        """Attempts that could not start since the last that could."""
 
     def look(self, lives: Iterable[Live]) -> None:
-        """Rehearse after each attempt that has ended before it had begun, and whenever it is time again."""
+        """Rehearse after each attempt that ended before it started, and whenever a rehearsal is due."""
         is_new = self._note(list(lives))
         now_s = self._clock()
         if not is_new and now_s < self.next_s:
@@ -83,7 +85,7 @@ class Fitness:
         self.trouble, self.next_s = lacks, now_s + self._pause_s if lacks else float("inf")
 
     def _note(self, lives: list[Live]) -> bool:
-        """Who has begun, and who could not; whether anybody could not who had not been seen."""
+        """Record which attempts started and which could not; True if one that could not is new."""
         begun = {live.key for live in lives if live.started_s is not None}
         failed = {live.key: live for live in lives if could_not_begin(live)}
         if begun - self._begun:
@@ -95,9 +97,10 @@ class Fitness:
 
 
 def unlike_chance(failed: Sequence[Live]) -> str:
-    """Why a machine is to rest on which the last attempts could not begin, as a sentence; or nothing.
+    """Why the machine should pause after its last attempts could not start, as a sentence; empty if it should
+    not.
 
-    One job may lack what is its own; so may one user, where each has an account of their own here.
+    A single job may lack something of its own; so may a single user, where each user has an account here.
     """
     jobs, users = {live.row for live in failed}, {live.part.user for live in failed}
     if len(failed) < IN_A_ROW or len(jobs) < 2 or (os.geteuid() == 0 and len(users) < 2):
@@ -108,7 +111,7 @@ def unlike_chance(failed: Sequence[Live]) -> str:
 
 
 def could_not_begin(live: Live) -> bool:
-    """Whether an attempt has ended before any of its processes had begun, by no fault of its own."""
+    """Whether an attempt ended before any of its processes started, through no fault of its own."""
     if live.part.user in ("", NO_ACCOUNT):
         return False
     by_us = live.status is PartStatus.LOST or (live.end is not None and live.end.infrastructure)
@@ -116,7 +119,7 @@ def could_not_begin(live: Live) -> bool:
 
 
 def rehearsed(home: AgentFolder) -> str:
-    """Have all that an attempt needs to begin, without one: what was lacking, as a sentence, or nothing."""
+    """Try everything that an attempt needs to start: what is missing, as a sentence; empty if nothing is."""
     try:
         with _folder(home.attempts / REHEARSAL) as own:
             _files_and_processes(own)
@@ -132,7 +135,7 @@ def rehearsed(home: AgentFolder) -> str:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[Path]:
-    """A folder that is there while the block runs; one that an agent left which was killed is as good."""
+    """A folder that exists during the block; one left by a killed agent is used again."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
     try:
@@ -145,18 +148,18 @@ def _folder(path: Path) -> Iterator[Path]:
 
 
 def _files_and_processes(folder: Path) -> None:
-    """Open and fill the files of an attempt, and start its processes beside; raises OSError."""
+    """Open and fill files, and start processes, as an attempt needs them; raises OSError."""
     with ExitStack() as kept:
         for number in range(FILES):
             fd = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             kept.callback(os.close, fd)
             os.posix_fallocate(fd, 0, BYTES)
-        for _ in range(PROCESSES):  # none is waited for before all are there: they count until then
+        for _ in range(PROCESSES):  # start all of them before waiting for one: a process counts until then
             kept.callback(os.waitpid, _started(), 0)
 
 
 def _started() -> int:
-    """A process that ends at once, as the shim does that is not told what to keep."""
+    """Start a process that ends at once: a shim without an attempt."""
     shim = native.program()
     words = [str(shim)] if shim is not None else [sys.executable, "-I", "-S", "-c", ""]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]

@@ -1,9 +1,9 @@
-"""What was written survives a power cut soon, and nobody waits for that.
+"""Flushes written files to disk shortly afterwards, in the background.
 
-A job's program need not wait until the disk has the record of its start.  Whatever process dies, the record
-is there.  If the machine dies within these milliseconds, it may be gone: what the controller has heard of the
-attempt then counts (it is lost, and the job has another one); one that it has not heard of begins again.  Of
-an attempt that has ended before its turn comes the shim puts the end on the disk: that says more.
+A job's program need not wait until the disk has the record of its start. The record survives the death of any
+process. If the machine dies within these milliseconds, the record may be lost. An attempt that the controller
+has heard of then counts as lost, and the job gets another one; otherwise the attempt starts again. If an
+attempt ends before its flush is due, the shim flushes its exit record, which says more.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from rota.model.atomic import sync_folder
 
 LOG = logging.getLogger("rota.engines.rota")
 SOON_S = 0.02
-"""So long a flush waits: the controller hears of a beginning later (`rota.engines.shared.board.SOON_S`)."""
+"""Seconds that a flush waits; the controller hears of a start later (`rota.engines.shared.board.SOON_S`)."""
 
 
 class Flusher:
-    """Flushes files and the folders that name them, one after the other, in a thread of its own."""
+    """Flushes files and the folders that contain them, one after the other, in a thread of its own."""
 
     def __init__(self) -> None:
         self._waiting: dict[Path, tuple[float, int]] = {}
-        """Folder -> when it is due on the monotonic clock, and the file; in that order."""
+        """Folder -> when its file is due on the monotonic clock, and the file; in order of time."""
         self._lock = threading.Lock()
         self._more = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def soon(self, fd: int, folder: Path) -> None:
-        """Flush and close the file `fd`, whose name is in `folder`; one at a time of each folder."""
+        """Flush and then close the file `fd`, whose name is in `folder`; one file of a folder at a time."""
         with self._lock:
             self._waiting[folder] = time.monotonic() + SOON_S, fd
         self._more.set()
@@ -42,14 +42,14 @@ class Flusher:
             self._thread.start()
 
     def drop(self, folder: Path) -> None:
-        """What waits of `folder` need not be flushed any more."""
+        """Drop the flush that waits for `folder`."""
         with self._lock:
             _, fd = self._waiting.pop(folder, (0.0, -1))
         if fd >= 0:
             os.close(fd)
 
     def close(self) -> None:
-        """Return once everything is on the disk."""
+        """Flush everything and return."""
         if self._thread is not None:
             self._closing.set()
             self._more.set()
@@ -65,7 +65,7 @@ class Flusher:
         self._flush_due()
 
     def _flush_due(self) -> bool:
-        """Flush what has waited long enough, all of it on closing; True if something waits still."""
+        """Flush files that have waited long enough, all of them on closing; True if some still wait."""
         until_s = float("inf") if self._closing.is_set() else time.monotonic()
         while True:
             with self._lock:
@@ -78,10 +78,11 @@ class Flusher:
 
 def _flush(fd: int, folder: Path) -> None:
     try:
-        os.fsync(fd)  # its name as well, on file systems with a journal: then what follows costs nothing
+        # With a journal, file systems flush the name as well here, and the next line costs nothing.
+        os.fsync(fd)
         sync_folder(folder)
     except FileNotFoundError:
-        return  # it is over, and its folder was removed
+        return  # the attempt has ended, and its folder was removed
     except OSError as error:
         LOG.warning("what was written to %s may not survive a power cut: %s", folder, error)
     finally:

@@ -1,4 +1,4 @@
-"""An attempt's folder: where its files lie, and that each is there whole or not at all."""
+"""An attempt's folder: where its files are; each file is there complete or not at all."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from rota.training.checked import read_object
 
 LOG = logging.getLogger("rota.engines.rota")
 GET_FLAGS, SET_FLAGS, TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
-"""`FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS` and `FS_TOPDIR_FL` of linux/fs.h: what `chattr +T` does."""
+"""`FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS` and `FS_TOPDIR_FL` of linux/fs.h, as `chattr +T` uses them."""
 LAUNCH = "launch.json"
 LOCK = "lock"
 SHIM = "shim.json"
 SHIM_LOG = "shim.log"
 TERMINAL = "terminal.sock"
-"""The shim's end of the terminal of rank 0, if it has one."""
+"""Socket of the shim for the terminal of rank 0, if it has one."""
 RANKS = "ranks.json"
 SCRIPT = "script"
-"""The job's script, if it is one, as it was submitted."""
+"""The job's script as submitted, if it has one."""
 EXIT = "exit.json"
 NOTICE = "notice.json"
 STOP = "stop.json"
 SUSPEND = "suspend.json"
 PLACE = "place.json"
 MOST_RECORD = 1 << 26
-"""Bytes of a JSON file: the command and the environment of a job are in one."""
+"""Most bytes of a JSON file: one holds the command and the environment of a job."""
 CONTACT = "contact"
-"""In the agent's folder: when the controller was heard last."""
+"""File in the agent's folder: when the controller was last heard."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Folder:
         return self.path / "logs"
 
     def log(self, rank: int) -> Path:
-        """Standard output and error of a rank."""
+        """Path of a rank's log, with its standard output and error."""
         return self.logs / f"rank-{rank}.log"
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """One of the JSON files; None if it is not there."""
+        """Contents of one of the JSON files; None if it does not exist."""
         return read_json(f"{self.path}/{name}")
 
     def write(self, name: str, value: dict[str, Any], *, mode: int = 0o600) -> None:
@@ -83,10 +83,11 @@ class Folder:
         write_json(self.path / name, value, mode=mode)
 
     def write_new(self, name: str, value: dict[str, Any]) -> int:
-        """Write one of the JSON files for the first time; returns its descriptor, which is to be flushed.
+        """Write one of the JSON files for the first time; returns its descriptor, which the caller has to
+        flush.
 
-        It is whole whatever process dies; a power cut before it is flushed may leave it empty, which its
-        reader takes for an attempt that was lost, or leave nothing of it.
+        The file is complete whatever process dies; a power cut before the flush may leave it empty, which its
+        reader takes for a lost attempt, or missing.
         """
         partial = self.path / f".{name}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -102,7 +103,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class AgentFolder:
-    """The folder of one agent: all its attempts and their checkpoints."""
+    """The folder of one agent, with all its attempts and their checkpoints."""
 
     path: Path
     checkpoints: Path
@@ -114,19 +115,19 @@ class AgentFolder:
 
     @property
     def python(self) -> Path:
-        """The folder put on the jobs' PYTHONPATH."""
+        """Folder for the jobs' PYTHONPATH."""
         return self.path / "python"
 
     def of(self, row: int, attempt: int) -> Folder:
-        """Where an attempt lies, whether or not it is there."""
+        """The folder of an attempt, whether or not it exists."""
         return Folder(self.attempts / str(row) / str(attempt), self.checkpoint(row, attempt))
 
     def checkpoint(self, row: int, attempt: int) -> Path:
-        """Checkpoint folder of an attempt of a job; another attempt's is another folder."""
+        """Checkpoint folder of an attempt; each attempt of a job has its own."""
         return self.checkpoints / str(row) / str(attempt)
 
     def launched(self) -> Iterator[tuple[int, int]]:
-        """(row, attempt) of every attempt that was launched and is not forgotten, ascending."""
+        """(row, attempt) of every attempt that was launched and not yet forgotten, ascending."""
         for row in _numbers(self.attempts):
             for attempt in _numbers(self.attempts / str(row)):
                 if os.path.lexists(self.of(row, attempt).launch):
@@ -134,7 +135,7 @@ class AgentFolder:
 
 
 def _numbers(path: Path) -> list[int]:
-    """The numbers after which folders in `path` are named, ascending; none if it cannot be looked through."""
+    """Numbers that are names of folders in `path`, ascending; empty if `path` cannot be read."""
     try:
         return sorted(numbered(path))
     except OSError as error:
@@ -143,7 +144,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def seize(folder: Folder) -> int | None:
-    """The attempt's lock, or None if its shim has it."""
+    """Take the attempt's lock; None if its shim has it."""
     path = folder.path / LOCK
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -151,7 +152,7 @@ def seize(folder: Folder) -> int | None:
         if error.errno != errno.EROFS:
             raise
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a lock needs no more
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # enough for a lock
         except OSError:
             raise error from None
     try:
@@ -163,7 +164,7 @@ def seize(folder: Folder) -> int | None:
 
 
 def read_json(path: Path | str) -> dict[str, Any] | None:
-    """A JSON object from a file; None if there is no such file.  Raises OSError, ValueError for nonsense."""
+    """A JSON object from a file; None if there is no file. Raises OSError; ValueError for other contents."""
     try:
         return read_object(path, MOST_RECORD)
     except FileNotFoundError:
@@ -171,16 +172,17 @@ def read_json(path: Path | str) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
-    """Write a file that is there whole or not at all, also after a power cut."""
-    write_durably(path, json.dumps(value), mode=mode)  # ASCII: an environment may hold bytes that are no text
+    """Write a file that is complete or missing, also after a power cut."""
+    # In ASCII, since an environment may contain bytes that are not text.
+    write_durably(path, json.dumps(value), mode=mode)
 
 
 def spread(path: Path) -> None:
-    """Tell the file system that the folders in `path` have nothing to do with one another.
+    """Tell the file system that the folders in `path` are unrelated.
 
-    ext4 then looks for the inodes of a new one where there are many, instead of beside its neighbours'.
-    Without a journal it passes over every inode that was freed in the last minutes, one by one: where many
-    short jobs come and go that made each new file ten times as dear.  Others know nothing of this hint.
+    ext4 then places the inodes of a new folder where many are free, instead of beside its neighbours'.
+    Without a journal it otherwise passes over every inode that was freed in the last minutes, one by one:
+    with many short jobs that made each new file ten times as slow. Other file systems ignore this hint.
     """
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -196,8 +198,8 @@ def spread(path: Path) -> None:
 def open_theirs(path: Path) -> int:
     """Open for reading a file in a folder that the job's user may write: never a link, pipe or device.
 
-    Without this, a job could lead an agent that is root to any file of the machine.  The caller closes the
-    descriptor; raises OSError, FileNotFoundError if there is no such file.
+    Otherwise a job could make an agent that is root read any file of the machine. The caller closes the
+    descriptor. Raises OSError; FileNotFoundError if the file does not exist.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(fd)
@@ -208,7 +210,7 @@ def open_theirs(path: Path) -> int:
 
 
 def tail(path: Path, most: int = 4000) -> str:
-    """The last characters of a log; empty if there is none."""
+    """Last characters of a log; empty if it does not exist."""
     try:
         fd = open_theirs(path)
     except FileNotFoundError:

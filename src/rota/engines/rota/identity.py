@@ -1,4 +1,4 @@
-"""A process is its pid, its start time and the boot of the machine: a pid alone comes back."""
+"""Identity of a process: its pid, its start time and the boot of the machine, since pids are reused."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ class ProcessIdentity:
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> ProcessIdentity:
-        """From its JSON form."""
+        """Read an identity from its JSON form."""
         return cls(int(value["pid"]), int(value["started"]), str(value["boot"]))
 
     def form(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The identity in JSON form."""
         return {"pid": self.pid, "started": self.started, "boot": self.boot}
 
     def open(self) -> int | None:
-        """A pidfd of this very process, the caller's to close; None if it is gone.
+        """A pidfd of this very process, which the caller closes; None if it has ended.
 
-        The identity is checked after the descriptor is held: from then on the pid cannot become another's.
+        The identity is checked after the descriptor is open: from then on the pid cannot pass to another
+        process.
         """
         try:
             fd = os.pidfd_open(self.pid)
@@ -57,11 +58,11 @@ class ProcessIdentity:
 
 @dataclass(frozen=True)
 class Stat:
-    """What one line of /proc/PID/stat says that we need."""
+    """The fields of one line of /proc/PID/stat that are needed here."""
 
     pid: int
     state: str
-    """One letter as `ps` shows it: R S D T t Z X."""
+    """One letter as in `ps`: R S D T t Z X."""
     parent: int
     group: int
     session: int
@@ -70,21 +71,21 @@ class Stat:
 
     @property
     def dead(self) -> bool:
-        """A zombie; one whose other threads live on is none."""
+        """Whether it is a zombie without other living threads."""
         return self.state in "ZX" and self.threads <= 1
 
     @classmethod
     def of(cls, pid: int) -> Stat | None:
-        """As the kernel says now; None if there is no such process."""
+        """Current line of the kernel; None if there is no such process."""
         try:
             text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             return None
-        rest = text[text.rindex(")") + 2 :].split()  # the name before it may hold blanks and brackets
+        rest = text[text.rindex(")") + 2 :].split()  # the name before it may contain blanks and brackets
         return cls(pid, rest[0], int(rest[1]), int(rest[2]), int(rest[3]), int(rest[17]), int(rest[19]))
 
 
 @cache
 def boot_id() -> str:
-    """Names this boot of the machine; another one after each restart."""
+    """Id of this boot of the machine; it differs after each restart."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

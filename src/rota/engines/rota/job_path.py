@@ -1,8 +1,9 @@
-"""The folder on the jobs' PYTHONPATH: `rota.training` for any Python, whether or not Rota is installed there.
+"""The folder on the jobs' PYTHONPATH: `rota.training` for any Python, with or without Rota installed.
 
-It holds a tiny package `rota` with `training` in it.  Each version of the files has a folder of its own,
-named by their digest and made by one rename: a job never sees half of one, and what a running job imports
-late is what it began with.  Folders of versions that nobody has started with for long are removed.
+It holds a tiny package `rota` that contains only `training`. Each version of the files has a folder of its
+own, named by their digest and made by one rename. A job therefore never sees half of a folder, and what a
+running job imports late has the version it started with. Folders of versions that no job has started with for
+a long time are removed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 import rota.training
 
 KEPT_S = 60 * 86400.0
-"""An older version's folder stays for so long after it was last put on a path: jobs may still run with it."""
+"""Seconds that an older version's folder is kept after its last use: jobs may still run with it."""
 PACKAGE = '''\
 """Makes `rota.training` importable; everything else comes from the Rota installed here, if there is one."""
 
@@ -37,23 +38,23 @@ for _folder in __path__[1:]:
 
 
 def job_path(python: Path) -> Path:
-    """The folder to put on a PYTHONPATH, below `python`, whether or not it is there."""
+    """The folder below `python` for a PYTHONPATH, whether or not it exists."""
     return python / _digest()
 
 
 def make_job_path(python: Path) -> Path:
-    """The same folder, which is there and whole from now on.  Raises OSError."""
+    """Make the folder of `job_path` if it is missing, and return it. Raises OSError."""
     folder = job_path(python)
     if not folder.is_dir():
         _make(folder, _files())
         _remove_old(python, folder)
-    os.utime(folder)  # in use
+    os.utime(folder)  # marks it as in use
     return folder
 
 
 @cache
 def _files() -> dict[str, bytes]:
-    """Every file of the folder by its name relative to it."""
+    """Contents of every file of the folder, by relative name."""
     source = Path(rota.training.__file__).parent
     training = {f"rota/training/{path.name}": path.read_bytes() for path in sorted(source.glob("*.py"))}
     return {"rota/__init__.py": PACKAGE.encode(), **training}
@@ -68,7 +69,7 @@ def _digest() -> str:
 
 
 def _make(folder: Path, files: dict[str, bytes]) -> None:
-    """All the files or none, readable for every user whatever our umask says."""
+    """Make all the files or none, readable for every user whatever our umask."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.parent.chmod(0o755)
     partial = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
@@ -83,15 +84,15 @@ def _make(folder: Path, files: dict[str, bytes]) -> None:
         try:
             partial.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another thread or agent was quicker
+            if not folder.is_dir():  # otherwise another thread or agent was faster
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def _remove_old(python: Path, current: Path) -> None:
-    """Other versions nobody has started with for long, and what a killed agent left half made."""
+    """Remove versions that no job has started with for long, and unfinished folders of killed agents."""
     for path in python.iterdir():
-        with suppress(FileNotFoundError):  # what another thread or agent was making is made
+        with suppress(FileNotFoundError):  # another thread or agent has finished it
             if path != current and time.time() - path.stat().st_mtime > KEPT_S:
                 shutil.rmtree(path, ignore_errors=True)

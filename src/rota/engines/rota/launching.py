@@ -1,4 +1,4 @@
-"""From what the controller wants to `launch.json`: command, user, cores and environment of every rank."""
+"""Makes `launch.json` from an order of the controller: command, user, cores and environment of every rank."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ LOG = logging.getLogger("rota.engines.rota")
 PRIVATE = (
     "ROTA_", "TORCHELASTIC_", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_", "PGPASSWORD"
 )  # fmt: skip
-"""Variables of the agent's own environment that are none of a job's business: `rota up` hands on its own, and
-with it the password of the controller's database."""
+"""Variables of the agent's own environment that jobs do not get: `rota up` passes its own environment on,
+including the password of the controller's database."""
 SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
-"""Variables of the agent that its shims get: what the interpreter needs, and tests."""
+"""Variables of the agent that its shims get: what the interpreter needs, and one for tests."""
 SHIM_PROGRAM = Path(__file__).with_name("shim.py")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Child(Protocol):
-    """A process that we have started."""
+    """A process started by the agent."""
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Exit code; None while it runs."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL, unless it has ended."""
+        """Send SIGKILL, unless the process has ended."""
         ...
 
 
 @dataclass(frozen=True)
 class User:
-    """Whom a command runs as."""
+    """The account that a command runs as."""
 
     name: str
     uid: int
@@ -78,10 +78,10 @@ class User:
 
     @classmethod
     def given(cls, name: str, *, allow_root: bool) -> User | None:
-        """The user to switch to, by what `Part.user` says; None if the command runs as the agent's own.
+        """The user to switch to for `Part.user`; None if the command runs as the agent's own user.
 
-        `allow_root` lets OWN_ACCOUNT mean root, if that is what the agent is.  Raises WorldError if no
-        account is given or this machine lacks it, and for root if that is not allowed.
+        `allow_root` lets OWN_ACCOUNT mean root, if the agent is root. Raises WorldError if no account is
+        given, if this machine lacks it, and for root if that is not allowed.
         """
         if name == NO_ACCOUNT:
             raise WorldError("the controller has no account on record that it may run as")
@@ -102,7 +102,7 @@ class User:
         return None if user.uid == os.geteuid() else user
 
     def may_enter(self, path: Path) -> bool:
-        """Whether the permission bits let this user search the folder."""
+        """Whether the permission bits let this user enter the folder."""
         status = path.stat()
         if status.st_uid == self.uid:
             return bool(status.st_mode & stat.S_IXUSR)
@@ -121,7 +121,7 @@ def launch_form(
     port: int | None,
     cgroup: Path | None = None,
 ) -> dict[str, Any]:
-    """The content of `launch.json` (see the shim) of a part that runs as `user`; None is the agent's own."""
+    """Contents of `launch.json` (see the shim) for a part that runs as `user`, or as the agent's if None."""
     folder = home.of(part.row, part.attempt)
     ranks = ranks_of(part)
     common = {**base_environment(user), **part.env, **attempt_environment(part, home, folder, port)}
@@ -160,12 +160,12 @@ def launch_form(
 
 
 def ranks_of(part: Part) -> list[Rank]:
-    """The processes of a part; one that sees all devices if it names none."""
+    """The processes of a part; if it lists none, one process that sees all devices."""
     return part.ranks or [Rank(rank=0, local_rank=0, devices=part.devices)]
 
 
 def file_of(part: Part, rank: Rank, pattern: str, workdir: str) -> str:
-    """The file of the user's choice that a rank's output goes to; empty for none."""
+    """File that the user chose for a rank's output; empty if none."""
     node = part.nodes[part.node_rank] if part.node_rank < len(part.nodes) else socket.gethostname()
     values = {"t": str(rank.rank), "N": node, "n": str(part.node_rank), "s": "batch"}
     named = filled(pattern, values, last=True)
@@ -173,12 +173,12 @@ def file_of(part: Part, rank: Rank, pattern: str, workdir: str) -> str:
 
 
 def places(part: Part, rank: Rank) -> list[int]:
-    """Where the rank's devices stand in the part's list."""
+    """Places of the rank's devices in the part's list."""
     return [part.devices.index(device) for device in rank.devices]
 
 
 def base_environment(user: User | None) -> dict[str, str]:
-    """What a login would give another user; for the agent's own user what the agent itself has."""
+    """Another user's login environment; for the agent's own user the agent's environment."""
     if user is None:
         return {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
     login = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell or "/bin/sh"}
@@ -187,8 +187,11 @@ def base_environment(user: User | None) -> dict[str, str]:
 
 
 def attempt_environment(part: Part, home: AgentFolder, folder: Folder, port: int | None) -> dict[str, str]:
-    """What all ranks of the attempt on this node share.  ROTA_GPUS and ROTA_RESTARTS are the controller's if
-    it says them in `part.env`: it knows other nodes and other attempts."""
+    """Variables that all ranks of the attempt on this node share.
+
+    The controller's ROTA_GPUS and ROTA_RESTARTS in `part.env` take precedence: it knows other nodes and
+    attempts.
+    """
     nodes = part.nodes or [socket.gethostname()]
     said = part.env
     return {
@@ -219,7 +222,7 @@ def attempt_environment(part: Part, home: AgentFolder, folder: Folder, port: int
 
 
 def rank_environment(part: Part, rank: Rank, count: int, cuda: Sequence[str]) -> dict[str, str]:
-    """What is this rank's own."""
+    """Variables of one rank."""
     own = {
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local_rank),
@@ -233,7 +236,8 @@ def rank_environment(part: Part, rank: Rank, count: int, cuda: Sequence[str]) ->
 
 
 def omp_threads(part: Part, rank: Rank, count: int, gpus: bool) -> int:
-    """One for each CPU slot; beside GPUs the rank's part of the CPUs asked for, or 1, as `torchrun` does."""
+    """One thread for each CPU slot; with GPUs the rank's part of the requested CPUs, or 1, as in
+    `torchrun`."""
     if gpus:
         return max(1, int(part.cpus / count))
     return max(1, len(rank.devices))
@@ -242,9 +246,9 @@ def omp_threads(part: Part, rank: Rank, count: int, gpus: bool) -> int:
 def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
     """Make the attempt's folders, and the one on its PYTHONPATH.
 
-    The folder itself stays the agent's, so that the job cannot touch orders and records; logs, training and
-    checkpoints are the job's user's.  Raises WorldError if that user cannot come so far, OSError for a link
-    or somebody else's folder in the way.
+    The attempt's folder belongs to the agent, so that the job cannot change orders and records; its logs,
+    training files and checkpoints belong to the job's user. Raises WorldError if that user cannot reach them,
+    and OSError if a link or another user's folder is in the way.
     """
     above = (home.attempts, home.checkpoints)
     missing = [path for path in above if not path.exists()]
@@ -257,7 +261,7 @@ def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
         return
     ours = {path for path in above if path.is_relative_to(home.path)}
     for path in {*ours, *missing}:
-        path.chmod(0o711)  # also those that held the agent's own jobs only
+        path.chmod(0o711)  # a folder that held only the agent's own jobs needs this as well
     for path in (*reversed(folder.path.parents), *reversed(folder.checkpoint.parents)):
         if not user.may_enter(path):
             raise WorldError(
@@ -267,7 +271,7 @@ def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
 
 
 def _make_own(folder: Folder, home: AgentFolder, user: User | None) -> None:
-    """The attempt's folder, and those of logs and training in it."""
+    """Make the attempt's folder, with those for logs and training files."""
     own = {os.geteuid()}
     with (
         opened(home.attempts) as top,
@@ -282,14 +286,14 @@ def _make_own(folder: Folder, home: AgentFolder, user: User | None) -> None:
 
 
 def _make_checkpoint(folder: Folder, home: AgentFolder, user: User | None) -> None:
-    """The attempt's checkpoint folder, which may lie where every user may write."""
+    """Make the attempt's checkpoint folder, which may lie where every user may write."""
     with opened(home.checkpoints) as top, _row(top, folder.checkpoint.parent, user) as row:
         _hand_over(row, folder.checkpoint, user)
 
 
 @contextmanager
 def _row(top: int, path: Path, user: User | None) -> Iterator[int]:
-    """The folder of a job, ours, through which its user may go."""
+    """The folder of a job, which belongs to the agent and which the job's user may enter."""
     with entered(top, path.name, {os.geteuid()}, mode=0o700, where=str(path)) as row:
         if user is not None:
             os.fchmod(row, 0o711)
@@ -297,7 +301,7 @@ def _row(top: int, path: Path, user: User | None) -> Iterator[int]:
 
 
 def _hand_over(parent: int, path: Path, user: User | None) -> None:
-    """Make a folder that is the job's user's own."""
+    """Make a folder that belongs to the job's user."""
     owners = {os.geteuid()} if user is None else {os.geteuid(), user.uid}
     with entered(parent, path.name, owners, mode=0o700, where=str(path)) as fd:
         if user is not None:
@@ -305,9 +309,9 @@ def _hand_over(parent: int, path: Path, user: User | None) -> None:
 
 
 def void_checkpoints(home: AgentFolder, part: Part) -> None:
-    """Earlier attempts that lost their node must not publish: `rota.training` looks for VOID."""
+    """Mark checkpoints of earlier attempts that lost their node as void, so that they publish none."""
     owners = {os.geteuid()}
-    with suppress(KeyError):  # the account may be gone
+    with suppress(KeyError):  # the account may have been removed
         owners.add(pwd.getpwnam(part.user).pw_uid)
     for number in part.void:
         path = home.checkpoint(part.row, number)
@@ -319,22 +323,22 @@ def void_checkpoints(home: AgentFolder, part: Part) -> None:
             ):
                 mark(checkpoint, VOID)
         except FileNotFoundError:
-            continue  # it has left none
+            continue  # the attempt left no checkpoint
         except PermissionError as error:
             LOG.warning("checkpoints of attempt %d of job %s stay valid: %s", number, part.job, error)
 
 
 def withdraw_unspawned(folder: Folder) -> bool:
-    """Take `launch.json` back if the agent that wrote it died before it tried to start the shim.
+    """Remove `launch.json` if the agent that wrote it died before it tried to start the shim.
 
-    The shim's log is made first: without it no shim is on its way, and the attempt is one that never began.
-    After a power cut the log may be what was lost, so this holds for the same boot only.  Raises OSError.
+    The shim's log is made first: without it no shim was started, and the attempt never began. A power cut may
+    have lost the log, so this is valid within one boot only. Raises OSError.
     """
     if (folder.path / SHIM_LOG).exists() or (folder.path / EXIT).exists():
         return False
     try:
         form = folder.read(LAUNCH) or {}
-    except ValueError:  # somebody has edited it: whoever attaches says so
+    except ValueError:  # the file was edited: the code that attaches reports it
         return False
     if form.get("boot") != boot_id():
         return False
@@ -347,9 +351,9 @@ def withdraw_unspawned(folder: Folder) -> bool:
 def spawn(part: Part, folder: Path, form: Mapping[str, Any]) -> tuple[Child, int]:
     """Start the shim of an attempt; raises OSError if this machine cannot.
 
-    `form` is what its `launch.json` holds.  Returns the process that ends as soon as the shim has the lock
-    (or cannot: its exit code says why), and the end of a pipe on which the shim tells how far it is; both are
-    the caller's to close.
+    `form` is the contents of its `launch.json`. Returns the process, which ends as soon as the shim has the
+    lock (or with an exit code that says why not), and the read end of a pipe on which the shim reports its
+    progress; the caller closes both.
     """
     environment = {name: os.environ[name] for name in SHIM_KNOWS if name in os.environ}
     environment |= {
@@ -376,7 +380,7 @@ def spawn(part: Part, folder: Path, form: Mapping[str, Any]) -> tuple[Child, int
 
 
 def _interpreted(folder: Path, environment: Mapping[str, str], log: int, pipe: int) -> Child:
-    """The shim in an interpreter of its own."""
+    """Start the shim in an interpreter of its own."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", str(SHIM_PROGRAM), str(folder), str(pipe)],
         stdin=subprocess.DEVNULL,

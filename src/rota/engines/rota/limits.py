@@ -1,10 +1,10 @@
-"""Cores and host memory of parts whose orders name them: they follow the order while the part runs.
+"""Limits of cores and host memory for parts whose orders set them, updated while the part runs.
 
-Cores are held to by affinity, each part to whole cores of its own: a part of a core is rounded down, but for
-the first.  A child has the cores that its parent had when its birth began, so a part is looked at again and
-again: until nothing is found elsewhere at once, then after pauses, for as long as it runs.  Memory is told: a
-program with a cache of its own reads its budget (`rota.training.limits`).  Both stand in the part's training
-folder, where another agent finds whose the cores were.
+Cores are enforced by affinity: each part gets whole cores of its own, and fractions are rounded down, to at
+least one core. A child starts with the cores that its parent had when its birth began. A part is therefore
+checked repeatedly: at once until nothing has to be moved, then after pauses, for as long as it runs. The
+memory limit is passed to the program: one with a cache of its own reads its budget (`rota.training.limits`).
+Both limits are recorded in the part's training folder, where another agent finds the owners of cores.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from rota.wire.sync import Part, PartStatus, Wanted
 
 Cores = tuple[int, ...]
 FIRST_S, MOST_S = 0.05, 5.0
-"""Pause before the next look at a part: it doubles as long as nothing is found elsewhere."""
+"""First and longest pause between two checks of a part; the pause doubles while nothing has to be moved."""
 
 
 def assign(allowed: Sequence[int], wanted: Mapping[Key, int], held: Mapping[Key, Cores]) -> dict[Key, Cores]:
-    """Cores for each key, as many as it wants: what it holds first, then those that fewest others have.
+    """Assign cores to each key, as many as it wants: first those it holds, then the least used ones.
 
-    A core that several say they hold stays with the first of them: programs can change what is on record.
+    If several parts claim a core on record, the first keeps it: programs can change what is on record.
     """
     given: dict[Key, list[int]] = {}
     load: Counter[int] = Counter()
@@ -50,25 +50,25 @@ def assign(allowed: Sequence[int], wanted: Mapping[Key, int], held: Mapping[Key,
 
 @dataclass
 class _Look:
-    """When a part is looked at: soon after its cores have changed, for what it forks meanwhile comes late."""
+    """When to check a part: soon after its cores have changed, because processes being forked appear late."""
 
     cores: Cores
     due_s: float = 0.0
     pause_s: float = FIRST_S / 2
 
     def seen(self, *, is_calm: bool, now_s: float) -> None:
-        """It has been looked at; `is_calm` if nothing of it moves any more."""
+        """Record a check; `is_calm` if nothing had to be moved."""
         self.pause_s = min(2.0 * self.pause_s, MOST_S) if is_calm else FIRST_S
         self.due_s = now_s + self.pause_s
 
 
 class LimitKeeper:
-    """Holds the parts of one machine to what their orders say; one thread calls it."""
+    """Enforces the limits in the orders of the parts of one machine; a single thread calls it."""
 
     def __init__(
         self, allowed: Iterable[int] | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """`allowed` are the cores that may be given out: those of this process if not named."""
+        """`allowed` are the cores to distribute, by default those of this process."""
         self._now = now
         self._looks: dict[Key, _Look] = {}
         self._allowed = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
@@ -76,7 +76,7 @@ class LimitKeeper:
         self._told: dict[Key, tuple[float | None, float | None, Cores]] = {}
 
     def follow(self, orders: Mapping[Key, Part], lives: Iterable[Live]) -> dict[Key, str]:
-        """Carry out what has changed, and say of which parts that failed, and why."""
+        """Apply changed limits; returns an error message for each part where that failed."""
         parts = {live.key: (live, orders[live.key]) for live in lives if _is_limited(live, orders)}
         for key in parts.keys() - self._held.keys():
             self._held[key] = _remembered(parts[key][0].folder.training)
@@ -92,12 +92,12 @@ class LimitKeeper:
         for key, (live, order) in parts.items():
             try:
                 self._hold(live, order, self._held.get(key, ()))
-            except Exception as error:  # whatever it is: the other jobs must not suffer from it
+            except Exception as error:  # any exception: it must not affect the other jobs
                 failed[key] = f"cannot hold it to the cores it was given: {described(error)}"
         return failed
 
     def next_s(self) -> float:
-        """Seconds until `follow` has something to look at; infinite if no part is held to cores."""
+        """Seconds until `follow` is due; infinite if no part has a limit of cores."""
         due_s = min((look.due_s for look in self._looks.values()), default=float("inf"))
         return max(0.0, due_s - self._now())
 
@@ -124,5 +124,5 @@ def _is_limited(live: Live, orders: Mapping[Key, Part]) -> bool:
 
 
 def _remembered(folder: Path) -> Cores:
-    """Cores that another agent gave the part, if its program has left that as it was."""
+    """Cores that another agent gave the part, if its program has not changed the record."""
     return host_limits.read(folder).cores

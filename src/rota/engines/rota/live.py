@@ -1,4 +1,4 @@
-"""What this machine knows of one attempt: where it lies, what runs, how it ended."""
+"""What this machine knows of one attempt: its folder, its processes, and how it ended."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from rota.engines.rota.identity import ProcessIdentity
 from rota.wire.sync import Exit, Mechanism, Part, PartStatus
 
 GONE = frozenset({PartStatus.ENDED, PartStatus.LOST})
-"""Nothing of the attempt runs any more; its devices are free."""
+"""States in which nothing of the attempt runs any more and its devices are free."""
 
 
 @dataclass(eq=False)
 class Live:
-    """One attempt in its folder.  Only the supervisor changes it; others read."""
+    """One attempt in its folder. Only the supervisor changes it; others read."""
 
     part: Part
-    """As it was started: `part.wanted` and `part.version` are those of that moment."""
+    """The order that started it, with its `wanted` and `version` at that moment."""
     folder: Folder
     status: PartStatus
     since_s: float
     """Unix time of the last change of `status`."""
     devices: tuple[int, ...] = ()
-    """Local indexes it was last given; a suspended attempt keeps the list but does not occupy them."""
+    """Local indexes of its last devices; a suspended attempt keeps the list but does not occupy them."""
     cores: tuple[int, ...] = ()
     """Core of each device, in that order; empty where devices are not CPU slots."""
     port: int | None = None
-    """MASTER_PORT."""
+    """Value of MASTER_PORT."""
     started_s: float | None = None
     """Unix time at which the first rank ran."""
     end: Exit | None = None
     """Known once the status is ENDED, and for most that are LOST."""
     why: str = ""
-    """One sentence about a status that needs one: why it is lost, or what keeps it from going."""
+    """One sentence where the status needs one: why it is lost, or what keeps it from stopping."""
     suspended: Mechanism | None = None
-    """How it was suspended, while it is."""
+    """Mechanism by which it is suspended; None if it is not."""
     deadline_s: float | None = None
-    """SIGKILL comes at this moment of the monotonic clock; None unless it is being stopped."""
+    """Monotonic time at which SIGKILL follows; None unless it is being stopped."""
     shim: ProcessIdentity | None = None
     ranks: dict[int, ProcessIdentity] = field(default_factory=dict)
     """Rank -> its process."""
@@ -62,7 +62,7 @@ class Live:
 
     @property
     def asleep(self) -> bool:
-        """Its processes are stopped (SIGSTOP) for as long as it is suspended."""
+        """Whether its processes are stopped (SIGSTOP) during the suspension."""
         return self.suspended in (Mechanism.SIGNAL, Mechanism.CUDA)
 
     @property
@@ -72,5 +72,5 @@ class Live:
 
     @property
     def gone(self) -> bool:
-        """Nothing of it runs any more."""
+        """Whether nothing of it runs any more."""
         return self.status in GONE

@@ -1,7 +1,7 @@
-"""Pieces of logs for people far away: whole characters, and as many bytes as the text says.
+"""Pieces of logs for remote readers: whole characters, with one byte for each byte of the log.
 
-A byte that is no UTF-8 becomes `?`, one byte for one, so that `offset` plus the bytes of `text` is where the
-next piece begins.  A character cut by the end of a piece is left for the next one.
+A byte that is not UTF-8 becomes `?`, so that `offset` plus the bytes of `text` is where the next piece
+begins. A character cut at the end of a piece is left for the next one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rota.wire.numbers import MOST_COUNT
 from rota.wire.sync import Fetch, Piece
 
 MOST_BYTES = 1 << 19
-"""Of one piece: as JSON it may be six times as long, and a controller takes 4 MiB."""
+"""Most bytes of a piece: JSON may make it six times as long, and a controller accepts 4 MiB."""
 
 
 def _byte_for_byte(error: UnicodeError) -> tuple[str, int]:
@@ -26,7 +26,7 @@ codecs.register_error("rota-byte-for-byte", _byte_for_byte)
 
 
 def fetch(home: AgentFolder, request: Fetch) -> Piece:
-    """The piece that was asked for, or an empty one whose `error` says why there is none."""
+    """The requested piece, or an empty one whose `error` says why there is none."""
     folder = home.of(request.row, request.attempt)
     try:
         fd = open_theirs(folder.log(request.rank))
@@ -48,7 +48,8 @@ def _unread(request: Fetch, error: OSError) -> Piece:
 
 def _piece(fd: int, request: Fetch) -> Piece:
     with open(fd, "rb") as stream:
-        size = min(os.fstat(stream.fileno()).st_size, MOST_COUNT)  # a sparse file may say more than is there
+        # A sparse file may report more bytes than the wire allows.
+        size = min(os.fstat(stream.fileno()).st_size, MOST_COUNT)
         offset = request.offset if request.offset >= 0 else max(0, size + request.offset)
         stream.seek(offset)
         data = stream.read(max(0, min(request.limit, MOST_BYTES)))
@@ -59,14 +60,14 @@ def _piece(fd: int, request: Fetch) -> Piece:
 
 
 def decoded(data: bytes) -> str:
-    """Text of as many bytes as `data`, or fewer if its last character is cut."""
+    """Text with as many bytes as `data`, or fewer if its last character is cut."""
     cut = _cut(data)
     whole = data[:-cut] if 0 < cut < len(data) else data
     return whole.decode("utf-8", errors="rota-byte-for-byte")
 
 
 def _continued(data: bytes) -> int:
-    """Bytes at the start that continue a character."""
+    """Number of bytes at the start that continue a character."""
     count = 0
     while count < min(3, len(data)) and data[count] & 0xC0 == 0x80:
         count += 1
@@ -74,7 +75,7 @@ def _continued(data: bytes) -> int:
 
 
 def _cut(data: bytes) -> int:
-    """Bytes at the end that begin a character without finishing it."""
+    """Number of bytes at the end that begin a character without finishing it."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:

@@ -1,7 +1,7 @@
-"""`rota agent`: join a cluster once, and take part in it until told to stop.
+"""`rota agent`: join a cluster once, and take part in it until stopped.
 
-In its folder an agent keeps `token` (mode 0600), `node.json` (what it said of itself when it joined),
-`devices` (which it was told to take) and `lock`, so that two agents never work in one folder.
+In its folder an agent keeps `token` (mode 0600), `node.json` (its description when it joined), `devices` (the
+devices it was configured with) and `lock`, so that two agents never work in one folder.
 """
 
 from __future__ import annotations
@@ -41,41 +41,41 @@ LOG = logging.getLogger("rota.engines.rota")
 TOKEN, NODE, LOCK, DEVICES = "token", "node.json", "lock", "devices"
 CALL_S = 30.0
 SWITCH_S = 0.0005
-"""A thread with news waits so long for one that works; by default it would be ten times as long."""
+"""Seconds that a thread with news waits for a working one; Python's default is ten times as long."""
 LOCK_S, LOCK_LOOK_S = 5.0, 0.05
-"""An agent that was killed a moment ago may still be there: its successor waits so long for its lock."""
+"""Seconds to wait for the lock of an agent that was just killed, and between two attempts to take it."""
 LEAVING, LEAVING_S = "leaving", 30.0
-"""For one that says in its lock that it leaves, so long."""
+"""Word in the lock of an agent that is shutting down, and the seconds to wait for it."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `rota agent` is told."""
+    """Options of `rota agent`."""
 
     home: Path
     """ROTA_HOME/agent."""
     controller: str
-    """URL, or the path of its UNIX socket."""
+    """URL of the controller, or the path of its UNIX socket."""
     join_token: str = ""
-    """Needed the first time, and when the token kept here is not accepted any more."""
+    """Needed the first time, and when the stored token is no longer accepted."""
     devices: str = "auto"
     node: str = ""
-    """Name of this node; the one it joined with before, or the host name, if empty."""
+    """Name of this node; if empty, the name it joined with before, or the host name."""
     address: str = ""
-    """Where other nodes reach its jobs; found out if empty."""
+    """Address at which other nodes reach its jobs; detected if empty."""
     checkpoints: Path | None = None
     suspend_memory_gib: float | None = None
     allow_root: bool = False
-    """Jobs of users without an account may run as root, if that is what the agent is."""
+    """Jobs of users without an account may run as root, if the agent does."""
     on_ready: Callable[[str], None] = field(default=lambda node: None)
     """Called with the node's name once the controller has answered its agent."""
 
 
 def run(options: Options) -> int:
-    """Take part until SIGTERM, SIGINT or the controller's word; jobs run on.  Returns the exit code.
+    """Take part until SIGTERM, SIGINT or an order of the controller; jobs run on. Returns the exit code.
 
-    Raises WorldError if another agent works in the folder, InputError for devices that cannot be had, a name
-    that no node can have or where a join token is missing, and Refused or Unreachable if joining fails.
+    Raises WorldError if another agent works in the folder. Raises InputError for unavailable devices, for an
+    invalid node name and if a join token is missing; Refused or Unreachable if joining fails.
     """
     open_logs_anew_on_hangup()
     sys.setswitchinterval(SWITCH_S)
@@ -103,7 +103,7 @@ def run(options: Options) -> int:
         agent = Agent(settings, devices, transport, on_denied=membership.again, on_back=answered)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: _leave(lock, agent))
-        tell_manager(READY)  # also while the controller is away: its jobs want an agent
+        tell_manager(READY)  # also while the controller is unreachable: its jobs need an agent
         LOG.info(
             "node %s, with %s, calls %s",
             membership.node,
@@ -115,14 +115,14 @@ def run(options: Options) -> int:
 
 
 def _leave(lock: locked, agent: Agent) -> None:
-    """End soon; whoever starts another agent here meanwhile waits for us."""
+    """Shut down soon; another agent started here meanwhile waits for this one."""
     tell_manager(STOPPING)
     lock.leave()
     agent.stop()
 
 
 class locked:  # noqa: N801
-    """The agent's folder is ours while the block runs."""
+    """Holds the lock of the agent's folder during the block."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -153,7 +153,7 @@ class locked:  # noqa: N801
         return self
 
     def leave(self) -> None:
-        """Say that it will be free soon; it may be free already, since a signal may come a second time."""
+        """Write that the folder will be free soon; it may be free already if a signal came a second time."""
         if self._fd < 0:
             return
         os.pwrite(self._fd, f"{os.getpid()} {LEAVING}\n".encode(), 0)
@@ -166,7 +166,7 @@ class locked:  # noqa: N801
         return True
 
     def __exit__(self, *_: object) -> None:
-        fd, self._fd = self._fd, -1  # first: the number may soon be another file's
+        fd, self._fd = self._fd, -1  # first, because the number may soon be another file's
         os.close(fd)
 
 
@@ -180,26 +180,26 @@ class Membership:
         self._connect = connect or (lambda address, token: Client(address, token, CALL_S))
         self._said = read_json(options.home / NODE) or {}
         self._is_unknown = False
-        """The controller does not know our token, and that has been said."""
+        """True if the controller does not know our token and that has been logged."""
         self._refusal = ""
-        """Why this node may not join again, as it was said."""
+        """Why this node may not join again, as last logged."""
         self.node = check_node(options.node or str(self._said.get("name", "")) or socket.gethostname())
 
     def transport(self) -> Transport:
-        """A way to talk to the controller as this node; joins if need be."""
+        """A connection to the controller as this node; joins if necessary."""
         token = self._token()
         if token and self._said == self._info():
             return self._connect(self._options.controller, token)
         if token:
             try:
-                return self._join(token)  # its own token lets a node say what has changed
+                return self._join(token)  # with its own token a node can report what has changed
             except Refused as refused:
                 if refused.status not in (401, 403) or not self._options.join_token:
                     raise
         return self._join(self._options.join_token)
 
     def again(self) -> Transport | None:
-        """The token is not accepted any more: join anew if there is a join token, None if not."""
+        """After the token was refused: join again if there is a join token; None if not."""
         if not self._options.join_token:
             if not self._is_unknown:
                 LOG.error("this node is not known to the controller; its jobs go on, no others start")
@@ -242,7 +242,7 @@ class Membership:
 
 
 def node_info(name: str, devices: Devices, address: str) -> NodeInfo:
-    """What this machine is."""
+    """Description of this machine."""
     driver = devices.driver()
     probed = probe(driver)
     return NodeInfo(
@@ -270,14 +270,14 @@ def is_url(controller: str) -> bool:
 
 
 def is_local(controller: str) -> bool:
-    """Whether the controller runs on this machine, as its address tells."""
+    """Whether the controller runs on this machine, judging by its address."""
     if not is_url(controller):
         return True
     return is_loopback(urlsplit(controller).hostname or "")
 
 
 def own_address(controller: str) -> str:
-    """The address of this machine on the way to its controller; loopback if that is on this machine."""
+    """This machine's address towards its controller; loopback if the controller is on this machine."""
     if is_local(controller):
         return "127.0.0.1"
     url = urlsplit(controller)

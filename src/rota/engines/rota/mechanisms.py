@@ -1,12 +1,12 @@
-"""How parts give their devices back and take them again: by what program, driver and machine can do.
+"""Suspends, resumes and stops parts, by the mechanisms that program, driver and machine offer.
 
     cooperative      every rank speaks `rota.training`: it stops at a step boundary, its state in host memory
     signal           CPU slots only: SIGSTOP; the memory stays where it is
-    cuda checkpoint  the driver moves the device memory of all processes to the host, then SIGSTOP: what has
-                     no GPU yet takes none meanwhile, and what has none at all is suspended so too
+    cuda checkpoint  the driver moves the device memory of all processes to the host, then SIGSTOP: a process
+                     without a GPU so far cannot take one, and one that needs none is stopped as well
     restart          no way to suspend: leave by checkpoint if the program can, otherwise notice and signals
 
-What is suspended stays in host memory, so all but the last need room in the budget for suspended parts.  A
+Suspended parts stay in host memory, so that all but `restart` need room in the budget for suspended parts.  A
 mechanism that fails or takes longer than the job's grace falls back to the next that gives the devices back.
 """
 
@@ -29,14 +29,14 @@ from rota.training import protocol
 from rota.wire.sync import Capability, Mechanism, Notice, Part, PartStatus
 
 SIGNALS_S = 10.0
-"""A program that has not left by checkpoint gets SIGTERM so long before SIGKILL, or a quarter of its time."""
+"""Seconds from SIGTERM to SIGKILL for a program that did not leave by checkpoint; at most 1/4 of its time."""
 LEAST_PATIENCE_S = 10.0
 RESUME_S = 120.0
-"""A resumed program that has not said so by then is not asked any more."""
+"""Seconds that a resumed program has to report; after that the agent stops waiting for its report."""
 
 
 class Mechanisms:
-    """Carries out suspensions, resumptions and departures; one thread calls it."""
+    """Carries out suspensions, resumptions and stops of parts; a single thread calls it."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Mechanisms:
         wake: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_slots`: devices are CPU slots.  `budget_gib`: host memory that suspended parts may hold.
+        """`on_slots`: devices are CPU slots. `budget_gib`: host memory that suspended parts may hold.
 
-        `memory_gib` measures a part's, `device_gib` what it has on its devices and would bring to the host;
-        `wake` has `poll` called soon, from any thread.
+        `memory_gib` measures the host memory of a part, `device_gib` the device memory that it would bring to
+        the host; `wake` schedules a call of `poll` soon, from any thread.
         """
         self.operations: dict[Key, Operation] = {}
         self.suspended_gib: dict[Key, float] = {}
@@ -74,7 +74,7 @@ class Mechanisms:
         return self._relays[live.key]
 
     def attach(self, live: Live) -> None:
-        """Go on with what another agent had begun, as the directive in the folder tells, or the driver."""
+        """Continue what another agent had begun, as the directive in the folder or the driver says."""
         if live.status is PartStatus.SUSPENDED:
             self.suspended_gib[live.key] = self._memory_gib(live)
         directive = self.relay(live).open_directive()
@@ -90,11 +90,12 @@ class Mechanisms:
             self.operations[live.key] = replace(operation, until_s=now + self._patience_s(live.part))
         elif directive.do == protocol.LEAVE:
             left_s = max(0.0, (directive.deadline_s or 0.0) - time.time())
-            left_s = min(left_s, live.part.notice_s + live.part.grace_s)  # somebody may have set the clock
+            left_s = min(left_s, live.part.notice_s + live.part.grace_s)  # the clock may have been set
             self.operations[live.key] = replace(operation, kind=Transition.LEAVE, until_s=now + left_s)
 
     def _make_sure(self, live: Live) -> None:
-        """Who asked the driver may have died before that was noted: processes become what the record says."""
+        """Repeat a driver call whose agent may have died before recording it, to match processes and
+        record."""
         if live.suspended is Mechanism.CUDA and not self._supervisor.sleeps(live):
             kind = Transition.SUSPEND
         elif live.status is PartStatus.RUNNING and self.choice(live) is Mechanism.CUDA:
@@ -105,7 +106,7 @@ class Mechanisms:
         self._ask_driver(Operation(live, live.part, kind, Mechanism.CUDA, now, now, again=True))
 
     def forget(self, key: Key) -> None:
-        """The part is gone."""
+        """Forget a part that is gone."""
         self.operations.pop(key, None)
         self.suspended_gib.pop(key, None)
         self._relays.pop(key, None)
@@ -115,7 +116,7 @@ class Mechanisms:
         return self.relay(live).capability().model_copy(update={"suspend": self.choice(live)})
 
     def choice(self, live: Live) -> Mechanism:
-        """The mechanism that a suspension would use now, memory aside."""
+        """The mechanism that a suspension would use now, if there is enough memory."""
         said = self.relay(live).capability()
         if said.training and (said.to_host or self._on_slots):
             return Mechanism.COOPERATIVE
@@ -126,7 +127,7 @@ class Mechanisms:
         return Mechanism.RESTART
 
     def suspend(self, live: Live, part: Part) -> None:
-        """Have the devices of `live` given back; `operations` shows it until it is done."""
+        """Make `live` give back its devices; `operations` shows it until it is done."""
         mechanism = self.choice(live)
         if mechanism is not Mechanism.RESTART and not self._has_room(live):
             mechanism = Mechanism.RESTART
@@ -144,7 +145,7 @@ class Mechanisms:
                 self.leave(live, part)
 
     def _ask_program(self, operation: Operation, reason: str) -> None:
-        """Have a program go to sleep at a step; one that has spoilt the way to it is not asked."""
+        """Ask a program to suspend at a step; use another mechanism if it cannot be asked."""
         try:
             operation.sequence = self.relay(operation.live).direct(protocol.SUSPEND, reason)
         except OSError as error:
@@ -153,12 +154,12 @@ class Mechanisms:
         self.operations[operation.live.key] = operation
 
     def freeze(self, live: Live, part: Part) -> None:
-        """Stop it for the moment in which it moves to other slots."""
+        """Stop a part for the moment in which it moves to other slots."""
         now = self._now()
         self._freeze(Operation(live, part, Transition.SUSPEND, Mechanism.SIGNAL, now, now))
 
     def resume(self, live: Live, part: Part, cores: list[int]) -> None:
-        """Go on, on the devices of `part`.  Raises WorldError if the machine cannot."""
+        """Resume a part on the devices of `part`. Raises WorldError if the machine cannot."""
         now = self._now()
         mechanism = live.suspended or Mechanism.SIGNAL
         operation = Operation(
@@ -177,7 +178,7 @@ class Mechanisms:
             self._finish(operation)
 
     def leave(self, live: Live, part: Part) -> None:
-        """Checkpoint and exit; a program that cannot is stopped."""
+        """Make a part checkpoint and exit; a program that cannot is stopped."""
         relay = self.relay(live)
         if live.asleep or not relay.capability().checkpoint:
             self.stop(live, part)
@@ -185,7 +186,7 @@ class Mechanisms:
         now, unix_s = self._now(), time.time()
         end_s = part.notice.deadline_s if part.notice is not None and part.notice.deadline_s > unix_s else 0.0
         left_s = max(0.0, (end_s or unix_s + part.grace_s) - unix_s)
-        left_s = min(left_s, part.notice_s + part.grace_s)  # whatever the clocks of the two machines say
+        left_s = min(left_s, part.notice_s + part.grace_s)  # however the clocks of the two machines differ
         signals_s = left_s - min(SIGNALS_S, left_s / 4)
         sequence = relay.direct(protocol.LEAVE, _text(part.notice), unix_s + signals_s)
         self.operations[live.key] = Operation(
@@ -200,7 +201,7 @@ class Mechanisms:
         )
 
     def stop(self, live: Live, part: Part, grace_s: float | None = None, reason: str = "") -> None:
-        """Notice, signals, SIGKILL; `grace_s` overrules the job's own."""
+        """Stop a part by notice, signals and SIGKILL; `grace_s` overrides the job's own."""
         self.operations.pop(live.key, None)
         notice = (
             part.notice if part.notice is not None and not reason else Notice(reason=reason or "preempted")
@@ -210,14 +211,14 @@ class Mechanisms:
         self._supervisor.stop(live, notice, grace_s=grace_s, notice_s=notice_s, signal=part.notice_signal)
 
     def kill(self, live: Live, reason: str) -> None:
-        """SIGKILL now."""
+        """Send SIGKILL now."""
         self.operations.pop(live.key, None)
         self._supervisor.kill(live, reason)
 
     def next_s(self) -> float:
-        """Seconds until `poll` has something to look at; infinite if nothing is under way.
+        """Seconds until `poll` is due; infinite if nothing is under way.
 
-        A directive is looked after closely at first; the driver's answers wake the supervisor.
+        A new directive is checked often; answers of the driver wake the supervisor.
         """
         now = self._now()
         waits = [
@@ -228,7 +229,7 @@ class Mechanisms:
         return min(waits, default=float("inf"))
 
     def poll(self) -> None:
-        """Look after what is under way."""
+        """Check all operations under way."""
         for operation in list(self.operations.values()):
             key, doing, guard = operation.live.key, f"look after its {operation.kind}", self._supervisor.guard
             was_looked_after = guard.run(key, doing, partial(self._look_after, operation), False)
@@ -248,7 +249,7 @@ class Mechanisms:
         return True
 
     def done(self) -> list[Done]:
-        """What was done since the last call."""
+        """Operations completed since the last call."""
         done, self._done = self._done, []
         return done
 
@@ -284,7 +285,7 @@ class Mechanisms:
             self._fall_back(operation, f"the program did not stop at a step within {took_s:.0f} s")
 
     def _fall_back(self, operation: Operation, problem: str) -> None:
-        """What does not go to sleep by itself gives its devices back all the same."""
+        """Make a program that has not suspended itself give back its devices by another mechanism."""
         if self._on_slots:
             self._freeze(operation, problem)
         else:
@@ -301,7 +302,7 @@ class Mechanisms:
             return
         if operation.kind is Transition.SUSPEND:
             self.stop(live, operation.part)
-        elif live.suspended is None:  # it runs, as it did before another agent died
+        elif live.suspended is None:  # it runs, as before another agent died
             pass
         elif problem:
             self.kill(live, "suspended")
@@ -310,7 +311,7 @@ class Mechanisms:
         self._finish(operation, problem)
 
     def _ask_driver(self, operation: Operation) -> None:
-        """The driver may take seconds: nobody waits for it.  A stopped process would not answer it at all."""
+        """Call the driver in a thread, since it may take seconds; a stopped process would not answer it."""
         live = operation.live
         assert live.shim is not None, "it has begun"
         call = self._driver.suspend if operation.kind is Transition.SUSPEND else self._driver.resume
@@ -328,11 +329,11 @@ class Mechanisms:
         self._suspended(replace(operation, mechanism=Mechanism.SIGNAL), problem)
 
     def _suspended(self, operation: Operation, problem: str = "") -> None:
-        """Its devices are free from now on."""
+        """Complete a suspension: its devices are free from now on."""
         live = operation.live
         try:
             self._supervisor.suspend(live, operation.mechanism)
-        except WorldError:  # it has just ended, or is being stopped: that frees them as well
+        except WorldError:  # it has just ended, or is being stopped, which frees the devices as well
             return
         self.suspended_gib[live.key] = self._memory_gib(live)
         self._finish(operation, problem)
@@ -362,7 +363,7 @@ class Mechanisms:
 
 
 def _text(notice: Notice | None) -> str:
-    """What a program is told: `preempted: for job 12`."""
+    """Text of a notice for the program: `preempted: for job 12`."""
     if notice is None:
         return ""
     return f"{notice.reason}: {notice.text}" if notice.text else notice.reason

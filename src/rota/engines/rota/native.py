@@ -1,7 +1,7 @@
-"""The shim as a compiled program (`shim.c`), where the installation could make one: its start, its plan.
+"""The shim as a compiled program (`shim.c`), if the installation could build it.
 
-Installing Rota compiles it if there is a C compiler; without it every attempt is kept by `shim.py`, which
-does the same with an interpreter of its own.
+Installing Rota compiles it if there is a C compiler; without it `shim.py`, which does the same with an
+interpreter of its own, keeps every attempt.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PLAN_VERSION = 1
 
 
 def program() -> Path | None:
-    """Where the compiled shim is; None if there is none."""
+    """Path of the compiled shim; None if there is none."""
     return PROGRAM if os.access(PROGRAM, os.X_OK) else None
 
 
 def plan_of(form: Mapping[str, Any]) -> bytes:
-    """What of a `launch.json` the compiled shim needs: words that end in NUL, lists after their length."""
+    """The part of `launch.json` for the compiled shim: words that end in NUL, lists after their length."""
     user = form["user"] or {"uid": 0, "gid": 0, "groups": []}
     words: list[object] = [PLAN_VERSION, form["workdir"], form["grace_s"]]
     words += [int(form["user"] is not None), user["uid"], user["gid"]]
@@ -32,7 +32,7 @@ def plan_of(form: Mapping[str, Any]) -> bytes:
     words.append(len(form["ranks"]))
     for rank in form["ranks"]:
         env = {**form["env"], **rank["env"]}
-        env.pop("ROTA_STARTED_S", None)  # the shim says it
+        env.pop("ROTA_STARTED_S", None)  # the shim sets it
         words += [rank["rank"], *_counted(rank["cores"])]
         words += _counted([f"{name}={value}" for name, value in env.items()])
     words += [form.get("log_limit", 0), form.get("output_limit", 0)]
@@ -47,14 +47,14 @@ def _counted(items: Sequence[object]) -> list[object]:
 
 
 class ShimProcess:
-    """A child that was started without `subprocess`, whose exit code is asked for now and then."""
+    """A child started without `subprocess`, whose exit code is polled."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, None while it runs; minus the signal's number if one ended it."""
+        """Exit code; None while it runs; a signal's negative number if one ended it."""
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -62,7 +62,7 @@ class ShimProcess:
         return self._code
 
     def kill(self) -> None:
-        """SIGKILL, unless it has ended."""
+        """Send SIGKILL, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -72,7 +72,7 @@ def start(
 ) -> ShimProcess:
     """Start the compiled shim; raises OSError if this machine cannot.
 
-    `log` takes what it has to say, `pipe` how far it is; both stay the caller's.
+    Its messages go to `log` and its progress to `pipe`; the caller closes both.
     """
     plan = os.memfd_create("plan", os.MFD_CLOEXEC)
     try:
@@ -84,7 +84,7 @@ def start(
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 *((os.POSIX_SPAWN_DUP2, log, output) for output in (1, 2)),
-                *((os.POSIX_SPAWN_DUP2, kept, kept) for kept in (pipe, plan)),  # to itself: it is inherited
+                *((os.POSIX_SPAWN_DUP2, kept, kept) for kept in (pipe, plan)),  # onto itself: it is inherited
             ],
         )
     finally:

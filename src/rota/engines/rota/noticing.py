@@ -1,7 +1,7 @@
-"""Who gets the notice signal of an attempt: processes that do something about it.
+"""Sends the notice signal of an attempt to the processes that handle it.
 
-A process that does not handle the signal would die of it, which is no notice.  So the signal goes to those
-that handle it; where a rank has none yet (its program is still starting) it waits for one.
+A process that does not handle the signal would die of it. So only processes that handle it get the signal; in
+a rank without one (its program may still be starting) the notice waits.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from rota.engines.rota.live import Live
 from rota.engines.rota.processes import send, table
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
-"""Below these the signal goes on: a shell runs its trap only once the program that it waits for has ended."""
+"""Shells that pass the signal on to children: a shell runs its trap only after its current program ends."""
 HARMLESS = frozenset({signal.SIGURG, signal.SIGWINCH, signal.SIGCONT})
-"""A process that does not handle one of these passes it over."""
+"""Signals that a process ignores unless it handles them."""
 NOTICE_S = 0.2
-"""Until a notice that nothing handled is tried again."""
+"""Seconds until a notice that no process handled is tried again."""
 
 
 class NoticeRound:
     """One notice on its way to the ranks of an attempt."""
 
     def __init__(self, live: Live, signal_name: str) -> None:
-        """The ranks of `live` are known; `signal_name` such as SIGUSR1."""
+        """Prepare a notice; the ranks of `live` are known; `signal_name` is such as SIGUSR1."""
         self._left, self._to = list(live.ranks.values()), live.part.notice_to
         self._number = int(getattr(signal, signal_name))
 
     def give(self) -> bool:
-        """Signal what handles it, in each rank that has not had it; True once all have, or are gone."""
+        """Signal processes that handle it, in each rank without it so far; True once all ranks have it or
+        ended."""
         left = [one for one in self._left if one.alive()]
         children = _children(table()) if left and self._to != "rank" else {}
         self._left = []
@@ -47,7 +48,7 @@ class NoticeRound:
             yield rank
             return
         below = list(children.get(rank, ()))
-        for pid in below:  # grows while we walk
+        for pid in below:  # grows during the loop
             is_heard = handles(pid, self._number)
             if is_heard:
                 yield pid
@@ -56,7 +57,7 @@ class NoticeRound:
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process would live through a signal and see it; False if it is gone."""
+    """Whether a process would survive a signal and react to it; False if it has ended."""
     masks = _status(pid)
     if not masks or number in HARMLESS:
         return bool(masks)
@@ -65,7 +66,7 @@ def handles(pid: int, number: int) -> bool:
 
 
 def _waits(pid: int) -> bool:
-    """Whether a process is in `sigwait`: meanwhile the kernel shows what it waits for as not blocked."""
+    """Whether a process is in `sigwait`: the kernel then shows the awaited signals as not blocked."""
     try:
         return "sigtimedwait" in Path(f"/proc/{pid}/wchan").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -77,7 +78,7 @@ def _name(pid: int) -> str:
 
 
 def _status(pid: int) -> dict[str, str]:
-    """The lines of /proc/PID/status by their names; {} if the process is gone."""
+    """The lines of /proc/PID/status by their names; {} if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

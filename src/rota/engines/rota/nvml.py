@@ -1,7 +1,7 @@
-"""What Rota asks of NVML, through `pynvml` where that is installed: counts, memory, load, and health.
+"""What Rota reads from NVML, through `pynvml` if it is installed: counts, memory, load, and health.
 
 A GPU is in trouble when it is lost, when it has had uncorrectable memory errors since the driver was loaded,
-when rows could not be remapped, or when the driver reported an XID that is not the program's own fault.
+when rows could not be remapped, or when the driver reported an XID that is not the program's fault.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ PROGRAMS_OWN = frozenset({13, 31, 43, 45, 68, 109})
 
 
 class NvmlError(Exception):
-    """NVML would not answer; the text says for which GPU, and what it said."""
+    """NVML failed to answer; the text names the GPU and NVML's message."""
 
 
 class Nvml:
-    """A thin layer over the `pynvml` module (or one like it): plain values, and one error."""
+    """A thin layer over the `pynvml` module (or one like it) with plain values and one error."""
 
     def __init__(self, module: Any) -> None:
         """Initialise NVML; raises NvmlError if that fails."""
         self._m = module
         self._handles: dict[int, Any] = {}
         self._xids: dict[int, int] = {}
-        """GPU -> the first XID that spoke against it."""
+        """GPU -> the first XID that indicates a fault of it."""
         self._ask("NVML", module.nvmlInit)
         self._events = self._listen()
 
     def count(self) -> int:
-        """GPUs of this machine that NVML shows."""
+        """Number of GPUs of this machine that NVML shows."""
         return int(self._ask("NVML", self._m.nvmlDeviceGetCount))
 
     def driver(self) -> str:
-        """Version, such as `570.86.15`."""
+        """Version of the driver, such as `570.86.15`."""
         return _text(self._ask("NVML", self._m.nvmlSystemGetDriverVersion))
 
     def describe(self, index: int) -> tuple[str, str, int]:
-        """Name, UUID and bytes of memory."""
+        """Name, UUID and bytes of memory of a GPU."""
         handle = self._handle(index)
         name = _text(self._of(index, self._m.nvmlDeviceGetName, handle))
         uuid = _text(self._of(index, self._m.nvmlDeviceGetUUID, handle))
         return name, uuid, int(self._of(index, self._m.nvmlDeviceGetMemoryInfo, handle).total)
 
     def load(self, index: int) -> tuple[float, int]:
-        """Share of the time lately in which a kernel ran, and bytes of memory that programs use.
+        """Part of the recent time in which a kernel ran, and bytes of memory that programs use.
 
-        What the driver keeps for itself (0.6 GiB of an H200) is none of it, where it tells them apart.
+        Memory of the driver itself (0.6 GiB of an H200) is not included where NVML reports it separately.
         """
         handle = self._handle(index)
         busy = self._of(index, self._m.nvmlDeviceGetUtilizationRates, handle).gpu / 100.0
@@ -56,12 +56,12 @@ class Nvml:
         return busy, int(whole.used)
 
     def processes(self, index: int) -> dict[int, int | None]:
-        """Process that computes on it -> bytes it holds; None where the driver does not tell how much."""
+        """Each process that computes on a GPU -> bytes it holds; None if the driver does not report them."""
         running = self._of(index, self._m.nvmlDeviceGetComputeRunningProcesses, self._handle(index))
         return {int(one.pid): one.usedGpuMemory for one in running}
 
     def trouble(self, index: int) -> str:
-        """Why a GPU should not be used; empty if it may.  Raises NvmlError if it does not answer at all."""
+        """Why a GPU should not be used; empty if it may. Raises NvmlError if it does not answer at all."""
         self._hear()
         handle = self._handle(index)
         self._of(index, self._m.nvmlDeviceGetMemoryInfo, handle)  # a lost GPU fails here
@@ -76,7 +76,7 @@ class Nvml:
         return ""
 
     def _listen(self) -> Any:
-        """An event set that hears XIDs; None where the driver has none to offer."""
+        """An event set that receives XIDs; None if the driver does not support one."""
         try:
             events = self._m.nvmlEventSetCreate()
             for index in range(self.count()):
@@ -88,11 +88,11 @@ class Nvml:
         return events
 
     def _hear(self) -> None:
-        """Take note of the XIDs since the last time."""
+        """Store the XIDs reported since the last call."""
         while self._events is not None:
             try:
                 event = self._m.nvmlEventSetWait_v2(self._events, 0)
-            except self._m.NVMLError:  # a time-out: nothing more to hear
+            except self._m.NVMLError:  # time-out: no more events
                 return
             xid = int(event.eventData)
             if xid in PROGRAMS_OWN:
@@ -117,7 +117,7 @@ class Nvml:
             raise NvmlError(f"{whom}: {error}") from None
 
     def _optional(self, function: Any, *values: Any) -> Any:
-        """The answer, None if this GPU or driver has no such thing."""
+        """The answer of a function; None if this GPU or driver does not support it."""
         try:
             return function(*values)
         except self._m.NVMLError:
@@ -128,7 +128,7 @@ class Nvml:
 
 
 def open_nvml() -> Nvml | str:
-    """NVML, or a sentence that says why there is none."""
+    """NVML, or a sentence that says why it is not available."""
     try:
         module = importlib.import_module("pynvml")
     except ImportError:

@@ -1,4 +1,4 @@
-"""What is under way with a part that gives its devices back or takes them again, and what it cost."""
+"""Operations on parts that give back or take devices, and their measured costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.wire.sync import Mechanism, Part
 
 
 class Transition(StrEnum):
-    """What is under way."""
+    """Kinds of operation."""
 
     SUSPEND = "suspend"
     RESUME = "resume"
@@ -21,30 +21,30 @@ class Transition(StrEnum):
 
 @dataclass
 class Operation:
-    """Something under way with a part."""
+    """An operation on a part that is under way."""
 
     live: Live
     part: Part
-    """The order behind it."""
+    """The order that caused it."""
     kind: Transition
     mechanism: Mechanism
     began_s: float
-    """Monotonic."""
+    """Monotonic time of its start."""
     until_s: float
-    """Monotonic: then the fallback."""
+    """Monotonic time at which the fallback begins."""
     sequence: int = 0
-    """Of the directive."""
+    """Sequence number of the directive."""
     cores: tuple[int, ...] = ()
     parked: bool = False
-    """It gave its devices back before it began to leave."""
+    """The part gave back its devices before it began to leave."""
     answer: list[str] = field(default_factory=list)
-    """The driver's complaint, once it is done."""
+    """Error message of the driver, once it is done."""
     again: bool = False
-    """What another agent had begun, or done, is made sure of: no cost of anything."""
+    """It confirms what another agent had begun or done, so its duration is not a cost."""
 
 
 class Done(NamedTuple):
-    """What has been done, and what it cost."""
+    """A completed operation and its cost."""
 
     key: Key
     kind: Transition
@@ -52,4 +52,4 @@ class Done(NamedTuple):
     seconds: float
     bytes: float = 0.0
     problem: str = ""
-    """Why another mechanism had to take over; empty if it went well."""
+    """Why another mechanism had to take over; empty if none had to."""

@@ -1,7 +1,7 @@
-"""Whose the folders of a row are: a number comes again where a store was restored from a backup.
+"""Which job the folders of a row belong to: rows are reused after a store was restored from a backup.
 
-The jobs that the backup does not know have left exit records and checkpoints under their numbers.  The next
-job of such a number must neither be taken for one that has ended already, nor restore what is not its own.
+Jobs that the backup does not know have left exit records and checkpoints under their rows. The next job of
+such a row must not be taken for one that has already ended, and must not restore another job's state.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rota.wire.sync import Part, are_two
 LOG = logging.getLogger("rota.engines.rota")
 OWNER = "job.json"
 MOST_BYTES = 65536
-"""Of a file that says whose a folder is."""
+"""Most bytes of the file that records which job a folder belongs to."""
 
 
 def claim(home: AgentFolder, part: Part) -> None:
-    """The folders of the part's row are its job's from now on; those of another job are set aside.
+    """Assign the folders of the part's row to its job; set aside those of another job.
 
-    A folder that says nothing (of an older agent, or after a power cut: it is not worth a flush at every
-    start) is taken for the job's own.  What no agent of this user has made, a link or a folder that somebody
-    has put there before, is set aside as well.  Raises OSError.
+    A folder without a record (of an older agent, or after a power cut, since the record is not flushed at
+    every start) counts as the job's own. A link, or a folder that no agent of this user made, is set aside as
+    well. Raises OSError.
     """
-    for root in (home.checkpoints, home.attempts):  # each by itself: machines may share the first
+    for root in (home.checkpoints, home.attempts):  # each separately: machines may share the first
         if not root.is_dir():
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             spread(root)
@@ -44,7 +44,7 @@ def _claim(top: int, row: Path, part: Part) -> None:
     is_there = is_ours(top, row.name)
     if is_there is False:
         _set_aside(top, row, "foreign", "was put there by somebody else")
-    if not part.submit_s:  # an older controller does not tell
+    if not part.submit_s:  # an older controller does not send it
         return
     owner_s = submitted_s(row / OWNER) if is_there else None
     if owner_s is not None and not are_two(owner_s, part.submit_s):
@@ -56,7 +56,7 @@ def _claim(top: int, row: Path, part: Part) -> None:
 
 
 def _set_aside(top: int, row: Path, why: str, sentence: str) -> None:
-    """Keep it under another name: it is deleted by nobody but its owner."""
+    """Keep the folder under another name; the agent never deletes it, its owner may."""
     aside = f"{row.name}.{why}-{time.time():.0f}"
     os.rename(row.name, aside, src_dir_fd=top, dst_dir_fd=top)
     os.fsync(top)
@@ -65,7 +65,7 @@ def _set_aside(top: int, row: Path, why: str, sentence: str) -> None:
 
 
 def submitted_s(path: Path) -> float | None:
-    """When the job was submitted that a file names; None if it names none."""
+    """Time of submission in the record of a folder; None if it has none."""
     try:
         with open(open_theirs(path), encoding="utf-8") as file:
             return number(json.loads(file.read(MOST_BYTES))["submit_s"], 0.0, LATEST_S)

@@ -1,4 +1,4 @@
-"""Where the ranks of a gang meet: a port that is still free once they have loaded their libraries."""
+"""A port for the ranks of a gang to meet: one that is likely still free once they have loaded libraries."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import cache
 from pathlib import Path
 
 KERNELS_OWN = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""First and last port that the kernel gives to whoever asks for any."""
+"""First and last port that the kernel assigns to programs that ask for any port."""
 LOWEST = 10_000
-"""Below it many a service has its place, even if it does not run just now."""
+"""Lowest port to use: many services have ports below it, even if they do not run now."""
 TRIES = 100
 
 
 def free_port(taken: Set[int | None] = frozenset()) -> int:
-    """A TCP port that nobody listens on now, and none of `taken`.
+    """A TCP port that no process listens on now, and not in `taken`.
 
-    Rank 0 listens there seconds later.  A port that the kernel gives away by itself may be another's by then,
-    so those are taken only where nothing else is left.
+    Rank 0 listens on it seconds later. By then the kernel may have assigned a port of its own range to
+    another program, so ports of that range are used only if there are no others.
     """
     end = _kernels_first(KERNELS_OWN)
     for _ in range(TRIES if end > LOWEST else 0):
@@ -36,7 +36,7 @@ def free_port(taken: Set[int | None] = frozenset()) -> int:
 
 @cache
 def _kernels_first(path: Path) -> int:
-    """The first port of the kernel's own range; 0 if it does not say."""
+    """First port of the kernel's own range; 0 if unknown."""
     try:
         return int(path.read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):

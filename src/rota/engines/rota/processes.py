@@ -1,4 +1,4 @@
-"""What runs below a shim: the tree is complete, because orphans come to the shim and not to init."""
+"""Processes below a shim: the tree is complete, because orphans become children of the shim, not of init."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from rota.engines.rota.identity import Stat
 
 ROUNDS = 50
-"""A tree that still grows after so many looks is a fork bomb; what is left of it comes with the next call."""
+"""Most looks at a growing tree in one call; what a fork bomb has left then is found by the next call."""
 HOLD_S = 0.5
-"""For so long a program that forks is followed at one call."""
+"""Seconds for which one call follows a program that forks."""
 HAS_CHILDREN = os.path.exists("/proc/thread-self/children")
 NUDGE_S = 1.0
-"""How often shells that were told to go are reminded of it."""
+"""Seconds between two reminders to shells that were asked to exit."""
 
 
 def table() -> dict[int, Stat]:
-    """Every process of the machine that we may see, by pid."""
+    """Every visible process of the machine, by pid."""
     stats = (Stat.of(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return {stat.pid: stat for stat in stats if stat is not None and not stat.dead}
 
@@ -32,13 +32,13 @@ def below(root: int, processes: dict[int, Stat] | None = None) -> list[Stat]:
     for stat in (table() if processes is None else processes).values():
         children.setdefault(stat.parent, []).append(stat)
     descendants = children.get(root, [])[:]
-    for stat in descendants:  # grows while we walk
+    for stat in descendants:  # grows during the loop
         descendants += children.get(stat.pid, [])
     return descendants
 
 
 def send(pids: Iterable[int], number: int) -> None:
-    """Signal processes; those gone already, or become another user's (`sudo`), are passed over."""
+    """Signal processes; skip those that have ended or belong to another user now (`sudo`)."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -47,7 +47,7 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def send_group(group: int, number: int) -> None:
-    """Signal a process group, passing over the same."""
+    """Signal a process group; skip it if it has ended or belongs to another user."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -55,7 +55,7 @@ def send_group(group: int, number: int) -> None:
 
 
 def all_of(find: Callable[[], Iterable[int]], number: int) -> list[int]:
-    """Signal every process that `find` names, and those born meanwhile; returns all that were signalled."""
+    """Signal every process that `find` returns, and those born meanwhile; returns all that were signalled."""
     reached: dict[int, None] = {}
     for _ in range(ROUNDS):
         new = [pid for pid in find() if pid not in reached]
@@ -67,7 +67,7 @@ def all_of(find: Callable[[], Iterable[int]], number: int) -> list[int]:
 
 
 def terminate(root: int, group: int, has_terminal: bool) -> None:
-    """SIGTERM to the group of the ranks below `root`, or to all that a terminal has begun there."""
+    """Send SIGTERM to the group of the ranks below `root`; with a terminal, to everything started there."""
     if has_terminal:
         end_session(root, group)
     else:
@@ -75,9 +75,9 @@ def terminate(root: int, group: int, has_terminal: bool) -> None:
 
 
 def end_session(root: int, leader: int) -> None:
-    """SIGTERM to everything below `root`, where people at a terminal have made groups of their own.
+    """Send SIGTERM to everything below `root`, where users of a terminal may have made process groups.
 
-    A shell with job control is deaf to it, as it is to SIGTSTP: it is hung up on, and passes that on.
+    A shell with job control ignores SIGTERM and SIGTSTP; it gets SIGHUP, which it passes on.
     """
     send([stat.pid for stat in below(root)], signal.SIGTERM)
     if ignores(leader, signal.SIGTSTP):
@@ -85,16 +85,16 @@ def end_session(root: int, leader: int) -> None:
 
 
 def nudge(pids: Iterable[int]) -> None:
-    """Let shells that were told to go look at that again.
+    """Remind shells that were asked to exit.
 
-    Bash that is hung up on between a program's end and its prompt sleeps on it until the next signal or key;
-    SIGWINCH is one that changes nothing.
+    If SIGHUP reaches Bash between a program's end and its prompt, Bash acts on it only at the next signal or
+    key; SIGWINCH is a signal without other effects.
     """
     send(pids, signal.SIGWINCH)
 
 
 def ignores(pid: int, number: int) -> bool:
-    """Whether a process ignores a signal; False if it is gone."""
+    """Whether a process ignores a signal; False if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -104,22 +104,22 @@ def ignores(pid: int, number: int) -> bool:
 
 
 def stop_tree(root: int) -> None:
-    """SIGSTOP to everything below `root`: nothing of it runs when this returns."""
+    """Send SIGSTOP to everything below `root`: none of it runs when this returns."""
     all_of(lambda: [stat.pid for stat in below(root)], signal.SIGSTOP)
 
 
 def continue_tree(root: int) -> None:
-    """SIGCONT to everything below `root`, children first: no parent finds its child stopped."""
+    """Send SIGCONT to everything below `root`, children first, so that no parent sees its child stopped."""
     send([stat.pid for stat in reversed(below(root))], signal.SIGCONT)
 
 
 def kill_tree(root: int) -> None:
-    """SIGKILL to everything below `root`, but not to `root`."""
+    """Send SIGKILL to everything below `root`, but not to `root`."""
     all_of(lambda: [stat.pid for stat in below(root)], signal.SIGKILL)
 
 
 def threads(pid: int) -> list[int]:
-    """Thread ids of a process; [] if it is gone."""
+    """Thread ids of a process; [] if it has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except (FileNotFoundError, ProcessLookupError):
@@ -127,7 +127,7 @@ def threads(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that `pid` or a thread of it has started and not yet waited for; [] if it is gone."""
+    """Processes that a thread of `pid` has started and not yet waited for; [] if it has ended."""
     if not HAS_CHILDREN:
         return [stat.pid for stat in table().values() if stat.parent == pid]
     pids: list[int] = []
@@ -140,13 +140,13 @@ def children(pid: int) -> list[int]:
 def hold_ranks(
     shim: int, ranks: Mapping[int, int], cores: Mapping[int, Collection[int]], *, exactly: bool = True
 ) -> bool:
-    """Pin each rank's process (rank -> pid), with all below it, to its cores; orphans may use any of them.
+    """Pin each rank's process (rank -> pid) and its descendants to its cores; orphans may use any of them.
 
-    Not `exactly`, threads that have pinned themselves to some of those cores stay there.  Looks again until a
-    look finds nothing to move: what is born meanwhile has the cores that its parent had.  True if the last
-    look found nothing; False of a program that forks faster than it can be followed for `HOLD_S`.  A child
-    whose birth began before its parent was moved may still come after that: call again in a while.
-    Raises OSError if the machine has none of the cores.
+    Unless `exactly`, threads that have pinned themselves to some of those cores stay there. Looks are
+    repeated until one finds nothing to move, since a new process has the cores that its parent had. Returns
+    True if the last look found nothing, False if the program forked faster than it could be followed for
+    `HOLD_S`. A child whose birth began before its parent was moved may still appear later: call again after a
+    while. Raises OSError if the machine has none of the cores.
     """
     everywhere = frozenset(core for some in cores.values() for core in some)
     given = {pid: frozenset(cores[rank]) for rank, pid in ranks.items()}
@@ -160,9 +160,9 @@ def hold_ranks(
 def _held(
     shim: int, given: Mapping[int, frozenset[int]], everywhere: frozenset[int], exactly: bool, until_s: float
 ) -> bool:
-    """One look at all below `shim`: whether anything had to be moved.
+    """Look at everything below `shim` once; returns whether anything had to be moved.
 
-    The children of a process are read once it has been moved: a chain of forks is overtaken.
+    The children of a process are read after it has been moved, so that a chain of forks is overtaken.
     """
     is_moved, waiting = False, [(pid, everywhere) for pid in children(shim)]
     while waiting and (not is_moved or time.monotonic() < until_s):
@@ -174,9 +174,10 @@ def _held(
 
 
 def pin(pid: int, cores: frozenset[int], *, exactly: bool = True) -> bool:
-    """Pin every thread of a process to `cores`; whether that has changed any.
+    """Pin every thread of a process to `cores`; returns whether that changed any.
 
-    Not `exactly`, those that use no others stay as they are.  Raises OSError if the machine has none of them.
+    Unless `exactly`, threads that use no other cores stay as they are. Raises OSError if the machine has none
+    of the cores.
     """
     is_moved = False
     for thread in threads(pid):
@@ -192,7 +193,7 @@ def pin(pid: int, cores: frozenset[int], *, exactly: bool = True) -> bool:
 
 
 def environment(pid: int) -> bytes:
-    """The environment a process was started with, NUL separated; empty if it is gone or not ours to see."""
+    """The environment a process started with, separated by NUL; empty if it has ended or is not readable."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):

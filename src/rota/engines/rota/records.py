@@ -1,7 +1,7 @@
-"""The records of an attempt, checked where they are read.
+"""The records of an attempt, checked when they are read.
 
-They lie in a folder of the agent's own.  Where the agent is not root its jobs run as the same user, and one
-of them may have written anything there: that costs this attempt, and no other.
+They lie in a folder of the agent's own. If the agent is not root, its jobs run as the same user and may have
+written anything there; that affects only the one attempt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
 
 MOST_PID, MOST_PORT = 2**31 - 1, 65535
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-"""They say nothing about a record: another look will be able to read it."""
+"""Errors that say nothing about a record: it can be read later."""
 
 
 @dataclass
@@ -37,17 +37,17 @@ class FoundAttempt:
 
 
 class RankProcesses(NamedTuple):
-    """The processes of an attempt that has begun."""
+    """The processes of an attempt that has started."""
 
     by_rank: dict[int, ProcessIdentity]
     pgid: int
     form: dict[str, Any]
-    """As the shim wrote it, with the moment at which they began."""
+    """The record of the shim, with the moment at which the processes started."""
 
 
 @contextmanager
 def making_sense(name: object) -> Iterator[None]:
-    """Turns whatever a record lacks, or has of another type, into a ValueError that names the record."""
+    """Turn errors about missing or wrong fields of a record into a ValueError that names the record."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
@@ -55,7 +55,7 @@ def making_sense(name: object) -> Iterator[None]:
 
 
 def find(folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> FoundAttempt:
-    """What the records of `folder` say; raises OSError only if there is no descriptor left to read them."""
+    """Read the records of `folder`; raises OSError only if no descriptor is free to read them."""
     try:
         return _find(folder, (row, attempt), clock)
     except (OSError, ValueError) as error:
@@ -83,7 +83,7 @@ def _find(folder: Folder, key: tuple[int, int], clock: Callable[[], float]) -> F
 
 
 def read_shim(folder: Folder) -> ProcessIdentity | None:
-    """The shim of an attempt; None if it has not said so.  Raises OSError and ValueError."""
+    """The shim of an attempt; None if it has not recorded itself. Raises OSError and ValueError."""
     form = folder.read(SHIM)
     if form is None:
         return None
@@ -92,7 +92,7 @@ def read_shim(folder: Folder) -> ProcessIdentity | None:
 
 
 def read_ranks(folder: Folder) -> RankProcesses | None:
-    """The ranks of an attempt; None while they have not begun.  Raises OSError and ValueError."""
+    """The ranks of an attempt; None if they have not started. Raises OSError and ValueError."""
     form = folder.read(RANKS)
     if form is None:
         return None
@@ -107,22 +107,22 @@ def _process(form: dict[str, Any]) -> ProcessIdentity:
 
 
 def _pid(value: object) -> int:
-    """A number that a process of a job can have: a signal to 0 or 1 would go to others than it."""
+    """A pid that a job's process can have: a signal to 0 or 1 would reach other processes."""
     if (pid := count(value, MOST_PID)) is None or pid < 2:
         raise ValueError(f"{shown(value)} is the number of no process")
     return pid
 
 
 def clear(folder: Folder, record: dict[str, Any]) -> None:
-    """Remove environment and orders; `launch.json` first: without it nothing starts.
+    """Remove environment and orders; `launch.json` first, since nothing starts without it.
 
-    What is small and says no more than that it ran goes with the logs, when they are kept no longer: to
-    remove it now would cost as much as the start of a short job.  Raises OSError if there is no exit record
-    and `record` cannot be written for it: the attempt could be started again.
+    Small files that record only that it ran are removed with the logs: to remove them now would take as long
+    as the start of a short job. Raises OSError if there is no exit record and `record` cannot be written in
+    its place: the attempt could be started again.
     """
     try:
         here = set(os.listdir(folder.path))
-    except FileNotFoundError:  # another process was quicker
+    except FileNotFoundError:  # another process was faster
         return
     if LAUNCH in here and EXIT not in here:
         folder.write(EXIT, record)

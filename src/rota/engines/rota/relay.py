@@ -1,6 +1,6 @@
-"""What a program that imports `rota.training` says and is told, through the files of its attempt's folder.
+"""Reports of programs that import `rota.training`, and directives to them, as files in the attempt's folder.
 
-The folder belongs to the job's user: what stands in it may be anything, and only its own job comes to harm.
+The folder belongs to the job's user: it may contain anything, and that affects only its own job.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rota.wire.sync import Capability, Cost, ProgressReport
 
 N = TypeVar("N", int, float)
 AGREE_S = 0.5
-"""Clocks that differ by less agree."""
+"""Clocks that differ by fewer seconds agree."""
 COARSE_S = 0.05
-"""A folder changed so lately may change again without a new time stamp."""
+"""A folder changed within these seconds may change again without a new time stamp."""
 READY = "ready"
-"""The cost that ends a start: from the command's start to the end of the first step."""
+"""Kind of the cost that completes a start: from the command's start to the end of the first step."""
 
 
 @dataclass
@@ -34,17 +34,17 @@ class Relay:
 
     folder: Path
     expected: tuple[int, ...]
-    """Ranks of this node; files of others are not looked at."""
+    """Ranks of this node; files of other ranks are ignored."""
     ranks: dict[int, RankState] = field(default_factory=dict)
-    """Rank -> what it last said."""
+    """Rank -> its last report."""
     trouble: str = ""
-    """What of the folder makes no sense, as a sentence; empty while all of it does."""
+    """What in the folder is invalid, as a sentence; empty if nothing is."""
     _stamp: int = -1
     _behind_s: float = 0.0
-    """By how much the wall clock, which ranks tell moments by, is behind this process's own."""
+    """Seconds by which the wall clock, which ranks use, is behind this process's own clock."""
 
     def look(self) -> bool:
-        """Read what ranks said since the last look; True if it is new.  One `stat` if nothing is."""
+        """Read reports of ranks since the last call; True if there are new ones. Takes one `stat` if not."""
         try:
             stamp = os.stat(self.folder).st_mtime_ns
         except OSError:
@@ -61,7 +61,7 @@ class Relay:
         return (self.ranks, self.trouble) != before
 
     def _read(self, rank: int) -> None:
-        """What one rank last said; one that makes no sense has said nothing."""
+        """Read the last report of one rank; an invalid one is ignored."""
         try:
             said = protocol.check_rank(self.folder, rank)
         except OSError as error:
@@ -74,16 +74,16 @@ class Relay:
             self.ranks[rank] = said
 
     def _blame(self, what: str) -> None:
-        """The first thing that makes no sense is told."""
+        """Store the first problem found, for reports."""
         self.trouble = self.trouble or f"its program spoilt {what}"
 
     @property
     def speaks(self) -> bool:
-        """Every rank of this node has spoken: directives will be heard."""
+        """Whether every rank of this node has reported, so that all will read directives."""
         return 0 < len(self.expected) == len(self.ranks)
 
     def direct(self, do: str, reason: str = "", deadline_s: float | None = None, **more: float | None) -> int:
-        """Give a directive; its sequence.  Raises OSError if it cannot be written."""
+        """Write a directive; returns its sequence number. Raises OSError if it cannot be written."""
         batch_size, workers = more.get("batch_size"), more.get("workers")
         directive = Directive(
             do=do,
@@ -95,7 +95,8 @@ class Relay:
         return protocol.command(self.folder, directive)
 
     def settle(self) -> int | None:
-        """Let ranks that cannot agree among themselves stop at one step; that step, once it is known."""
+        """Let ranks that cannot agree among themselves stop at one step; returns the step, None until
+        known."""
         states = {one.state for one in self.ranks.values()}
         if not self.speaks or not states <= {protocol.ANNOUNCED, protocol.FINISHED}:
             return None
@@ -106,11 +107,11 @@ class Relay:
             return None
 
     def open_directive(self) -> Directive | None:
-        """The newest directive, if there ever was one."""
+        """The newest directive; None if there was none."""
         return protocol.read_directive(self.folder)
 
     def reached(self, state: str, sequence: int) -> bool:
-        """Whether all ranks have come to `state` (or finished) by the directive `sequence` or a later one."""
+        """Whether all ranks have reached `state` (or finished) by directive `sequence` or a later one."""
         return self.speaks and all(
             one.state == protocol.FINISHED or (one.state == state and one.sequence >= sequence)
             for one in self.ranks.values()
@@ -118,17 +119,17 @@ class Relay:
 
     @property
     def batch_size(self) -> float | None:
-        """Samples of a step, if all ranks can change it; None otherwise."""
+        """Samples of a step, if all ranks can change the batch size; None otherwise."""
         if not self.speaks or not self.capability().batch_size:
             return None
         return next(iter(self.ranks.values())).batch_size
 
     def moved_bytes(self, kind: str) -> float:
-        """Bytes that all ranks together moved at their last `kind`."""
+        """Bytes that all ranks together moved in their last operation of this kind."""
         return min(sum(one.costs.get(kind, (0.0, 0.0))[1] for one in self.ranks.values()), MOST_BYTES)
 
     def progress(self) -> ProgressReport | None:
-        """Of the whole node: the rank furthest behind counts; None before the first word."""
+        """Progress of the whole node, that of the rank furthest behind; None before the first report."""
         states = list(self.ranks.values())
         if not states:
             return None
@@ -148,7 +149,7 @@ class Relay:
         )
 
     def capability(self) -> Capability:
-        """What all ranks can do; nothing before all have spoken."""
+        """What all ranks can do; nothing until all have reported."""
         if not self.speaks:
             return Capability()
         said = [one.capability for one in self.ranks.values()]
@@ -165,7 +166,7 @@ class Relay:
         )
 
     def costs(self) -> list[Cost]:
-        """What the program measured itself: the slowest rank's seconds, all ranks' bytes, by kind."""
+        """Costs that the program measured itself, by kind: the slowest rank's seconds, all ranks' bytes."""
         costs = []
         for kind in sorted({kind for one in self.ranks.values() for kind in one.costs}):
             pairs = [one.costs[kind] for one in self.ranks.values() if kind in one.costs]

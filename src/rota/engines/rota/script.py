@@ -1,4 +1,4 @@
-"""The script of an attempt as a file: a copy for its user alone, which lasts as long as the attempt."""
+"""The script of an attempt as a file: a copy for its user, which lasts as long as the attempt."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rota.wire.script import interpreter
 from rota.wire.sync import Part, Rank
 
 MODE = 0o700
-"""Read, written and run by its user alone, so that `exec "$0"` works."""
+"""Mode of the file: only its user may read, write and run it, so that `exec "$0"` works."""
 
 
 def put_script(folder: Folder, text: str, owner: tuple[int, int] | None) -> None:
     """Write the script into the attempt's folder, for `owner` (uid, gid) if that is another user.
 
-    What an earlier try has left there is replaced.  Raises OSError.
+    Replaces what an earlier attempt to write left there. Raises OSError.
     """
     with suppress(FileNotFoundError):
         os.unlink(folder.script)
@@ -33,9 +33,9 @@ def put_script(folder: Folder, text: str, owner: tuple[int, int] | None) -> None
 
 
 def command_of(part: Part, folder: Folder) -> list[str]:
-    """Program and arguments of each rank: the program of the `#!` line runs the copy, if there is a script.
+    """Program and arguments of each rank; with a script, the program of its `#!` line and the copy.
 
-    So the copy need not lie where programs may be executed.
+    The copy may therefore lie in a folder from which programs cannot be executed.
     """
     if not part.script:
         return part.command
@@ -43,7 +43,7 @@ def command_of(part: Part, folder: Folder) -> list[str]:
 
 
 def slurm_environment(part: Part, rank: Rank) -> dict[str, str]:
-    """What Slurm would tell a script about where it runs; nothing for a program."""
+    """Variables that Slurm would set for a script; empty for a program."""
     if not part.script:
         return {}
     known = {

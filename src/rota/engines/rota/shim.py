@@ -1,15 +1,15 @@
-"""The shim: one process that keeps one attempt, whatever becomes of agent and controller.
+"""The shim: one process that runs one attempt to its end, independently of agent and controller.
 
     python -I -S shim.py FOLDER [FD]
 
-Takes the lock of FOLDER, starts the ranks that `launch.json` names, waits for all their processes, leaves
+Takes the lock of FOLDER, starts the ranks in `launch.json`, waits for all their processes, and writes
 `exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run, `W` if the record
-has to wait for its file system, `E` once it is there.  No command starts without the lock, nor twice in one
-folder.  Ranks die with the shim (parent-death signal), orphans come to it: `exit.json` appears when none is
-left, in room kept from the beginning, so a full disk cannot lose it, and a read-only one but delays it.
-An attempt that fences itself is killed once the controller was silent for too long, as the agent's `contact`
-tells: also if the agent is dead or frozen.
-SIGTERM, SIGINT and SIGHUP to the shim do nothing.  Standard library only: it outlives upgrades.
+has to wait for its file system, `E` once it is written.  No command starts without the lock, nor twice in one
+folder.  Ranks die with the shim (parent-death signal); orphans become its children.  `exit.json` appears when
+no process is left, in space reserved at the start: a full disk cannot lose it, a read-only one delays it.
+An attempt that fences itself is killed when the controller has been silent for too long, as the agent's file
+`contact` records; also if the agent is dead or frozen.
+The shim ignores SIGTERM, SIGINT and SIGHUP.  It uses the standard library only, because it outlives upgrades.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ import termios
 import time
 import warnings  # noqa: F401  exec by PATH imports it, when the user may no longer read the library
 
-TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest
+TYPE_CHECKING = False  # `typing` would take longer to load than all the rest
 if TYPE_CHECKING:
     from typing import Any
 
     Json = dict[str, Any]
 
-TAKEN = 75  # exit code: somebody else runs this attempt, or did
-NO_ROOM = 74  # exit code: not even the exit record could be kept room for
-LEAVING = 85  # exit code of a rank: checkpointed, run me again
-LOCK_TRIES = 10  # an agent that looks whether the lock is taken holds it for a moment
-ROOM = 1 << 16  # bytes kept for a record: some hundred ranks
+TAKEN = 75  # exit code: another process runs or has run this attempt
+NO_ROOM = 74  # exit code: no space could be reserved for the exit record
+LEAVING = 85  # exit code of a rank: checkpoint written, run again
+LOCK_TRIES = 10  # an agent that checks the lock holds it for a moment
+ROOM = 1 << 16  # bytes reserved for a record: about a hundred ranks
 FENCED_AT, LATEST_S = 0.9, 5.0  # as in `rota.engines.shared.silence`
 SILENT = "the controller was silent for too long, and the job fences itself"
-REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # until a record is tried again
-ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for what the ranks leave behind
-AHEAD_S = time.time() - time.monotonic()  # of the wall clock
-SMALLEST_DISK = 1 << 20  # bytes; below this a log could not even hold the error
-OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # memory runs out: rather a rank than the shim or the agent
+REFUSED_S, REFUSED_MOST_S = 0.1, 0.8  # seconds until the write of a record is tried again
+ORPHAN_S = 2.0  # between SIGTERM and SIGKILL for processes that the ranks left behind
+AHEAD_S = time.time() - time.monotonic()  # seconds that the wall clock is ahead of the monotonic clock
+SMALLEST_DISK = 1 << 20  # bytes; on a smaller disk a log could not even hold the error
+OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # without memory a rank dies, not the shim or the agent
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-PIECE, MOST_TAIL = 1 << 16, 1 << 16  # bytes: read at once; kept of the end of what has no room
-MOST_RECENT, MOST_SAID = 1 << 15, 1 << 14  # bytes of a terminal: kept for viewers; of a message
-VIEWER_S, LAST_WORDS_S = 10.0, 2.0  # a viewer that takes nothing for so long is let go; so at the end
+PIECE, MOST_TAIL = 1 << 16, 1 << 16  # bytes: most per read; most kept of the end when a file is full
+MOST_RECENT, MOST_SAID = 1 << 15, 1 << 14  # bytes of a terminal: kept for viewers; most in a message
+VIEWER_S, LAST_WORDS_S = 10.0, 2.0  # until a viewer that reads nothing is dropped; at the end of the job
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def crash_point(name: str) -> None:
-    """Die here if a test says so."""
+    """Exit here if a test asks for it."""
     if os.environ.get("ROTA_CRASH_AT") == name:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(folder: str, pipe: int) -> int:
-    """Lock, and go on in a process of our own session, whose parent is nobody that matters."""
+    """Take the lock, then continue in a process with a session of its own, independent of the agent."""
     for number in DEAF:
         signal.signal(number, signal.SIG_IGN)
     crash_point("shim started")
@@ -86,13 +86,13 @@ def main(folder: str, pipe: int) -> int:
     crash_point("all ended")
     record.insist(end, pipe)
     crash_point("exit renamed")
-    tell(pipe, b"E")  # before the disk has it: what the controller has on record needs it no more
+    tell(pipe, b"E")  # before the disk has it: if the controller has recorded the end, that is enough
     record.keep()
     return 0
 
 
 def take(lock: int) -> bool:
-    """Take the lock, unless another process keeps it."""
+    """Take the lock, unless another process holds it."""
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +103,7 @@ def take(lock: int) -> bool:
 
 
 class ReservedFile:
-    """A file whose space is taken before it is needed, and which appears whole when it is filled."""
+    """A file whose space is reserved before it is needed and that appears complete once it is filled."""
 
     def __init__(self, path: str) -> None:
         """Raises OSError if the disk is full."""
@@ -112,16 +112,16 @@ class ReservedFile:
         os.posix_fallocate(self.fd, 0, ROOM)
 
     def fill(self, value: Json) -> None:
-        """Write it and give it its name."""
+        """Write the value and give the file its name."""
         data = json.dumps(value).encode()
         os.ftruncate(self.fd, os.pwrite(self.fd, data, 0))
         crash_point(f"{os.path.basename(self.path)} unnamed")
         os.rename(self.partial, self.path)
 
     def insist(self, value: Json, pipe: int) -> None:
-        """Fill it however long its file system takes nothing (it is read-only, or away).
+        """Fill the file, waiting as long as its file system is read-only or away.
 
-        What has ended must not be taken for lost.  Raises OSError only if the folder has gone.
+        An attempt that has ended must not be taken for lost. Raises OSError only if the folder is gone.
         """
         wait_s = REFUSED_S
         while True:
@@ -137,7 +137,7 @@ class ReservedFile:
             self.open_again()
 
     def open_again(self) -> None:
-        """It may be mounted anew."""
+        """Open the file again, since its file system may have been mounted again."""
         try:
             fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -146,24 +146,24 @@ class ReservedFile:
         self.fd = fd
 
     def keep(self) -> None:
-        """Make what it holds and its name survive a power cut."""
+        """Flush the contents and the name to disk, so that they survive a power cut."""
         os.fsync(self.fd)
         os.fsync(os.open(os.path.dirname(self.path), os.O_RDONLY))
 
 
 class AttemptKeeper:
-    """Starts the ranks of one attempt and sees them out."""
+    """Starts the ranks of one attempt and waits for their end."""
 
     def __init__(self, folder: str, pipe: int, room: ReservedFile) -> None:
         self.folder, self.pipe, self.room = folder, pipe, room
-        self.stop = f"{folder}/stop.json"  # the agent's plan to stop the attempt, if it has one
+        self.stop = f"{folder}/stop.json"  # the agent's plan to stop the attempt, if there is one
         self.launch: Json = {}
-        self.pids: dict[int, int] = {}  # process -> rank, of those that still run
+        self.pids: dict[int, int] = {}  # pid -> rank, of those that still run
         self.ends: dict[int, Json] = {}  # rank -> how it ended
         self.group = 0
         self.first: int | None = None  # the rank that failed first
-        self.error, self.infrastructure = "", False  # why it could not be started, and whose fault that is
-        self.pumps: dict[int, list[Sink]] = {}  # pipe of a rank -> where it goes
+        self.error, self.infrastructure = "", False  # why it could not start; is the machine at fault
+        self.pumps: dict[int, list[Sink]] = {}  # pipe of a rank -> files for its output
         self.files: dict[str, Sink] = {}
         self.done: list[list[Sink]] = []
         self.terminal: Terminal | None = None  # of the first rank, if the job has one
@@ -173,10 +173,10 @@ class AttemptKeeper:
         signal.set_wakeup_fd(self.wake[1], warn_on_full_buffer=False)
 
     def run(self) -> Json:
-        """The whole life of the attempt; returns its record."""
+        """Run the attempt from start to end; returns its record."""
         try:
             self.begin()
-        except OSError as error:  # this machine is to blame: nothing of the attempt may go on
+        except OSError as error:  # a fault of this machine: no part of the attempt may run on
             what = f"{error.filename}: " if error.filename else ""
             self.error, self.infrastructure = (
                 f"the attempt could not be started: {what}{error.strerror}",
@@ -198,7 +198,7 @@ class AttemptKeeper:
         }
 
     def begin(self) -> None:
-        """Start every rank; raises OSError for what is this machine's fault."""
+        """Start every rank; raises OSError for faults of this machine."""
         self.launch = read(f"{self.folder}/launch.json")
         if os.path.exists(self.stop):
             self.error = "stopped before it began"
@@ -219,10 +219,10 @@ class AttemptKeeper:
             if not pid:
                 become(self.launch, rank, (out, err), theirs, self.group, shim)
             for end in {theirs, *({out, err} if self.terminal is None else ())} - {log}:
-                os.close(end)  # a terminal stays open: a program that closes its own would be hung up
+                os.close(end)  # a terminal stays open: a program that closes its own would get SIGHUP
             self.group = self.group or pid
             if self.terminal is None:
-                quietly(os.setpgid, pid, self.group)  # it does so as well: whoever comes first is right
+                quietly(os.setpgid, pid, self.group)  # the child does so as well, whichever is first
             self.pids[pid] = rank["rank"]
             errors.append((rank["rank"], log, error))
             crash_point("rank started")
@@ -236,19 +236,19 @@ class AttemptKeeper:
         tell(self.pipe, b"R")
 
     def log(self, rank: int) -> int:
-        """The log of a rank, open for appending and the job's user's own."""
+        """Open a rank's log for appending; it belongs to the job's user."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         path = f"{self.folder}/logs/rank-{rank}.log"
         fd = os.open(path, flags, 0o640)
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # a trap that its user has set
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # replaced by its user
             raise OSError(errno.EPERM, "no file of its own", path)
         if self.launch["user"]:
             os.fchown(fd, self.launch["user"]["uid"], self.launch["user"]["gid"])
         return fd
 
     def check(self, rank: int, log: int, pipe: int) -> None:
-        """Whether the rank's command began; if not, say in its log and in the record what was wrong."""
+        """Check whether the rank's command started; if not, write the cause to its log and the record."""
         with open(pipe, "rb") as stream:
             said = stream.read()
         if said:
@@ -261,7 +261,7 @@ class AttemptKeeper:
             os.close(log)
 
     def connect(self, rank: Json, log: int) -> tuple[int, int]:
-        """What a rank gets as its output and error: its log, or pipes to us."""
+        """Output and error of a rank: its log, or pipes that we read."""
         most, output = self.launch.get("log_limit", 0), rank.get("output", "")
         error, has_terminal = rank.get("error", "") or output, self.launch.get("terminal", False)
         if not (most or output or error or has_terminal) or self.error:
@@ -272,7 +272,7 @@ class AttemptKeeper:
                 sinks = [kept, self.theirs(path)] if path else [kept]
             except OSError as problem:
                 reasons = {errno.ELOOP: "it is a link", errno.EINVAL: "it is no ordinary file"}
-                reasons[errno.ENXIO] = reasons[errno.EINVAL]  # a pipe that nobody reads
+                reasons[errno.ENXIO] = reasons[errno.EINVAL]  # a pipe without a reader
                 why = reasons.get(problem.errno or 0, problem.strerror)
                 self.error = f"the output file {path!r} cannot be written on this machine: {why}"
                 os.write(log, f"rota: {self.error}\n".encode())
@@ -291,19 +291,19 @@ class AttemptKeeper:
         return ends[0], ends[-1]
 
     def theirs(self, path: str) -> Sink:
-        """Where what goes to a file of the user's choice is written; one for all ranks that name the same."""
+        """The sink for a file of the user's choice; ranks that name the same file share it."""
         if path not in self.files:
             file, most = open_as(self.launch["user"], path), self.launch.get("output_limit", 0)
             self.files[path] = Sink(file, most, f"the output file {path!r}")
         return self.files[path]
 
     def pump(self, fd: int) -> bool:
-        """Pass on what is there now; False once nothing will come any more."""
+        """Copy the data available now; False once there will be no more."""
         try:
             piece = os.read(fd, PIECE)
         except BlockingIOError:
             return True
-        except OSError:  # of a terminal: nobody has the other end any more
+        except OSError:  # of a terminal: no process has its other end open any more
             piece = b""
         for sink in self.pumps[fd]:
             sink.put(piece)
@@ -317,7 +317,7 @@ class AttemptKeeper:
         return bool(piece)
 
     def drain(self) -> None:
-        """All are gone: what they wrote last."""
+        """Copy the last output after all processes have ended."""
         for fd in list(self.pumps):
             poll = select.poll()
             poll.register(fd, select.POLLIN)
@@ -328,13 +328,13 @@ class AttemptKeeper:
             self.terminal.last_words()
         pairs = [*self.done, *self.pumps.values()]
         for sink in (sink for sinks in pairs for sink in sinks):
-            sink.finish()  # twice is as once
+            sink.finish()  # harmless if repeated
         for sinks in pairs:
             for sink in sinks:
                 sink.tell_lost(sinks[0])
 
     def watch(self) -> None:
-        """Until every rank has ended: one that fails takes the others along."""
+        """Wait until every rank has ended; when one fails, stop the others."""
         terminate_s = kill_s = float("inf")
         while self.pids:
             self.sleep(min(min(terminate_s, kill_s) - time.monotonic(), self.fenced_in_s()))
@@ -353,22 +353,22 @@ class AttemptKeeper:
                 kill_s = now
             if now >= kill_s:
                 self.kill()
-                kill_s = now + 0.1  # again, for those that were born meanwhile
+                kill_s = now + 0.1  # repeat for processes born meanwhile
 
     def fenced_in_s(self) -> float:
-        """How long it may go on if its agent hears nothing more; for ever if it does not fence itself."""
+        """Seconds it may run on if its agent hears nothing more; infinite if it does not fence itself."""
         if not (path := self.launch.get("contact", "")):
             return float("inf")
         try:
             with open(path, encoding="ascii") as stream:
                 last_s, lost_after_s = map(float, stream.read().split()[:2])
-        except (OSError, ValueError):  # nobody has heard of the controller yet
+        except (OSError, ValueError):  # the controller has not been heard yet
             return float("inf")
         left_s = last_s + max(FENCED_AT * lost_after_s, lost_after_s - LATEST_S)
         return left_s - time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def sleep(self, wait_s: float) -> None:
-        """Until a child ends, or for `wait_s`; what ranks write meanwhile goes where it belongs."""
+        """Sleep until a child ends, or for `wait_s`; copy output of the ranks meanwhile."""
         poll, shown = select.poll(), self.terminal
         for fd in (self.wake[0], *self.pumps):
             poll.register(fd, select.POLLIN)
@@ -389,7 +389,7 @@ class AttemptKeeper:
             shown.show_on()
 
     def reap(self) -> list[Json]:
-        """The ranks that have ended since; orphans are buried without a word."""
+        """Ends of the ranks since the last call; orphans are reaped and not reported."""
         ended: dict[int, Json] = {}
         for pid, status, used in iter(reap_one, None):
             if pid not in self.pids:
@@ -410,10 +410,10 @@ class AttemptKeeper:
         return list(ended.values())
 
     def clear(self) -> None:
-        """The ranks are gone; what they left behind goes as well, and has the time a stop grants it."""
+        """Stop what the ranks left behind, within the time that a stop grants."""
         plan, now = read(self.stop) if os.path.exists(self.stop) else {}, time.monotonic()
         until_s = now + ORPHAN_S
-        if plan and plan["terminate_s"] <= now:  # they have had their SIGTERM
+        if plan and plan["terminate_s"] <= now:  # they have had SIGTERM
             until_s = plan["kill_s"]
         else:
             for pid in descendants(os.getpid()) if has_children() else ():
@@ -427,13 +427,13 @@ class AttemptKeeper:
             self.reap()
 
     def kill(self) -> None:
-        """SIGKILL to everything that descends from us."""
+        """Send SIGKILL to all our descendants."""
         for pid in descendants(os.getpid()):
             quietly(os.kill, pid, signal.SIGKILL)
 
 
 class Sink:
-    """A file that takes what ranks write: its beginning and its end where it may not take all."""
+    """A file for output of ranks; of more than its limit it keeps the beginning and the end."""
 
     def __init__(self, fd: int, limit: int, name: str = "this log") -> None:
         self.fd, self.limit, self.name, self.dropped, self.tail = fd, limit, name, 0, b""
@@ -442,7 +442,7 @@ class Sink:
         self.room = max(0, limit - self.tail_size - os.fstat(fd).st_size) if limit else None
 
     def put(self, data: bytes) -> None:
-        """The next piece."""
+        """Take the next piece of output."""
         head = data if self.room is None else data[: self.room]
         self.write(head)
         if self.room is not None:
@@ -451,7 +451,7 @@ class Sink:
             self.tail = (self.tail + data[len(head) :])[-self.tail_size :] if self.tail_size else b""
 
     def write(self, data: bytes) -> None:
-        """As much as the disk takes: the program goes on where it is full."""
+        """Write as much as the disk takes; if it is full, the program still runs on."""
         try:
             while data:
                 data = data[os.write(self.fd, data) :]
@@ -459,7 +459,7 @@ class Sink:
             self.lost, self.why = self.lost + len(data), str(problem.strerror)
 
     def finish(self) -> None:
-        """Nothing more comes: say how much is missing, and write the end of it."""
+        """After the last output: write how much is missing, and the end of it."""
         missing = self.dropped - len(self.tail)
         if missing > 0:
             said = f"\nrota: {missing} bytes are left out here: this file may have {self.limit}\n"
@@ -468,35 +468,35 @@ class Sink:
         self.tail, self.dropped = b"", 0
 
     def tell_lost(self, log: Sink) -> None:
-        """Say in the rank's log how much this file did not take."""
+        """Write into the rank's log how much this file did not take."""
         lost, self.lost = self.lost, 0
         if lost:
             log.write(f"\nrota: {lost} bytes of {self.name} could not be written: {self.why}\n".encode())
 
 
 class Terminal:
-    """The pseudo-terminal of a job's first rank, and whoever looks in; `terminal.h` says how they talk."""
+    """The pseudo-terminal of a job's first rank, and its viewer; `terminal.h` describes their protocol."""
 
     def __init__(self, folder: str, user: Json | None) -> None:
-        import socket  # few jobs need it
+        import socket  # imported here, since few jobs need it
 
         self.recent, self.typed, self.unseen, self.printed = b"", b"", b"", 0
         self.viewer: Any = None
-        self.is_placed = False  # the viewer has said from where on, and was told: nothing is shown before
-        self.taken_s = 0.0  # when the viewer last took something
+        self.is_placed = False  # the viewer has given its place and got an answer: output may follow
+        self.taken_s = 0.0  # when the viewer last read something
         self.fd, self.theirs = os.openpty()
         os.set_blocking(self.fd, False)
         os.fchmod(self.theirs, 0o600)
         if user:
             os.fchown(self.theirs, user["uid"], -1)
         mode = termios.tcgetattr(self.theirs)
-        mode[0] |= 0o40000  # IUTF8, which Python has no name for
+        mode[0] |= 0o40000  # IUTF8, which Python does not name
         termios.tcsetattr(self.theirs, termios.TCSANOW, mode)
         termios.tcsetwinsize(self.theirs, (24, 80))
         above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.setblocking(False)
-        mask = os.umask(0o177)  # ours alone, also where its user may enter the folder
+        mask = os.umask(0o177)  # for us alone, even if the job's user may enter the folder
         try:
             self.listener.bind(f"/proc/self/fd/{above}/terminal.sock")
             self.listener.listen(4)
@@ -505,7 +505,7 @@ class Terminal:
             os.close(above)
 
     def ask(self, poll: select.poll) -> None:
-        """Wait for what can be done now: the program waits for its viewer, and the other way round."""
+        """Register the events to wait for: the program and its viewer wait for each other."""
         events = (0 if self.unseen else select.POLLIN) | (select.POLLOUT if self.typed else 0)
         if self.fd >= 0 and events:
             poll.modify(self.fd, events)
@@ -517,7 +517,7 @@ class Terminal:
             poll.register(self.viewer, inward | (select.POLLOUT if self.unseen else 0))
 
     def show(self, data: bytes) -> None:
-        """The program has printed something."""
+        """Take output of the program."""
         self.recent, self.printed = (self.recent + data)[-MOST_RECENT:], self.printed + len(data)
         if self.is_placed:
             self.taken_s = self.taken_s if self.unseen else time.monotonic()
@@ -525,7 +525,7 @@ class Terminal:
             self.show_on()
 
     def show_on(self) -> None:
-        """As much as the viewer takes; one that takes nothing is let go."""
+        """Send as much as the viewer takes; drop a viewer that takes nothing."""
         try:
             while self.viewer is not None and self.unseen:
                 self.unseen = self.unseen[self.viewer.send(self.unseen[:MOST_SAID]) :]
@@ -537,13 +537,13 @@ class Terminal:
             self.drop()
 
     def drop(self) -> None:
-        """Nobody looks in any more."""
+        """Close the connection to the viewer."""
         if self.viewer is not None:
             self.viewer.close()
         self.viewer, self.unseen, self.typed, self.is_placed = None, b"", b"", False
 
     def tend(self, fd: int) -> None:
-        """Somebody comes, or says something."""
+        """Handle a new viewer, or a message of the present one."""
         if fd == self.listener.fileno():
             try:
                 newest, _ = self.listener.accept()
@@ -562,7 +562,7 @@ class Terminal:
             self.hear(said[:1], said[1:])
 
     def hear(self, what: bytes, said: bytes) -> None:
-        """What the viewer says; nothing if it has gone."""
+        """Handle data from the viewer; empty data if it has gone."""
         if not what:
             self.drop()
         elif what == b"V":
@@ -583,7 +583,7 @@ class Terminal:
             self.type_on()
 
     def type_on(self) -> None:
-        """As much as the program's terminal takes."""
+        """Write as much input as the program's terminal takes."""
         try:
             self.typed = self.typed[os.write(self.fd, self.typed) :] if self.typed else b""
         except BlockingIOError:
@@ -592,7 +592,7 @@ class Terminal:
             self.typed = b""
 
     def last_words(self) -> None:
-        """Whoever looks in at the end gets the last of it, unless that takes too long."""
+        """Send the last output to a viewer at the end, unless that takes too long."""
         until_s = time.monotonic() + LAST_WORDS_S
         while self.viewer is not None and self.unseen and time.monotonic() < until_s:
             select.select((), (self.viewer,), (), 0.1)
@@ -622,7 +622,7 @@ def open_as(user: Json | None, path: str) -> int:
 
 
 def become(launch: Json, rank: Json, ends: tuple[int, int], pipe: int, group: int, shim: int) -> None:
-    """In the child: turn into the rank, or tell the pipe `STEP ERRNO` and die."""
+    """In the child: become the rank, or write `STEP ERRNO` to the pipe and exit."""
     step = "prepare"
     try:
         if has_terminal := launch.get("terminal", False):
@@ -634,7 +634,7 @@ def become(launch: Json, rank: Json, ends: tuple[int, int], pipe: int, group: in
             try:
                 with open(path, "w") as stream:
                     stream.write(text)
-            except OSError:  # a help where the machine allows it, never needed
+            except OSError:  # optional, not every machine allows it
                 continue
         keys = ends[0] if has_terminal else os.open(os.devnull, os.O_RDONLY)
         for target, source in enumerate((keys, *ends)):
@@ -648,9 +648,9 @@ def become(launch: Json, rank: Json, ends: tuple[int, int], pipe: int, group: in
         for number in (*DEAF, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # a change of user would forget it
+        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # a change of user would clear it
         if os.getppid() != shim:
-            os._exit(1)  # it died before we could ask to die with it
+            os._exit(1)  # the parent died before we could tie our life to it
         step = "workdir"
         os.chdir(launch["workdir"])
         step = "command"
@@ -662,7 +662,7 @@ def become(launch: Json, rank: Json, ends: tuple[int, int], pipe: int, group: in
 
 
 def blame(launch: Json, step: str, number: int) -> tuple[bool, str]:
-    """Whether the user is to blame that a rank did not begin, and one sentence about it."""
+    """Whether the user is at fault that a rank did not start, and one sentence about the cause."""
     name, workdir, why = launch["command"][0], launch["workdir"], os.strerror(number)
     if step == "prepare":
         return False, f"this machine could not prepare the process: {why}"
@@ -682,7 +682,7 @@ def blame(launch: Json, step: str, number: int) -> tuple[bool, str]:
 
 
 def reap_one() -> tuple[int, int, Any] | None:
-    """One child that has ended, with its status and what it and those it waited for have used."""
+    """Reap one child that has ended; returns its status and the resources of it and its reaped children."""
     try:
         pid, status, used = os.wait4(-1, os.WNOHANG)
     except ChildProcessError:
@@ -691,7 +691,7 @@ def reap_one() -> tuple[int, int, Any] | None:
 
 
 def has_children() -> bool:
-    """Whether anything is below us: orphans of ours are ours, so without a child there is nobody."""
+    """Whether any process is below us; orphans become our children, so that no child means no process."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -700,21 +700,21 @@ def has_children() -> bool:
 
 
 def descendants(root: int) -> list[int]:
-    """Every living process below `root`; orphans of ours are ours again (sub-reaper)."""
+    """Every living process below `root`; orphans become our children (sub-reaper)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             fields = stat_of(int(name))
-            if fields and (fields[0] not in "ZX" or int(fields[17]) > 1):  # a dead leader's threads live
+            if fields and (fields[0] not in "ZX" or int(fields[17]) > 1):  # a dead leader may have threads
                 children.setdefault(int(fields[1]), []).append(int(name))
     pids = children.get(root, [])[:]
-    for pid in pids:  # grows while we walk
+    for pid in pids:  # grows during the loop
         pids += children.get(pid, [])
     return pids
 
 
 def stat_of(pid: int) -> list[str]:
-    """/proc/PID/stat from the state on; [] if the process is gone."""
+    """Fields of /proc/PID/stat from the state on; [] if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
             text = stream.read()
@@ -724,7 +724,7 @@ def stat_of(pid: int) -> list[str]:
 
 
 def identity(pid: int) -> Json:
-    """pid, start time and boot: what names a process for good."""
+    """Pid, start time and boot, which together identify a process for good."""
     fields = stat_of(pid)
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         boot = stream.read().strip()
@@ -732,7 +732,7 @@ def identity(pid: int) -> Json:
 
 
 def quietly(call: Any, one: int, other: int) -> None:
-    """For processes that may be gone already, or have become another user's (`sudo`)."""
+    """Call for a process that may have ended or belong to another user (`sudo`); ignore such errors."""
     try:
         call(one, other)
     except (ProcessLookupError, PermissionError):
@@ -740,24 +740,24 @@ def quietly(call: Any, one: int, other: int) -> None:
 
 
 def unix_s() -> float:
-    """Unix seconds by the wall clock as it stood when we began: whoever sets it moves nothing that we say."""
+    """Unix seconds, counted from the wall clock at our start; setting that clock later changes nothing."""
     return time.monotonic() + AHEAD_S
 
 
 def oom_kills() -> int:
-    """How often this machine has killed a process for memory since it started."""
+    """Number of processes that this machine has killed for memory since it booted."""
     with open("/proc/vmstat", encoding="ascii") as stream:
         return next((int(line.split()[1]) for line in stream if line.startswith("oom_kill ")), 0)
 
 
 def read(path: str) -> Json:
-    """A JSON file."""
+    """Contents of a JSON file."""
     with open(path, encoding="utf-8") as stream:
         return dict(json.load(stream))
 
 
 def tell(pipe: int, what: bytes) -> None:
-    """Say something to an agent that may be dead."""
+    """Write to the pipe of an agent that may be dead."""
     try:
         os.write(pipe, what)
     except BrokenPipeError:

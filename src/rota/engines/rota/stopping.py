@@ -1,7 +1,7 @@
-"""A stop is a plan on disk with absolute times: whoever finds it goes on with the countdown.
+"""A stop is a plan on disk with absolute times, so that any process that reads it can continue it.
 
-Its times are of the machine's monotonic clock, which every process of one boot reads alike: setting the wall
-clock changes no countdown.
+Its times are of the machine's monotonic clock, which is the same for every process of one boot: setting the
+wall clock does not change it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class StopPlan:
     kill_s: float
     notice_signal: str = ""
     noticed: bool = False
-    """The notice signal was given to every rank (again, if we die between sending and writing this)."""
+    """The notice signal was sent to every rank (and is sent again if we die before writing this)."""
     terminated: bool = False
     """SIGTERM was sent."""
 
     @classmethod
     def of(cls, now_s: float, *, grace_s: float, notice_s: float = 0.0, signal: str = "") -> StopPlan:
-        """A stop that begins now; `signal` with or without its SIG, none if empty."""
+        """A stop that begins now; `signal` with or without its SIG, empty for no signal."""
         name = signal if signal.startswith("SIG") or not signal else f"SIG{signal}"
         terminate_s = now_s + notice_s
         return cls(now_s, terminate_s, terminate_s + grace_s, name)
 
     def sooner(self, other: StopPlan) -> StopPlan:
-        """Both plans in one: each step at the earlier of its two times; what was done stays done."""
+        """Combine two plans: each step at the earlier of its two times; completed steps stay completed."""
         return replace(
             self,
             terminate_s=min(self.terminate_s, other.terminate_s),
@@ -48,26 +48,27 @@ class StopPlan:
 
     @property
     def first_s(self) -> float:
-        """When the first signal is due."""
+        """Time of the first signal."""
         return self.since_s if self.notice_signal else min(self.terminate_s, self.kill_s)
 
     @property
     def is_announced(self) -> bool:
-        """True once every rank has had its notice signal, if there is one, or it is too late for that."""
+        """True once every rank has had its notice signal, if there is one, or it is too late for it."""
         return self.noticed or self.terminated or not self.notice_signal
 
     @property
     def next_s(self) -> float:
-        """When the next signal that ends it is due."""
+        """Time of the next signal of SIGTERM and SIGKILL."""
         return self.kill_s if self.terminated else min(self.terminate_s, self.kill_s)
 
     def form(self) -> dict[str, Any]:
-        """The content of `stop.json`; the shim reads its two times as well."""
+        """The contents of `stop.json`; the shim reads its two times as well."""
         return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> StopPlan:
-        """From `stop.json`; that of an older agent has Unix times.  Raises ValueError for what is no plan."""
+        """Read a plan from `stop.json`, also an older agent's with Unix times; ValueError if it is no
+        plan."""
         plan = cls(**{name: value[name] for name in cls.__dataclass_fields__})
         times_s = (plan.since_s, plan.terminate_s, plan.kill_s)
         if any(number(at_s) is None for at_s in times_s) or not _is_signal(plan.notice_signal):

@@ -1,4 +1,4 @@
-"""What an attempt left behind when its shim died is found by its environment or its session, and killed."""
+"""Finds processes of an attempt whose shim has died, by their environment or session, and kills them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rota.engines.rota.processes import all_of, environment, table
 def strays(folder: Path, shim: ProcessIdentity | None) -> list[int]:
     """Every living process of the attempt in `folder`.
 
-    ROTA_ATTEMPT_DIR in its environment names it, or it still is in the session that the shim opened: a
-    session's number is no process's pid as long as anybody is in it.  A program that hides from both (clears
-    its environment and opens a session) is found by its cgroup alone, where there is one.
+    ROTA_ATTEMPT_DIR in its environment names the folder, or it is still in the session that the shim opened.
+    A session's number is not reused as a pid while the session has a process. A program that hides from both
+    (clears its environment and opens a session) is found only by its cgroup, if it has one.
     """
     mark = b"\0ROTA_ATTEMPT_DIR=" + os.fsencode(folder) + b"\0"
     processes, own = table(), os.getpid()
     session = shim.pid if shim is not None and shim.boot == boot_id() else 0
     leader = processes.get(session)
     if leader is not None and shim is not None and leader.started != shim.started:
-        session = 0  # the number is another process's now, so nobody of ours is left in it
+        session = 0  # the number is another process's now, so the session has no process of ours
     return [
         pid
         for pid, stat in processes.items()
@@ -31,5 +31,5 @@ def strays(folder: Path, shim: ProcessIdentity | None) -> list[int]:
 
 
 def kill_strays(folder: Path, shim: ProcessIdentity | None) -> list[int]:
-    """SIGKILL to all of them; returns those that were still there."""
+    """Send SIGKILL to all strays; returns the pids of those that still lived."""
     return all_of(lambda: strays(folder, shim), signal.SIGKILL)

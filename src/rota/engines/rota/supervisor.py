@@ -1,8 +1,8 @@
-"""Every attempt on this machine is started at most once, watched, stopped as planned, and its end is known.
+"""Starts every attempt on this machine at most once, watches it, stops it as planned, and records its end.
 
-What is true lies in the attempts' folders; a `Supervisor` may be killed at any moment and another one goes on
-where it was: the countdown of a stop included.  All methods may be called from any thread.  One supervisor at
-a time for one home: its owner sees to that.
+The state is in the attempts' folders: a `Supervisor` may be killed at any moment and another one continues,
+including the countdown of a stop. All methods may be called from any thread. The owner of a home makes sure
+that it has one supervisor at a time.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Supervisor:
         clock: Callable[[], float] = unix_s,
         allow_root: bool = False,
     ) -> None:
-        """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`).
+        """`home` is ROTA_HOME/agent; the supervisor attaches to the attempts there (see `known`).
 
-        `allow_root` lets parts that name the agent's own account run as root, if that is what the agent is.
+        `allow_root` lets parts that name the agent's own account run as root, if the agent is root.
         """
         home = home.absolute()
         self.home = AgentFolder(home, checkpoints.absolute() if checkpoints else home / "checkpoints")
@@ -75,18 +75,18 @@ class Supervisor:
             folder = self.home.of(row, attempt)
             withdraw = partial(withdraw_unspawned, folder)
             if self.guard.run((row, attempt), "withdraw an attempt that never began", withdraw, False):
-                continue  # the controller's next word starts it
+                continue  # the controller's next order starts it
             watch = AttemptWatch.attach(folder, row, attempt, clock)
             self._watch(watch)
             self._safely(watch, watch.look, None)
 
     def known(self) -> list[Live]:
-        """Every attempt that is not forgotten, by row and attempt: the same objects at each call."""
+        """Every attempt that is not forgotten, by row and attempt; each call returns the same objects."""
         with self._lock:
             return [self._watches[key].live for key in sorted(self._watches)]
 
     def find(self, row: int, attempt: int) -> Live | None:
-        """The attempt, unless it is unknown or forgotten."""
+        """The attempt; None if it is unknown or forgotten."""
         with self._lock:
             watch = self._watches.get((row, attempt))
             return watch.live if watch else None
@@ -94,11 +94,11 @@ class Supervisor:
     def start(
         self, part: Part, *, cores: Sequence[int] = (), cuda: Sequence[str] = (), port: int | None = None
     ) -> Live:
-        """Start an attempt, or return what became of it if it was started before: never twice.
+        """Start an attempt, or return its state if it was started before: it never starts twice.
 
-        `cores` and `cuda` go with `part.devices`, one for each: the core a CPU slot is pinned to, or the name
-        of the device in CUDA_VISIBLE_DEVICES (empty on CPU slots).  `port` is MASTER_PORT.  Returns at once,
-        with status STARTING; what prevents the start is no exception but status LOST with `why` and `end`.
+        `cores` and `cuda` go with `part.devices`, one for each: the core to pin a CPU slot to, or the name of
+        the device in CUDA_VISIBLE_DEVICES (empty on CPU slots). `port` is MASTER_PORT. Returns at once, with
+        status STARTING; a problem does not raise but gives status LOST with `why` and `end`.
         """
         with self._changing():
             known = self.find(part.row, part.attempt)
@@ -111,7 +111,7 @@ class Supervisor:
             self._watch(watch)
             try:
                 claim(self.home, part)
-                if watch.recorded():  # it ran, ended and was forgotten: nothing runs twice in one folder
+                if watch.recorded():  # it ran, ended and was forgotten: a folder is used only once
                     return live
                 self._note(live)
                 user = User.given(part.user, allow_root=self._allow_root)
@@ -137,25 +137,25 @@ class Supervisor:
     ) -> None:
         """Notice file and signal now, SIGTERM after `notice_s`, SIGKILL `grace_s` later: status LEAVING.
 
-        `signal` is the name of the notice signal, which goes to whatever `part.notice_to` says; SIGTERM goes
-        to the whole process group of the ranks.  A second call can bring the end nearer, never put it off.
-        `notice.deadline_s` is filled in.  Nothing happens to an attempt that is gone.  The countdown goes on
-        in `wait`.
+        `signal` is the name of the notice signal, which goes to the processes in `part.notice_to`; SIGTERM
+        goes to the whole process group of the ranks. A second call can make the end earlier, never later.
+        `notice.deadline_s` is filled in. An attempt that is gone is left as it is. The countdown continues in
+        `wait`.
         """
         plan = StopPlan.of(time.monotonic(), grace_s=grace_s, notice_s=notice_s, signal=signal)
         self._plan(live, plan, notice)
 
     def kill(self, live: Live, reason: str = "") -> None:
-        """SIGKILL to every process of the attempt now; its shim writes the record."""
+        """Send SIGKILL to every process of the attempt now; its shim writes the record."""
         plan = StopPlan.of(time.monotonic(), grace_s=0.0)
         notice = Notice(reason=reason) if reason else None
         self._plan(live, replace(plan, terminated=True), notice)
 
     def suspend(self, live: Live, mechanism: Mechanism = Mechanism.SIGNAL) -> None:
-        """SUSPENDED from now on; by SIGNAL or CUDA every process of it is stopped when this returns.
+        """Set the status SUSPENDED; by SIGNAL or CUDA every process of it is stopped when this returns.
 
-        That the program has gone to sleep by itself, or that the driver has emptied the GPUs, is only noted
-        here, durably.  Raises WorldError if it neither runs nor is suspended.
+        If the program has suspended itself, or the driver has emptied the GPUs, this only records it,
+        durably. Raises WorldError if the attempt neither runs nor is suspended.
         """
         with self._changing():
             if live.status not in (PartStatus.RUNNING, PartStatus.SUSPENDED):
@@ -169,9 +169,10 @@ class Supervisor:
             watch.become(PartStatus.SUSPENDED)
 
     def resume(self, live: Live, *, cores: Sequence[int] = (), devices: Sequence[int] | None = None) -> None:
-        """RUNNING again, on these devices and cores (as in `start`) if they are given: threads move there.
+        """Set the status RUNNING; devices and cores (as in `start`), if given, are new and threads move to
+        them.
 
-        Raises WorldError if it is not suspended, or the machine lacks the cores.
+        Raises WorldError if it is not suspended, or if the machine lacks the cores.
         """
         with self._changing():
             if live.status is not PartStatus.SUSPENDED:
@@ -188,16 +189,16 @@ class Supervisor:
             watch.become(PartStatus.RUNNING)
 
     def rouse(self, live: Live) -> None:
-        """Let its processes run, whatever has stopped them; its status stays as it is."""
+        """Let all its processes run, whatever has stopped them; its status does not change."""
         with self._changing():
             self._watches[live.key].thaw()
 
     def sleeps(self, live: Live) -> bool:
-        """Whether every process of it is stopped."""
+        """Whether all its processes are stopped."""
         return live.shim is not None and all(stat.state == "T" for stat in below(live.shim.pid))
 
     def forget(self, live: Live) -> None:
-        """Remove all but logs and exit record of an attempt that is gone; it can never be started again."""
+        """Remove all but the logs and exit record of an attempt that is gone; it can never start again."""
         with self._lock:
             if not live.gone:
                 raise WorldError(f"job {live.part.job} cannot be forgotten here: it is {live.status}")
@@ -213,7 +214,7 @@ class Supervisor:
             self._changed.pop(live.key, None)
 
     def unless_known(self, row: int, act: Callable[[], object]) -> bool:
-        """Call `act` while nothing can be started; not if an attempt of the job is known: then False."""
+        """Call `act` while no attempt can start; False, without a call, if an attempt of the job is known."""
         with self._lock:
             if any(known == row for known, _ in self._watches):
                 return False
@@ -221,9 +222,9 @@ class Supervisor:
             return True
 
     def wait(self, timeout_s: float | None) -> list[Live]:
-        """Those whose status or `why` changed since the last call, by whatever; [] after `timeout_s`.
+        """Attempts whose status or `why` has changed since the last call; [] after `timeout_s`.
 
-        Sleeps on the processes themselves; carries out stops that are due.
+        Sleeps until one of the processes causes an event; carries out stops that are due.
         """
         end_s = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
@@ -245,17 +246,17 @@ class Supervisor:
                         self._safely(fds[fd], partial(fds[fd].event, fd), None)
 
     def settle(self) -> None:
-        """What has changed until now is known: `wait` need not return for it."""
+        """Mark all changes until now as known: `wait` does not return for them."""
         with self._lock:
             self._changed = {}
 
     def wake(self) -> None:
-        """Make a `wait` in another thread return now, or the next one if there is none."""
+        """Make a `wait` in another thread return now, or the next one if none is running."""
         self._woken = True
         os.eventfd_write(self._alarm, 1)
 
     def close(self) -> None:
-        """Let go of all descriptors; the attempts run on."""
+        """Close all descriptors; the attempts run on."""
         self._flusher.close()
         with self._lock:
             for watch in self._watches.values():
@@ -263,7 +264,7 @@ class Supervisor:
             os.close(self._alarm)
 
     def _safely(self, watch: AttemptWatch, act: Callable[[], T], otherwise: T) -> T:
-        """What `act` returns; if it raises, the attempt is looked at again in a while; the others go on."""
+        """Return the result of `act`; if it raises, this attempt is checked again later, the others go on."""
         try:
             return act()
         except Exception as error:
@@ -283,7 +284,7 @@ class Supervisor:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Alone with the state; a `wait` elsewhere learns of new descriptors and changes."""
+        """Hold the lock of the state, and let a `wait` elsewhere see new descriptors and changes."""
         with self._lock:
             try:
                 yield
@@ -291,7 +292,7 @@ class Supervisor:
                 os.eventfd_write(self._alarm, 1)
 
     def _plan(self, live: Live, plan: StopPlan, notice: Notice | None) -> None:
-        """Put a plan on disk and take its first steps."""
+        """Write a plan to disk and take its first steps."""
         with self._changing():
             if live.gone:
                 return
@@ -311,14 +312,14 @@ class Supervisor:
             watch.advance()
 
     def _write(self, live: Live, name: str, value: dict[str, Any]) -> None:
-        """Write what must be durable before it is done."""
+        """Write what must be durable before it is carried out."""
         try:
             live.folder.write(name, value)
         except OSError as error:
             raise WorldError(f"{name} of job {live.part.job} cannot be written: {error}") from None
 
     def _place(self, live: Live, devices: tuple[int, ...], cores: tuple[int, ...]) -> None:
-        """Give a suspended attempt other devices: on disk first, then for its threads."""
+        """Give a suspended attempt other devices: first on disk, then for its threads."""
         part = live.part
         if cores:
             slots = {rank.rank: [cores[i] for i in places(part, rank)] for rank in ranks_of(part)}
@@ -332,7 +333,7 @@ class Supervisor:
         live.devices, live.cores = devices, cores
 
     def _sleep(self, fds: list[int], timeout_s: float) -> list[int]:
-        """Descriptors that have something to say, after at most `timeout_s`."""
+        """Descriptors with events, after at most `timeout_s`."""
         poll = select.poll()
         for fd in fds:
             poll.register(fd, select.POLLIN)
@@ -341,5 +342,5 @@ class Supervisor:
     def _drain(self) -> None:
         try:
             os.eventfd_read(self._alarm)
-        except BlockingIOError:  # another `wait` was quicker
+        except BlockingIOError:  # another `wait` was faster
             return

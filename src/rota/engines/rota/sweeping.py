@@ -1,9 +1,9 @@
-"""What ended jobs left on this machine goes once the controller keeps it no longer.
+"""Removes what ended jobs left on this machine once the controller keeps it no longer.
 
-A thread of its own looks through the folders now and then, asks the controller about the jobs they belong to
-(`rota.wire.keeping`), and removes what is named.  It never touches a job of which an attempt is known here or
-an order has come, whatever the controller says: that is looked at in the moment of the rename, while nothing
-can be started.
+A thread of its own reads the folders from time to time, asks the controller about their jobs
+(`rota.wire.keeping`), and removes what the answer lists. It never removes files of a job that has a known
+attempt or an order here, whatever the controller answers: that is checked at the moment of the rename, while
+no attempt can start.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from rota.wire.keeping import MOST_ROWS, Disk, Kept, KeptReply
 
 LOG = logging.getLogger("rota.engines.rota")
 FIRST_S = 2.0
-"""From the agent's start to the first look."""
+"""Seconds from the agent's start to the first sweep."""
 TELL_S = 60.0
-"""The controller hears of the disk so often."""
+"""Seconds between two reports of the disk to the controller."""
 AGAIN_S = 1.0
-"""A sweep that failed is tried again after this time, which doubles up to `TELL_S`."""
+"""Seconds after which a failed sweep is tried again; doubles up to `TELL_S`."""
 MEASURED, REST_S = 50, 0.01
-"""After so many folders were measured the agent's other threads get so much time."""
+"""Number of folders measured in a row, and seconds of pause for other threads after them."""
 
 
 class Sweeper:
-    """Keeps the folders of one agent from growing for ever."""
+    """Keeps the folders of one agent from growing without limit."""
 
     def __init__(
         self,
@@ -44,31 +44,31 @@ class Sweeper:
         *,
         shares_checkpoints: bool = False,
     ) -> None:
-        """`ask` calls the controller; `ordered` tells the rows about which it has said anything.
+        """`ask` calls the controller; `ordered` returns the rows that it has given orders about.
 
         A checkpoint folder that machines share is swept, but does not count as this machine's.
         """
         self._supervisor, self._ask, self._ordered = supervisor, ask, ordered
         self._home, self._shares = supervisor.home, shares_checkpoints
         self._sizes: dict[Path, dict[int, int]] = {self._home.attempts: {}, self._home.checkpoints: {}}
-        """Bytes that ended jobs take, by folder and row: measured once, for nothing of them changes."""
+        """Bytes of ended jobs, by folder and row: measured once, since they no longer change."""
         self._trouble = ""
         self._guard = JobGuard()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rota-sweeper", daemon=True)
 
     def start(self) -> None:
-        """Sweep from now on."""
+        """Start sweeping."""
         self._thread.start()
 
     def close(self, timeout_s: float = 0.2) -> None:
-        """Stop; what is being deleted is left to the next agent."""
+        """Stop; deletions under way are left to the next agent."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def disk(self) -> Disk:
-        """The disk with the agent's folder, and what ended jobs take of it as last measured."""
+        """The disk with the agent's folder, and the space that ended jobs take there, as last measured."""
         filesystem = os.statvfs(self._home.path)
         attempts, checkpoints = (sum(sizes.values()) for sizes in self._sizes.values())
         return Disk(
@@ -79,9 +79,9 @@ class Sweeper:
         )
 
     def sweep(self) -> float:
-        """Remove what is not kept any longer; returns after how many seconds to look again.
+        """Remove what is no longer kept; returns the seconds until the next sweep.
 
-        Raises what `ask` raises, and OSError for what cannot be removed, after all else.
+        Raises the errors of `ask`, and OSError for what cannot be removed, after the rest is done.
         """
         self._empty()
         again_s = float("inf")
@@ -102,12 +102,12 @@ class Sweeper:
         return again_s
 
     def _rows(self) -> list[int]:
-        """Jobs that left something here and of which nothing is to be expected."""
+        """Jobs that left something here and have no attempt or order here."""
         rows = {*numbered(self._home.attempts), *numbered(self._home.checkpoints)}
         return sorted(rows - self._busy())
 
     def _submitted_s(self, row: int) -> float | None:
-        """When the job was submitted that left what is here, if that says so."""
+        """Time of submission of the job that left the files, if it is recorded."""
         said = (submitted_s(root / str(row) / OWNER) for root in self._sizes)
         return next((at_s for at_s in said if at_s is not None), None)
 
@@ -115,7 +115,7 @@ class Sweeper:
         return {live.row for live in self._supervisor.known()} | self._ordered()
 
     def _throw_away(self, root: Path, rows: Iterable[int]) -> None:
-        """Those of which nothing is known here; each is looked at again, since orders may have come."""
+        """Remove files of jobs that are unknown here; each is checked again, since orders may have come."""
         for row in rows:
             if row not in self._ordered():
                 go = partial(self._supervisor.unless_known, row, partial(throw_away, root, str(row)))
@@ -126,7 +126,7 @@ class Sweeper:
             empty(root)
 
     def _measure(self) -> None:
-        """What the jobs of which nothing runs here take; known sizes stay."""
+        """Measure jobs that run nothing here and were not measured before."""
         busy, count = self._busy(), 0
         for root, known in self._sizes.items():
             if self._shares and root == self._home.checkpoints:
@@ -154,14 +154,14 @@ class Sweeper:
                     said_s = self._ask(Kept(disk=self.disk())).again_s
                     due_s, again_s = due_s + min(0.0, said_s - again_s), said_s
                 self._trouble, pause_s = "", AGAIN_S
-            except Exception as error:  # whatever it is: jobs must not suffer from it, and it is tried again
+            except Exception as error:  # any exception: it must not affect jobs, and the sweep is tried again
                 self._note(error)
                 due_s = time.monotonic() + pause_s
                 pause_s = min(2 * pause_s, TELL_S)
             wait_s = max(0.0, min(TELL_S, due_s - time.monotonic()))
 
     def _note(self, error: Exception) -> None:
-        """Log a trouble once, not at each try."""
+        """Log a problem once, not at each attempt."""
         if str(error) != self._trouble:
             self._trouble = str(error)
             LOG.warning("what ended jobs left behind stays for now: %s", error)

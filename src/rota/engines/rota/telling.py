@@ -1,4 +1,4 @@
-"""From what is known of a part to the report that the controller gets."""
+"""Makes the controller's report of a part from what is known of it."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from rota.engines.shared.steady import unix_s
 from rota.wire.sync import Capability, Cost, Exit, Part, PartStatus, Report, Usage
 
 QUIET_S = 30.0
-"""Usage that has hardly changed is news after this time."""
+"""Seconds after which usage is reported even if it has hardly changed."""
 IDLE_NEWS_S = 1.0
-"""Doing nothing for less is no news."""
+"""Shortest idle time that is reported."""
 
 
 @dataclass
 class PartMemo:
-    """What the agent remembers of one part beside its folder."""
+    """What the agent remembers of one part in addition to its folder."""
 
     started_s: float | None = None
-    """Unix time at which this agent began to start it."""
+    """Unix time at which this agent began to start the part."""
     stopping_s: float | None = None
-    """Unix time at which it was told to stop."""
+    """Unix time at which the part was ordered to stop."""
     parked: bool = False
-    """It was suspended when it was told to go."""
+    """The part was suspended when it was ordered to leave."""
     told: tuple[str, int] = ("", -1)
-    """Controller and version of the order last carried out."""
+    """Controller and version of the last order that was carried out."""
     since_s: float = field(default_factory=unix_s)
     batch_size: float | None = None
-    """What the program was last told to use."""
+    """Batch size that the program was last ordered to use."""
     signalled: bool = False
-    """It got SIGTERM although that could not be put on record."""
+    """The part got SIGTERM although that could not be recorded."""
     trouble: str = ""
-    """Why the last action on it failed."""
+    """Why the last action on the part failed."""
     usage: Usage | None = None
     idle: IdleClock = field(default_factory=IdleClock)
     capability: Capability | None = None
     froze_early: bool = False
-    """It was suspended before it had done a step: what it says of being ready counts that time as well."""
+    """The part was suspended before its first step, so that its measured start includes the suspension."""
     costs: dict[str, Cost] = field(default_factory=dict)
 
     def cost(self, kind: str, seconds: float, moved: float = 0.0) -> None:
-        """A duration that this agent measured."""
+        """Store a duration that this agent measured."""
         self.costs[kind] = Cost(kind=kind, seconds=round(max(0.0, seconds), 6), bytes=moved)
 
     def note(self, done: Done) -> None:
-        """Something was done to it."""
+        """Store the result of an operation."""
         self.trouble = done.problem
         if not done.problem:
             self.cost(done.kind, done.seconds, done.bytes)
@@ -59,7 +59,7 @@ class PartMemo:
     def use(
         self, used: Used, gpu: tuple[float, float] | None, now_s: float, idle_s: float | None = None
     ) -> None:
-        """A look at what it uses, and for how long it has done nothing; kept if it is news."""
+        """Store a measurement of what the part uses and of its idle time, if it is news."""
         new = Usage(
             at_s=now_s,
             cpu_cores=round(used.cpu_cores, 3),
@@ -72,7 +72,7 @@ class PartMemo:
             self.usage = new
 
     def measure(self, live: Live) -> None:
-        """Durations that follow from what is known of it now."""
+        """Compute durations that follow from what is known now."""
         if self.started_s is not None and live.started_s is not None and "start" not in self.costs:
             self.cost("start", live.started_s - self.started_s)
         if self.stopping_s is not None and live.end is not None and "stop" not in self.costs:
@@ -80,7 +80,7 @@ class PartMemo:
 
 
 def status_of(live: Live, operation: Operation | None) -> PartStatus:
-    """Status as the controller sees it."""
+    """Status for the controller."""
     if operation is not None and not live.gone:
         if operation.kind is Transition.LEAVE:
             return PartStatus.LEAVING
@@ -90,7 +90,7 @@ def status_of(live: Live, operation: Operation | None) -> PartStatus:
 
 
 def report_of(live: Live, memo: PartMemo, mechanisms: Mechanisms, waiting: str, trouble: str) -> Report:
-    """All that is known of a part that was begun; `trouble` is what the agent cannot do for it."""
+    """Full report of a part that has started; `trouble` is what the agent cannot do for it."""
     operation = mechanisms.operations.get(live.key)
     relay = mechanisms.relay(live)
     costs = {cost.kind: cost for cost in relay.costs()}
@@ -119,7 +119,7 @@ def report_of(live: Live, memo: PartMemo, mechanisms: Mechanisms, waiting: str, 
 
 
 def bare_report(live: Live, trouble: str) -> Report:
-    """What this agent itself knows of a part, where what else is to be told of it cannot be made out."""
+    """Report with what this agent itself knows of a part, when the rest cannot be found out."""
     return Report(
         row=live.row,
         submit_s=live.part.submit_s,
@@ -134,7 +134,7 @@ def bare_report(live: Live, trouble: str) -> Report:
 
 
 def waiting_report(part: Part, memo: PartMemo, why: str, status: PartStatus = PartStatus.WAITING) -> Report:
-    """A part that has not begun."""
+    """Report of a part that has not started."""
     return Report(
         row=part.row,
         submit_s=part.submit_s,
@@ -146,7 +146,7 @@ def waiting_report(part: Part, memo: PartMemo, why: str, status: PartStatus = Pa
 
 
 def unbegun_report(part: Part, status: PartStatus, why: str, clock: Callable[[], float] = unix_s) -> Report:
-    """A part that never will begin, refused (lost) or withdrawn (ended)."""
+    """Report of a part that never will start: refused (lost) or withdrawn (ended)."""
     end = Exit(ended_s=clock(), error=why, infrastructure=True)
     return Report(
         row=part.row,
@@ -160,7 +160,7 @@ def unbegun_report(part: Part, status: PartStatus, why: str, clock: Callable[[],
 
 
 def _differs(old: Usage, new: Usage) -> bool:
-    """Whether a look at a part's usage is worth telling."""
+    """Whether a new measurement of a part's usage should be reported."""
     return (
         new.at_s - old.at_s >= QUIET_S
         or abs(new.cpu_cores - old.cpu_cores) > 0.1
@@ -172,7 +172,7 @@ def _differs(old: Usage, new: Usage) -> bool:
 
 
 def _is_idle_news(old_s: float | None, new_s: float | None) -> bool:
-    """It works again after more than a moment, or has done nothing for twice as long as was told."""
+    """Whether a part is active again after more than a moment, or idle for twice as long as last reported."""
     if old_s is None or new_s is None:
         return old_s is not new_s
     return new_s < old_s or new_s >= 2.0 * max(old_s, IDLE_NEWS_S)

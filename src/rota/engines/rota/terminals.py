@@ -1,8 +1,7 @@
-"""People at the terminals of jobs on this machine: what they type goes to the shim, what is printed to them.
+"""Sessions with terminals of jobs on this machine: input goes to the shim, output to the person.
 
-The shim keeps the terminal and what was printed last; here are two threads for each session, which carry
-bytes and hold none but those on their way.  An agent that dies loses its sessions; the next one takes them
-up again.
+The shim keeps the terminal and its last output. Each session has two threads here, which carry bytes and
+store only those on their way. If an agent dies, the next one takes up its sessions again.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from rota.wire.terminal import TerminalCall, TerminalReply, TerminalTalk, packed
 
 LOG = logging.getLogger("rota.engines.rota")
 MOST_SAID = 1 << 14
-"""Bytes of one message of the shim's, or to it."""
+"""Most bytes of one message to or from the shim."""
 MOST_SESSIONS = 64
 WAIT_S, PAUSE_S = 20.0, 0.3
 AWAY_S = 60.0
-"""A controller that is away for so long has another one's sessions when it is back."""
+"""Seconds after which a session with an unreachable controller ends."""
 SEND_S = 30.0
-"""A program that reads nothing of what is typed for so long loses its viewer."""
+"""Seconds after which a viewer is dropped if the program does not read its input."""
 
 
 class AgentTerminals:
     """The sessions of one agent."""
 
     def __init__(self, home: AgentFolder, transport: Callable[[], Transport], path: str) -> None:
-        """`path` is where the controller takes what is printed."""
+        """`path` is the route of the controller that takes output."""
         self._home, self._transport, self._path = home, transport, path
         self._lock = threading.Lock()
         self._sessions: set[str] = set()
 
     def take_up(self, call: TerminalCall) -> bool:
-        """Take part in a session from now on; False if it is known already, or there are too many."""
+        """Take part in a session; False if it is already known, or if there are too many."""
         with self._lock:
             if call.session in self._sessions or len(self._sessions) >= MOST_SESSIONS:
                 return False
@@ -53,7 +52,7 @@ class AgentTerminals:
         session = _Session(call, self._transport, self._path)
         try:
             session.run(self._home.of(call.row, call.attempt).path)
-        except Exception as error:  # whatever it is: the others go on
+        except Exception as error:  # any exception: it must not affect the others
             LOG.warning("the terminal of job %d: %s", call.row + 1, error)
         finally:
             with self._lock:
@@ -61,7 +60,7 @@ class AgentTerminals:
 
 
 class _Session:
-    """One person, one terminal."""
+    """One person at one terminal."""
 
     def __init__(self, call: TerminalCall, transport: Callable[[], Transport], path: str) -> None:
         self._call, self._transport, self._path = call, transport, path
@@ -69,7 +68,7 @@ class _Session:
         self._over = threading.Event()
 
     def run(self, folder: Path) -> None:
-        """Until the terminal is closed, or the controller says that the session is over."""
+        """Run until the terminal is closed, or the controller ends the session."""
         with self._shim:
             place = 0
             try:
@@ -89,7 +88,7 @@ class _Session:
                 listener.join(WAIT_S + ANSWER_S)
 
     def _tell(self, place: int) -> None:
-        """What is printed, as it comes."""
+        """Send output as it comes."""
         while not self._over.is_set():
             try:
                 data = self._shim.recv(MOST_SAID)
@@ -108,7 +107,7 @@ class _Session:
                 place = max(place, min(reply.have, end))
 
     def _listen(self) -> None:
-        """What is typed, and the size of the person's terminal."""
+        """Receive input, and the size of the person's terminal."""
         seen = 0
         while not self._over.is_set():
             reply = self._say(TerminalTalk(session=self._call.session, seen=seen, wait_s=WAIT_S))
@@ -125,12 +124,12 @@ class _Session:
                 break
         self._over.set()
         try:
-            self._shim.shutdown(socket.SHUT_RDWR)  # whoever waits for it wakes up
+            self._shim.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for it
         except OSError:
             return
 
     def _say(self, said: TerminalTalk) -> TerminalReply | None:
-        """The controller's answer; None if there is no such session, or if it is away for too long."""
+        """The controller's answer; None without such a session, or if the controller is away for too long."""
         until_s = time.monotonic() + AWAY_S
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Folders go in two steps: one rename takes them out of the way, then they are deleted.
+"""Removes folders in two steps: a rename moves them to the trash, then they are deleted.
 
-Whoever is killed in between leaves them in `.trash`, beside where they were, and the next one deletes them.
-Nothing here follows a link: what a user may have put in our way is removed itself, never what it points to.
+A process killed in between leaves them in `.trash`, beside their old place, and the next one deletes them. No
+function follows a link: a link that a user has put there is removed itself, never its target.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rota.wire.numbers import MOST_COUNT
 
 TRASH = ".trash"
 MOST_OPENED = 100_000
-"""Folders that are opened to measure one."""
+"""Most folders that are opened to measure one."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def numbered(root: Path) -> Iterator[int]:
-    """The numbers after which folders in `root` are named; none if there is no such folder.
+    """Numbers that are names of folders in `root`; none if `root` does not exist.
 
-    Other names, and numbers that no row or attempt has, are not ours.
+    Other names, and numbers that are not a row or attempt, are skipped.
     """
     try:
         with os.scandir(root) as entries:
@@ -40,7 +40,7 @@ def numbered(root: Path) -> Iterator[int]:
 
 
 def throw_away(root: Path, name: str) -> bool:
-    """Move `root/name` to the trash of `root`; False if it is not there, or not a folder that we made.
+    """Move `root/name` to the trash of `root`; False if it is missing, or not a folder that we made.
 
     Raises OSError if it cannot be moved.
     """
@@ -53,14 +53,14 @@ def throw_away(root: Path, name: str) -> bool:
     with _trash(root) as fd:
         try:
             os.rename(root / name, f"{name}.{uuid.uuid4().hex}", dst_dir_fd=fd)
-        except FileNotFoundError:  # on a shared folder another agent was quicker
+        except FileNotFoundError:  # on a shared folder another agent was faster
             return False
     crash_point("moved to trash")
     return True
 
 
 def empty(root: Path) -> None:
-    """Delete all that is in the trash of `root`.  Raises OSError for what cannot be deleted, at the end."""
+    """Delete everything in the trash of `root`. Raises OSError at the end for what cannot be deleted."""
     if not (root / TRASH).is_dir():
         return
     with _trash(root) as fd:
@@ -68,13 +68,13 @@ def empty(root: Path) -> None:
 
 
 def remove(parent: Path, name: str) -> None:
-    """Delete the folder `parent/name`, however deep and whosever it is.  Raises OSError."""
+    """Delete the folder `parent/name`, of any depth and any owner. Raises OSError."""
     with opened(parent) as fd:
         _delete([name], fd)
 
 
 def _delete(names: list[str], fd: int) -> None:
-    """Delete all of these in `fd`; what cannot be deleted is raised at the end."""
+    """Delete all these names in `fd`; errors are raised at the end."""
     trouble: OSError | None = None
     while names:
         name = names.pop()
@@ -92,17 +92,21 @@ def _delete(names: list[str], fd: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inside:
-    """A folder below the one that is measured.  It knows where it lies by its parent: the whole path of each
-    would take, of a folder 40,000 levels deep with one more in each level, more memory than a machine has."""
+    """A folder below the one that is measured, with its parent.
+
+    Full paths would take too much memory: a tree 40,000 levels deep with one more folder in each level would
+    not fit into a machine.
+    """
 
     parent: _Inside | None
     name: str
 
 
 def size_of(root: Path) -> int:
-    """Bytes that a folder takes on its disk, 0 if it is not there; what vanishes meanwhile is not counted.
+    """Bytes that a folder takes on its disk, 0 if it does not exist; files that vanish meanwhile do not
+    count.
 
-    Of a folder in which `MOST_OPENED` are not enough to see it all, those that were seen.
+    If a folder has more than `MOST_OPENED` folders, only those that were opened count.
     """
     total = 0
     try:
@@ -125,7 +129,7 @@ def size_of(root: Path) -> int:
         here, at = fd, inner
         with os.scandir(here) as entries:
             for entry in entries:
-                with suppress(OSError):  # gone meanwhile, or in a folder that its job has closed to us
+                with suppress(OSError):  # vanished meanwhile, or in a folder that its job has closed to us
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False) and len(waiting) < MOST_OPENED:
                         waiting.append(_Inside(inner, entry.name))
@@ -135,7 +139,8 @@ def size_of(root: Path) -> int:
 
 
 def _descended(top: int, here: int, at: _Inside | None, inner: _Inside | None) -> tuple[int, int]:
-    """Descriptor of `inner` below `top`, and how many were opened: one from `here`, which is at `at`."""
+    """Descriptor of `inner` below `top`, and the number of folders opened for it from `here`, which is
+    `at`."""
     if inner is None:
         return top, 1
     if inner.parent is at:
@@ -153,7 +158,7 @@ def _descended(top: int, here: int, at: _Inside | None, inner: _Inside | None) -
 
 
 def _names(inner: _Inside | None) -> list[str]:
-    """The way to `inner`, from the top."""
+    """Names on the path to `inner`, from the top."""
     names = []
     while inner is not None:
         names.append(inner.name)
@@ -163,7 +168,7 @@ def _names(inner: _Inside | None) -> list[str]:
 
 @contextmanager
 def _trash(root: Path) -> Iterator[int]:
-    """Descriptor of the trash of `root`, made if need be; raises PermissionError if it is not ours alone."""
+    """Descriptor of the trash of `root`, made if missing; PermissionError if it is not ours alone."""
     path = root / TRASH
     path.mkdir(mode=0o700, exist_ok=True)
     fd = os.open(path, _FOLDER)
@@ -176,9 +181,9 @@ def _trash(root: Path) -> Iterator[int]:
 
 
 def _emptied(name: str, fd: int) -> list[str]:
-    """Delete `name` in `fd`; folders in it are moved beside it, so that no depth is too deep.
+    """Delete `name` in `fd`, after moving the folders in it beside it, so that any depth works.
 
-    Returns what they are called now; `name` is to be deleted after them.
+    Returns the new names of these folders; `name` has to be deleted after them.
     """
     if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=fd)
@@ -201,6 +206,6 @@ def _emptied(name: str, fd: int) -> list[str]:
 
 
 def _open_up(name: str, fd: int) -> None:
-    """Give ourselves the right to change a folder: a job may have taken it away.  Root needs none."""
+    """Restore our permission to change a folder, which a job may have removed. Root needs none."""
     if os.geteuid() != 0:
         os.chmod(name, 0o700, dir_fd=fd)

@@ -1,8 +1,8 @@
-"""What each part uses: one pass over /proc for all of them, so that a hundred parts cost what one costs.
+"""Measures what all parts use in one pass over /proc, so that a hundred parts cost as much as one.
 
-A process belongs to a part if it descends from one of the part's ranks, or is in their process group.  CPU
-time is counted between two looks; what a process used before it was first seen counts to the look that saw
-it.
+A process belongs to a part if it descends from one of the part's ranks, or is in their process group. CPU
+time is counted between two measurements; what a process used before it was first seen counts to the
+measurement that first sees it.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 GIB = float(2**30)
 SHORTEST_S = 0.02
-"""Clock ticks say nothing about less."""
+"""Shortest interval in seconds that clock ticks can measure."""
 
 
 class Roots(NamedTuple):
-    """Where the processes of a part begin."""
+    """The processes at the top of a part's tree."""
 
     pids: tuple[int, ...]
     pgid: int | None
 
 
 class Used(NamedTuple):
-    """What a part used when looked at."""
+    """Resources that a part used at a measurement."""
 
     cpu_cores: float
     memory_gib: float
     pids: frozenset[int] = frozenset()
-    """Its processes."""
+    """Pids of its processes."""
 
 
 class Process(NamedTuple):
-    """One line of /proc/PID/stat."""
+    """Fields of one line of /proc/PID/stat."""
 
     parent: int
     group: int
@@ -50,12 +50,12 @@ class Process(NamedTuple):
 
 @dataclass
 class UsageSampler:
-    """Looks at processes, and remembers the CPU time seen."""
+    """Measures processes, and remembers their CPU time."""
 
     looked_s: dict[Key, float] = field(default_factory=dict)
-    """When each part was last looked at; one that never was is measured from its start."""
+    """When each part was last measured; a new one is measured from its start."""
     ticks: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(pid, start time) -> CPU ticks at the last look."""
+    """(pid, start time) -> CPU ticks at the last measurement."""
 
     def look(self, parts: Mapping[Key, Roots], now_s: float) -> dict[Key, Used]:
         """What each part uses; `now_s` is a monotonic time."""
@@ -84,14 +84,14 @@ class UsageSampler:
 
 
 def memory_gib(roots: Roots) -> float:
-    """Resident memory of one part now."""
+    """Resident memory of one part now, in GiB."""
     processes = all_processes()
     owners = owners_of({(0, 0): roots}, processes)
     return sum(processes[pid].pages for pid in owners) * PAGE_BYTES / GIB
 
 
 def owners_of(parts: Mapping[Key, Roots], processes: Mapping[int, Process]) -> dict[int, Key]:
-    """pid -> the part it belongs to, for those that belong to one."""
+    """pid -> the part it belongs to; processes of no part are missing."""
     groups = {roots.pgid: key for key, roots in parts.items() if roots.pgid is not None}
     known: dict[int, Key | None] = {pid: key for key, roots in parts.items() for pid in roots.pids}
     for pid, process in processes.items():
@@ -103,7 +103,7 @@ def owners_of(parts: Mapping[Key, Roots], processes: Mapping[int, Process]) -> d
 
 
 def _settle(pid: int, processes: Mapping[int, Process], known: dict[int, Key | None]) -> None:
-    """Walk up to the first ancestor whose part is known, and write it to all on the way."""
+    """Find the first ancestor whose part is known, and store that part for all processes on the way."""
     way: list[int] = []
     while pid not in known and pid in processes and pid not in way:
         way.append(pid)
@@ -113,7 +113,7 @@ def _settle(pid: int, processes: Mapping[int, Process], known: dict[int, Key | N
 
 
 def all_processes() -> dict[int, Process]:
-    """Every process of this machine that can be seen."""
+    """Every visible process of this machine."""
     processes: dict[int, Process] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -137,10 +137,10 @@ def _process(pid: int) -> Process | None:
 
 
 def machine_memory_gib() -> float:
-    """Memory of this machine, as the controller is told it and the agent counts on it: to the MiB or so."""
+    """Memory of this machine in GiB, rounded to about a MiB, for the controller and the agent."""
     return round(os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES / GIB, 3)
 
 
 def roots_of(pids: Iterable[int], pgid: int | None) -> Roots:
-    """Roots from what is known of a live part."""
+    """Roots of a live part, from the pids of its ranks and their process group."""
     return Roots(tuple(pids), pgid)

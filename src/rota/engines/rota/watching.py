@@ -1,4 +1,4 @@
-"""One attempt as its folder, its lock and its processes show it: looking twice never does harm."""
+"""State of one attempt, as its folder, its lock and its processes show it; looking again is always safe."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from rota.training import protocol
 from rota.wire.sync import Mechanism, PartStatus
 
 LOOK_S = 0.02
-"""Between two looks at something that is about to change and has no descriptor to wait for."""
+"""Seconds between two looks at something that is about to change but has no descriptor to wait for."""
 BEGUN_S = 0.01
-"""Ranks that have begun are looked at so late: of short ones the end is then seen in the same look."""
+"""Seconds before a look at ranks that have started: the end of a short rank is then seen in the same look."""
 START_S = 5.0
-"""A shim that has not taken its lock by then never will: an agent that died had just started it."""
+"""Seconds to wait for the lock of a shim whose agent died while starting it; after that it never takes it."""
 AGAIN_S = 1.0
-"""After a machine could not even look."""
+"""Seconds to wait after the machine failed at a look."""
 HANG_S = 30.0
-"""Our own shim that has not taken its lock by then (a file system that hangs) is killed."""
+"""Seconds after which our own shim is killed if it has not taken its lock (a file system that hangs)."""
 STUCK_S = 10.0
-"""A process that SIGKILL has not ended by then is named in `why`."""
+"""Seconds after SIGKILL at which a process that still lives is named in `why`."""
 NEVER = float("inf")
 
 
 class AttemptWatch:
-    """Follows one attempt and carries out its plan; the supervisor's lock is held in every method."""
+    """Follows one attempt and carries out its stop plan; the supervisor's lock is held in every method."""
 
     def __init__(self, live: Live, clock: Callable[[], float]) -> None:
         self.live = live
@@ -58,32 +58,32 @@ class AttemptWatch:
         self._clock = clock
         self._child: Child | None = None
         self._spawned_s = NEVER  # monotonic time
-        self._pipe: int | None = None  # the shim's word that it has the lock, that the ranks run
+        self._pipe: int | None = None  # the shim reports on it that it has the lock, and that the ranks run
         self._shim: int | None = None  # pidfd
-        self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
+        self._seized: int | None = None  # the attempt's lock, once we hold it because no shim runs
         self._look_s = NEVER  # monotonic time of the next look without an event
         self._notice: NoticeRound | None = None  # on its way to the ranks
         self._kills = 0
-        self._fault = ""  # what is wrong with the folder, if anything is
-        self._signalled_s: float | None = None  # when it was first told to go, as far as we know
+        self._fault = ""  # what is wrong with the folder, if anything
+        self._signalled_s: float | None = None  # when it was first ordered to stop, as far as we know
 
     @classmethod
     def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> AttemptWatch:
-        """An attempt that another agent launched; `look` says what became of it.
+        """Attach to an attempt that another agent launched; `look` finds out its state.
 
-        One whose records cannot be used is killed: its devices, and how to suspend it, are not known.
+        An attempt with unusable records is killed: its devices, and the way to suspend it, are unknown.
         """
         known = find(folder, row, attempt, clock)
         watch = cls(known.live, clock)
         if known.plan is not None:
-            watch.take(known.plan)  # its maker may have died after it was followed
+            watch.take(known.plan)  # the agent that wrote it may have died after carrying it out
             watch._signalled_s = watch._unix_s(known.plan.first_s)
         if known.fault:
             watch._give_up_on(known.fault)
         return watch
 
     def become(self, status: PartStatus, why: str = "") -> None:
-        """Change the status, and have it noticed."""
+        """Change the status, so that `wait` returns the attempt."""
         if (status, why) == (self.live.status, self.live.why):
             return
         if status is not self.live.status:
@@ -92,13 +92,13 @@ class AttemptWatch:
         self.on_change(self.live)
 
     def fds(self) -> list[int]:
-        """What to sleep on."""
+        """Descriptors to sleep on."""
         return [fd for fd in (self._pipe, self._shim) if fd is not None]
 
     def event(self, fd: int) -> None:
-        """One of them has something to say."""
+        """Handle an event on one of the descriptors."""
         said = os.read(fd, 16) if fd == self._pipe else b""
-        if said in (b"L", b"R", b"LR"):  # after the lock the ranks come, and it says so
+        if said in (b"L", b"R", b"LR"):  # after the lock the ranks follow, which the shim reports as well
             self._look_again(BEGUN_S if said.endswith(b"R") else LOOK_S)
             return
         if fd == self._pipe and not said:
@@ -110,13 +110,13 @@ class AttemptWatch:
         self.look()
 
     def spawn(self, form: Mapping[str, Any]) -> None:
-        """Start the shim with what `launch.json` holds; raises OSError if this machine cannot."""
+        """Start the shim with the contents of `launch.json`; raises OSError if this machine cannot."""
         self._child, self._pipe = spawn(self.live.part, self.live.folder.path, form)
         self._spawned_s = time.monotonic()
         self._look_again(HANG_S)
 
     def recorded(self) -> bool:
-        """Take over the exit record, if there is one."""
+        """Read the exit record, if there is one; returns whether there is."""
         folder = self.live.folder
         due_s = NEVER if self.plan is None else self.plan.kill_s
         killed_s = self._unix_s(due_s) if due_s <= time.monotonic() else None
@@ -127,7 +127,7 @@ class AttemptWatch:
                 return False
             with making_sense(folder.path / EXIT):
                 end = exit_of(moved(record, self.live.ranks), folder, killed_s, self._touched_s())
-        except (OSError, ValueError) as error:  # a disk that lies: one lost attempt, not a lost agent
+        except (OSError, ValueError) as error:  # a faulty disk should cost one attempt, not the agent
             record = unreadable(self._clock(), folder, error)
             end = exit_of(record, folder, killed_s)
         self.live.end, is_lost = end, bool(record.get("lost"))
@@ -135,36 +135,36 @@ class AttemptWatch:
         return True
 
     def _unix_s(self, steady_s: float) -> float:
-        """A moment of the monotonic clock as the wall clock tells it now."""
+        """Convert a monotonic time to the present wall clock."""
         return self._clock() + steady_s - time.monotonic()
 
     def _touched_s(self) -> float | None:
-        """The moment from which its end may be our doing; None if nothing was done to it."""
+        """Moment from which its end may be caused by us; None if nothing was done to it."""
         directive = protocol.read_directive(self.live.folder.training)
         is_told = directive is not None and directive.do in (protocol.LEAVE, protocol.SUSPEND, protocol.PAUSE)
         return 0.0 if is_told or self.live.suspended is not None else self._signalled_s
 
     def look(self) -> None:
-        """Find out where the attempt stands."""
+        """Find out the attempt's state."""
         self._look_s = NEVER
         try:
             if not self.live.gone:
                 self._look()
-        except OSError:  # no descriptor is left, or the disk cannot be written just now
+        except OSError:  # no descriptor is free, or the disk cannot be written just now
             self._look_again(AGAIN_S)
         except ValueError as error:
             self._give_up_on(str(error))
             self._kill_all()
 
     def rest(self) -> None:
-        """Something went wrong with it that nobody has foreseen: let go of it, and look again in a while."""
+        """After an unforeseen error: close the descriptors, and look again in a while."""
         for fd in self.fds():
             os.close(fd)
         self._pipe = self._shim = None
         self._look_again(AGAIN_S)
 
     def _give_up_on(self, fault: str) -> None:
-        """Its records cannot be used: nothing of it may run on, since it could not be held to any order."""
+        """Kill an attempt with unusable records, since it could not follow any order."""
         self._fault = fault
         if self.plan is None or self.plan.kill_s > time.monotonic():
             self.take(replace(StopPlan.of(time.monotonic(), grace_s=0.0), terminated=True))
@@ -193,7 +193,7 @@ class AttemptWatch:
         self.become(PartStatus.LEAVING, self.live.why)
 
     def advance(self) -> float:
-        """Do what is due; returns the seconds until the next thing is, infinite if nothing is planned."""
+        """Take the steps that are due; returns the seconds until the next one, infinite if there is none."""
         if time.monotonic() >= self._look_s:
             self.look()
         if self._child is not None and self._child.poll() is not None and self.live.gone:
@@ -209,22 +209,22 @@ class AttemptWatch:
             stop_tree(self.live.shim.pid)
 
     def thaw(self) -> None:
-        """Let them go on."""
+        """Let all its processes go on."""
         if self.live.shim is not None and self.live.shim.alive():
             continue_tree(self.live.shim.pid)
 
     def give_up(self, sentence: str) -> None:
-        """It was never started, and with this record never will be."""
+        """Write a record that it was never started, so that it never will be."""
         self._settle(sentence)
 
     def forget(self) -> None:
-        """Remove all that could start it again.  Raises OSError if something of that cannot be removed."""
+        """Remove all files that could start it again. Raises OSError if one cannot be removed."""
         clear(self.live.folder, verdict(self.live.since_s, self.live.why))
         remove(self.live.cgroup)
         self.close()
 
     def close(self) -> None:
-        """Let go of all descriptors."""
+        """Close all descriptors."""
         for fd in (*self.fds(), self._seized):
             if fd is not None:
                 os.close(fd)
@@ -236,7 +236,7 @@ class AttemptWatch:
         self._look_s = time.monotonic() + after_s
 
     def _without_folder(self) -> None:
-        """Somebody has removed the folder: what still runs could not be found by the next agent, and ends."""
+        """Handle a removed folder: kill what still runs, since the next agent could not find it."""
         shim = self.live.shim
         if shim is not None and shim.alive():
             kill_tree(shim.pid)
@@ -246,11 +246,11 @@ class AttemptWatch:
             self._settle(f"its folder {self.live.folder.path} was removed")
 
     def _ends(self) -> bool:
-        """Whether the record is there although the shim is: only the flush of it is still to come."""
+        """Whether the record exists although the shim still runs: only its flush is still to come."""
         return os.path.exists(f"{self.live.folder.path}/{EXIT}") and self.recorded()
 
     def _look_at_shim(self) -> None:
-        """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""
+        """Handle a lock that is held by the shim, or by its child that is about to become a rank or exit."""
         live = self.live
         live.shim = read_shim(live.folder)
         if live.shim is None:
@@ -262,7 +262,7 @@ class AttemptWatch:
                 self._look_again()
                 return
         if not self._read_ranks():
-            if self._pipe is None:  # else the shim will say it
+            if self._pipe is None:  # otherwise the shim will report it
                 self._look_again()
             return
         if why := unrecorded(live.folder, live.ranks.values()):
@@ -273,7 +273,7 @@ class AttemptWatch:
             self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING, why)
 
     def _read_ranks(self) -> bool:
-        """Whether the ranks have begun."""
+        """Read the ranks' record; returns whether the ranks have started."""
         live = self.live
         ranks = read_ranks(live.folder) if live.pgid is None else None
         if ranks is not None:
@@ -281,11 +281,11 @@ class AttemptWatch:
                 live.started_s = began_s(ranks.form, ranks.by_rank)
             live.ranks, live.pgid = ranks.by_rank, ranks.pgid
             if live.suspended is Mechanism.SIGNAL:
-                self.freeze()  # whoever noted it may have died before all were stopped
+                self.freeze()  # the agent that recorded it may have died before all were stopped
         return live.pgid is not None
 
     def _about_to_begin(self) -> bool:
-        """Whether a shim may still come and take the lock."""
+        """Whether a shim may still take the lock."""
         folder = self.live.folder
         if (folder.path / SHIM).exists():
             return False
@@ -300,9 +300,9 @@ class AttemptWatch:
         return self._child.poll() is None
 
     def _lose(self) -> None:
-        """The lock is ours and there is no record: what is left of the attempt dies, then it is lost."""
+        """We hold the lock and there is no record: kill what is left of the attempt, then mark it lost."""
         live = self.live
-        with suppress(ValueError):  # what it says of its shim makes no sense: strays are found without it
+        with suppress(ValueError):  # its record of the shim is invalid: strays are found without it
             live.shim = read_shim(live.folder)
         if killed := sorted(set(self._kill_all())):
             left = f"its shim is gone; killing what it left: {killed}"
@@ -312,12 +312,12 @@ class AttemptWatch:
         self._settle(lost_because(live.shim, code, live.folder))
 
     def _kill_all(self) -> list[int]:
-        """SIGKILL to all of it, found without the shim; returns those that were there."""
+        """Send SIGKILL to all its processes, found without the shim; returns those that still lived."""
         self._look_again(0.05)
         return [*kill_members(self.live.cgroup), *kill_strays(self.live.folder.path, self.live.shim)]
 
     def _settle(self, sentence: str) -> None:
-        """Write our own record, so that a shim that comes late finds it and goes."""
+        """Write our own record, so that a late shim finds it and exits."""
         folder, record = self.live.folder, verdict(self._clock(), self._fault or sentence)
         try:
             if self._seized is None:
@@ -325,7 +325,7 @@ class AttemptWatch:
             folder.write(EXIT, record)
             crash_point("verdict written")
             self.recorded()
-        except OSError as error:  # the lock stays ours as long as we live: that keeps a late shim out as well
+        except OSError as error:  # we keep the lock as long as we live, which keeps out a late shim as well
             if str(error.strerror) not in record["error"] and folder.path.exists():
                 record["error"] += f" (and this cannot be recorded: {error})"
             self.live.end = exit_of(record, folder, None)
@@ -333,7 +333,7 @@ class AttemptWatch:
             self.become(PartStatus.LOST, record["error"])
 
     def _gone(self, status: PartStatus, why: str) -> None:
-        """Nothing of it runs any more."""
+        """Set a final status: nothing of it runs any more."""
         live = self.live
         live.suspended = live.deadline_s = None
         self.plan, self._look_s = None, NEVER
@@ -346,7 +346,7 @@ class AttemptWatch:
         live, now_s = self.live, time.monotonic()
         assert live.shim is not None
         if not live.shim.alive():
-            return LOOK_S  # we shall hear of it; its numbers may be another's by now
+            return LOOK_S  # its end will be reported, and its pids may be reused by now
         if now_s >= plan.kill_s:
             return self._kill(live.shim.pid, now_s - plan.kill_s)
         if live.pgid is None:
@@ -368,37 +368,37 @@ class AttemptWatch:
         return max(0.0, min(often_s, plan.next_s - now_s))
 
     def _mark(self) -> None:
-        """It is about to get its first signal, if it has not had one."""
+        """Note the time of its first signal."""
         if self._signalled_s is None:
             self._signalled_s = self._clock()
 
     def _done(self, plan: StopPlan) -> StopPlan:
-        """Note a step that was taken."""
+        """Record a step that was taken."""
         crash_point("signalled")
         self.plan = plan
         self.keep(STOP, plan.form())
         return plan
 
     def keep(self, name: str, value: dict[str, Any], *, mode: int = 0o600) -> None:
-        """Write a file of a stop; a full disk makes it forgettable, but does not prevent it."""
+        """Write a file of a stop; on a full disk the stop goes on but is not remembered."""
         try:
             self.live.folder.write(name, value, mode=mode)
         except OSError as error:
             self.become(self.live.status, f"{name} of job {self.live.part.job} cannot be written: {error}")
 
     def _rouse(self) -> None:
-        """A stopped program gets the signals that wait for it before it runs a step on devices of others."""
+        """Resume a stopped program: it gets pending signals before it runs a step on devices of others."""
         if self.live.asleep:
             self.thaw()
         self.live.suspended = None
-        with suppress(OSError):  # whoever attaches finds a plan to stop it as well, and rouses it anew
+        with suppress(OSError):  # an agent that attaches finds the plan and resumes it again
             (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
 
     def _kill(self, shim: int, late_s: float) -> float:
-        """SIGKILL to all, again and again: what was born meanwhile goes too."""
+        """Send SIGKILL to all, repeatedly, since processes may be born meanwhile."""
         self._mark()
         kill_tree(shim)
-        send([shim], signal.SIGCONT)  # somebody may have stopped it
+        send([shim], signal.SIGCONT)  # it may have been stopped
         self._kills += 1
         if late_s > STUCK_S:
             stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim)) or "its shim"

@@ -1,1 +1,1 @@
-"""What every engine shares: the conversation with the controller, and the rules of what to do on a node."""
+"""What every engine shares: the protocol with the controller, and the rules for a node."""

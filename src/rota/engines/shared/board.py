@@ -1,8 +1,8 @@
-"""What the controller should know: the last report of every part, and which of them it has not heard yet.
+"""Reports for the controller: the last one of every part, and which of them it has not received yet.
 
-A change of status is told at once; progress and usage wait for company.  What has ended is said again
-and again until the controller says `forget`, everything else now and then: it may have dropped what it
-had heard but not yet put on record.
+A change of status is sent at once; progress and usage wait for other news. The end of a part is repeated
+until the controller answers `forget`, all else from time to time: the controller may have lost a report
+before it was recorded.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ from rota.engines.shared.ledger import Key
 from rota.wire.sync import DeviceInfo, PartStatus, Piece, Report
 
 SOON_S = 0.05
-"""That a part begins waits so long for company: of a short one the end is told with it."""
+"""Seconds that the report of a start waits for other news: for a short part it carries the end as well."""
 LAZY_S = 2.0
-"""News that nobody waits for is told at most so often."""
+"""Seconds between two reports of news that is not urgent."""
 REPEAT_END_S = 3.0
 REPEAT_S = 30.0
 MOST_REPORTS = 200
 MOST_PIECES_BYTES = 1 << 19
-"""Of one parcel, unless a single piece is larger."""
+"""Most bytes of pieces in one parcel, unless a single piece is larger."""
 OVER = frozenset({PartStatus.ENDED, PartStatus.LOST})
 BEGINNING = frozenset({PartStatus.WAITING, PartStatus.STARTING, PartStatus.RUNNING})
 
 
 @dataclass
 class Parcel:
-    """One message's worth of news."""
+    """The news for one message."""
 
     reports: list[Report] = field(default_factory=list)
     devices: list[DeviceInfo] | None = None
     trouble: str = ""
-    """Beside `devices`: why nothing can begin on the machine."""
+    """Sent with `devices`: why nothing can start on the machine."""
     pieces: list[Piece] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
-        """Nothing to tell."""
+        """Whether there is no news."""
         return not (self.reports or self.pieces) and self.devices is None
 
 
 class Board:
-    """Reports between the thread that makes them and those that tell them; thread-safe."""
+    """Passes reports from the thread that makes them to the threads that send them; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = threading.Condition()
         self._current: dict[Key, Report] = {}
         self._due: dict[Key, float] = {}
-        """When each report has to be told (again)."""
+        """When each report has to be sent, or sent again."""
         self._devices: list[DeviceInfo] | None = None
-        """As last posted."""
+        """Devices as last posted."""
         self._trouble = ""
         self._devices_due = False
         self._pieces: list[Piece] = []
         self._closed = False
 
     def post(self, reports: Sequence[Report]) -> None:
-        """These are all reports now; whoever is not among them is forgotten."""
+        """Replace all reports; parts that are not among them are forgotten."""
         now = self._clock()
         with self._changed:
             keys, first = set(), min(self._due.values(), default=float("inf"))
@@ -80,42 +80,42 @@ class Board:
                 self._changed.notify_all()
 
     def devices(self, devices: list[DeviceInfo], trouble: str = "") -> None:
-        """The health of a device has changed, or why nothing can begin on the whole machine."""
+        """Post the devices after a change of their health or of the whole machine's trouble."""
         with self._changed:
             self._devices, self._devices_due, self._trouble = devices, True, trouble
             self._changed.notify_all()
 
     def pieces(self, pieces: Sequence[Piece]) -> None:
-        """Pieces of logs that somebody waits for."""
+        """Post pieces of logs that a reader waits for."""
         with self._changed:
             self._pieces.extend(pieces)
             self._changed.notify_all()
 
     def all(self) -> Parcel:
-        """Everything, for a controller that knows nothing; counts as told.
+        """All reports, for a controller that knows none; they count as sent.
 
-        That the devices are well is in it though it was told before: a controller that was killed may have
-        heard it and not put it on record.
+        The devices' health is included even if it was sent before: a controller may have been killed before
+        it recorded it.
         """
         with self._changed:
             self._devices_due = self._devices is not None
             return self._take(list(self._current))
 
     def wait(self) -> Parcel:
-        """What has to be told now; sleeps until there is something.  Empty once the board is closed."""
+        """News that has to be sent now; sleeps until there is some. Empty once the board is closed."""
         with self._changed:
             while not self._closed:
                 now = self._clock()
                 due = [key for key, at in self._due.items() if at <= now]
                 if due or self._pieces or self._devices_due:
                     soon = [key for key, at in self._due.items() if now < at <= now + LAZY_S]
-                    return self._take((due + soon)[:MOST_REPORTS])  # the lazy ones ride along
+                    return self._take((due + soon)[:MOST_REPORTS])  # news that is not urgent goes along
                 first = min(self._due.values(), default=None)
                 self._changed.wait(None if first is None else max(0.001, first - now))
             return Parcel()
 
     def untold(self, parcel: Parcel) -> None:
-        """A parcel that did not arrive: tell again what is not superseded."""
+        """Take back a parcel that did not arrive: what is not superseded is sent again."""
         now = self._clock()
         with self._changed:
             for report in parcel.reports:
@@ -126,7 +126,7 @@ class Board:
             self._pieces[:0] = parcel.pieces
 
     def close(self) -> None:
-        """Wake whoever waits, for the last time."""
+        """Wake all waiting threads for the last time."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -146,7 +146,7 @@ class Board:
 
 
 def _patience_s(before: Report | None, report: Report) -> float:
-    """How long what is new may wait for company."""
+    """Seconds that news may wait for other news."""
     if before is not None and _headline(before) == _headline(report):
         return LAZY_S
     begins = report.status in BEGINNING and (before is None or before.status in BEGINNING)
@@ -154,7 +154,7 @@ def _patience_s(before: Report | None, report: Report) -> float:
 
 
 def _headline(report: Report) -> tuple[object, ...]:
-    """What somebody may be waiting for."""
+    """The fields whose changes are urgent."""
     return (
         report.status,
         report.started_s,

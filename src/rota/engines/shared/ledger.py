@@ -1,6 +1,7 @@
-"""Shares on a device sum to at most 1.0: who holds which device of this machine, and what stands in the way.
+"""Which parts hold which devices of this machine, and where a claim does not fit.
 
-Opportunistic parts take what others leave: they are on the list, and their shares count nothing.
+The shares on a device sum to at most 1.0. Opportunistic parts use what others leave idle: they are on the
+list, but their shares do not count.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from dataclasses import dataclass, field
 Key = tuple[int, int]
 """(row, attempt)"""
 SLACK = 1e-6
-"""Three thirds are a whole, whatever floating point says."""
+"""Tolerance for rounding: three thirds are a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one part holds, or wants to hold."""
+    """Devices that one part holds, or wants to hold."""
 
     devices: tuple[int, ...] = ()
     """Local indexes."""
     share: float = 1.0
-    """Of each of them, in (0, 1]."""
+    """Share of each device, in (0, 1]."""
     opportunistic: bool = False
 
     @property
     def weight(self) -> float:
-        """What counts against each device."""
+        """Share that counts against each device."""
         return 0.0 if self.opportunistic else self.share
 
 
@@ -37,18 +38,18 @@ class Ledger:
     claims: dict[Key, Claim] = field(default_factory=dict)
 
     def hold(self, key: Key, claim: Claim) -> None:
-        """Put on record that `key` holds `claim`, and nothing else.
+        """Record that `key` holds `claim`, and nothing else.
 
-        What is running is running: a claim is recorded also if it does not fit.  Ask `obstacles` first.
+        The claim is recorded even if it does not fit, because the part already runs. Call `obstacles` first.
         """
         self.claims[key] = claim
 
     def free(self, key: Key) -> None:
-        """`key` holds nothing any more."""
+        """Record that `key` holds nothing any more."""
         self.claims.pop(key, None)
 
     def used(self, device: int, but: Iterable[Key] = ()) -> float:
-        """Sum of the shares on a device, those of `but` aside."""
+        """Sum of the shares on a device, without those of `but`."""
         left_out = frozenset(but)
         return sum(
             claim.weight
@@ -61,9 +62,9 @@ class Ledger:
         return sorted(key for key, claim in self.claims.items() if device in claim.devices and claim.weight)
 
     def obstacles(self, key: Key, claim: Claim) -> dict[int, list[Key]]:
-        """Devices on which `claim` does not fit now -> who is there; empty if it fits.
+        """Devices on which `claim` does not fit now -> the parts there; empty if it fits.
 
-        What `key` itself holds already is no obstacle.
+        What `key` itself already holds is not an obstacle.
         """
         if not claim.weight:
             return {}
@@ -74,5 +75,5 @@ class Ledger:
         }
 
     def overbooked(self, devices: Sequence[int]) -> list[int]:
-        """Those of `devices` on which shares sum to more than 1.0: a bug, or lives from before a restart."""
+        """Those of `devices` whose shares sum to more than 1.0: an error, or parts from before a restart."""
         return [device for device in devices if self.used(device) > 1.0 + SLACK]

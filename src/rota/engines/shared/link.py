@@ -1,10 +1,10 @@
-"""An engine's two connections to its controller for one node: one that listens, one that tells.
+"""An engine's two connections to its controller for one node: a listener and a teller.
 
-The listener asks with a long wait and says nothing, except that its first question to each controller carries
-a complete report.  The teller posts news at once and never waits for an answer to anything else: an end is
-on its way while the listener sleeps.  Both take orders from whatever answer they get.
+The listener asks with a long wait and reports nothing, except that its first request to each controller has a
+complete report. The teller posts news at once and does not wait for answers to other requests, so that the
+end of a part is sent while the listener sleeps. Both take orders from every answer.
 
-While the controller is away both try again, the listener ever more slowly up to `most_s`; jobs run on.
+While the controller is away both try again, the listener with pauses that grow up to `most_s`; jobs run on.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LOG = logging.getLogger("rota.engines.rota")
 FIRST_S = 0.05
 MOST_SERVED = 1000
 GOODBYE_S = 2.0
-"""An agent that ends waits so long for a controller to take notice."""
+"""Seconds that an agent, when it ends, waits for the controller to answer."""
 LOCAL_MOST_S, FAR_MOST_S = 0.7, 2.0
 ANSWER_S = 10.0
-"""Beyond the time a question may wait, the controller has so long to answer."""
+"""Seconds that the controller has to answer, in addition to the time that a request may wait."""
 
 
 class Transport(Protocol):
-    """One controller, for calls from several threads: `rota.client.http.Client`, or a stand-in."""
+    """One controller, for calls from several threads: `rota.client.http.Client`, or a substitute."""
 
     def call(
         self,
@@ -50,12 +50,12 @@ class Transport(Protocol):
         *,
         idempotent: bool | None = None,
     ) -> Any:
-        """The parsed answer; raises Unreachable and Refused."""
+        """Return the parsed answer; raises Unreachable and Refused."""
         ...
 
 
 class Link:
-    """Keeps controller and agent in step."""
+    """Exchanges orders and reports between controller and agent."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Link:
     ) -> None:
         """`on_orders` is called when orders may have changed, `on_stop` when the agent should end.
 
-        `on_denied` may return another transport when the token is not accepted any more.  `on_terminal` takes
-        up a session and returns at once, True if it was new.  `on_back` is called when the controller answers
-        for the first time, and again when it does after a trouble.  `boot_id` names
-        the boot of the machine whose clock this is; empty if it is not a node's own.
+        `on_denied` may return another transport after the token was refused. `on_terminal` takes up a session
+        and returns at once, True if it was new. `on_back` is called when the controller answers for the first
+        time, and when it answers again after trouble. `boot_id` names the boot of the machine whose clock
+        this is; empty if it is not a node's own.
         """
         self._transport, self._path = transport, route("v1", "agents", node, "sync")
         self._incarnation = incarnation
@@ -90,23 +90,23 @@ class Link:
         self._on_denied, self._most_s, self._boot_id = on_denied, most_s, boot_id
         self._closing = threading.Event()
         self._back = threading.Event()
-        """Set while the controller answers: the teller need not try before."""
+        """Set while the controller answers; the teller waits for it."""
         self._trouble = ""
         self._serving = threading.Lock()
         self._served: OrderedDict[str, None] = OrderedDict()
-        """Pieces that have been posted, by id."""
+        """Ids of pieces that have been posted."""
         self._threads = [
             threading.Thread(target=self._listen, name="rota-listener", daemon=True),
             threading.Thread(target=self._tell, name="rota-teller", daemon=True),
         ]
 
     def start(self) -> None:
-        """Begin to listen and to tell."""
+        """Start the listener and the teller."""
         for thread in self._threads:
             thread.start()
 
     def close(self, timeout_s: float = 0.5) -> None:
-        """Stop, and tell a controller that takes part; a question that still waits is left alone."""
+        """Stop, and notify a controller that answers; a request that still waits is abandoned."""
         takes_part = self._back.is_set() and not self._closing.is_set()
         self._closing.set()
         self._back.set()
@@ -118,7 +118,8 @@ class Link:
             self._say_goodbye()
 
     def _say_goodbye(self) -> None:
-        """Without it the controller would give this node jobs until its silence has lasted too long."""
+        """Notify the controller that this agent ends; otherwise the node would get jobs until it counts as
+        lost."""
         asked = self._orders.question()
         request = SyncRequest(
             incarnation=self._incarnation,
@@ -133,7 +134,7 @@ class Link:
         )
         try:
             self._transport.call("POST", self._path, request, timeout_s=GOODBYE_S, idempotent=False)
-        except Exception as error:  # whatever it is: it must not keep the agent from ending
+        except Exception as error:  # any exception: it must not keep the agent from ending
             LOG.warning("the controller has not heard that this agent ends: %s", error)
 
     def _listen(self) -> None:
@@ -141,11 +142,12 @@ class Link:
         while not self._closing.is_set():
             asked = self._orders.question()
             parcel = Parcel() if asked.controller else self._board.all()
-            is_known = asked.controller and self._back.is_set()  # otherwise: is anybody there at all?
+            # Otherwise only find out whether the controller answers.
+            is_known = asked.controller and self._back.is_set()
             wait_s = self._contact.wait_s if is_known else 0.0
             try:
                 self._ask(asked, parcel, wait_s, complete=not asked.controller)
-            except Exception as error:  # whatever it is: an agent that does not listen is worth nothing
+            except Exception as error:  # any exception: an agent that stops listening is useless
                 self._board.untold(parcel)
                 self._back.clear()
                 if isinstance(error, Refused) and error.status in (401, 403):
@@ -167,7 +169,7 @@ class Link:
             if parcel.empty or self._closing.is_set():
                 continue
             asked = self._orders.question()
-            if not asked.controller:  # the listener is about to tell everything to a new controller
+            if not asked.controller:  # the listener is about to report everything to a new controller
                 self._board.untold(parcel)
                 self._closing.wait(FIRST_S)
                 continue
@@ -180,7 +182,7 @@ class Link:
                 pause_s = FIRST_S
 
     def _ask(self, asked: QuestionBasis, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
-        """One question and its answer."""
+        """Send one request and handle its answer."""
         asked_s = self._contact.clock()
         request = SyncRequest(
             incarnation=self._incarnation,
@@ -205,19 +207,20 @@ class Link:
         reply = SyncReply.model_validate(answer)
         self._contact.heard(asked_s, reply.lost_after_s)
         if not self._orders.take(reply, asked):
-            self._board.untold(parcel)  # it went to a controller that has not heard the rest yet
+            self._board.untold(parcel)  # it went to a controller that does not have the other reports yet
             return
         self._serve(reply.fetch)
         if reply.terminals and not [call for call in reply.terminals if self._on_terminal(call)]:
             self._closing.wait(FIRST_S)  # they are about to answer
         if reply.parts or complete:
             self._on_orders()
-            time.sleep(0)  # whoever carries them out works on at once: it would wait for the interpreter
+            # Let the threads that carry them out run at once: they would wait for the interpreter.
+            time.sleep(0)
         if reply.stop:
             self._on_stop()
 
     def _serve(self, requests: Sequence[Fetch]) -> None:
-        """Post the pieces asked for; each is asked for again until it has arrived, and read once."""
+        """Post the requested pieces; each is requested until it has arrived, but read only once."""
         new = []
         with self._serving:
             for request in requests:
@@ -229,20 +232,20 @@ class Link:
         if new:
             self._board.pieces([self._read_log(request) for request in new])
         elif requests:
-            self._closing.wait(FIRST_S)  # the teller is at it
+            self._closing.wait(FIRST_S)  # the teller is posting it
 
     def _failed(self, error: Exception, pause_s: float) -> float:
-        """Wait before the next try; returns how long to wait if that fails too."""
+        """Wait before the next attempt; returns the pause after that one, if it fails too."""
         self._note(error)
         if isinstance(error, Refused):
             pause_s = max(pause_s, error.retry_after_s or 0.0)
         elif not isinstance(error, Unreachable):
-            pause_s = self._most_s  # it will come again
+            pause_s = self._most_s  # it will be requested again
         self._closing.wait(min(pause_s, FAR_MOST_S))
         return min(2 * pause_s, self._most_s)
 
     def _note(self, error: Exception) -> None:
-        """Log a trouble once, not at each try."""
+        """Log a problem once, not at each attempt."""
         text = str(error)
         if text == self._trouble:
             return

@@ -1,9 +1,9 @@
-"""The controller's last word about every part of this node, whichever of two connections brought it.
+"""The controller's last order about every part of this node, from either of the two connections.
 
-Answers may overtake one another and come twice: of two words about a part the one with the higher version
-counts.  A controller that was restarted counts versions anew, so it is asked for everything first.  What it
-does not name then, nobody wants any more; but only if it says that its answer is whole: it may not have read
-its store yet.
+Answers may overtake one another and arrive twice: of two orders about a part the higher version counts. A
+controller that was restarted counts versions from the beginning, so it is first asked for all orders. Parts
+missing in its answer are no longer wanted, but only if the answer is marked as whole: the controller may not
+have read its store yet.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ MOST_FORGOTTEN = 10_000
 
 
 class QuestionBasis(NamedTuple):
-    """What a question to the controller was based on."""
+    """The state that a request to the controller was based on."""
 
     controller: str
-    """Incarnation; empty asks for everything."""
+    """Incarnation of the controller; empty asks for everything."""
     seen: int
 
 
 @dataclass
 class Orders:
-    """Parts as wanted; thread-safe."""
+    """Parts as the controller wants them; thread-safe."""
 
     controller: str = ""
-    """Incarnation whose words these are; empty before the first whole list of a controller."""
+    """Incarnation that gave these orders; empty before the first whole list of a controller."""
     seen: int = 0
     whole: bool = False
-    """The list is complete: what it does not name, nobody wants."""
+    """True if the list is complete: parts that are not in it are not wanted."""
     _parts: dict[Key, Part] = field(default_factory=dict)
     _forgotten: OrderedDict[Key, int] = field(default_factory=OrderedDict)
-    """Parts that are done with -> version of the last word on them: a late repetition revives nothing."""
+    """Forgotten parts -> version of the last order about them, so that late repetitions are ignored."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def question(self) -> QuestionBasis:
-        """What to base the next question on."""
+        """State to base the next request on."""
         with self._lock:
             return QuestionBasis(self.controller, self.seen)
 
     def take(self, reply: SyncReply, asked: QuestionBasis) -> bool:
-        """Take in the answer to a question; False if the controller is a new one and must be asked anew."""
+        """Store an answer's orders; False if the controller is a new one and must be asked for everything."""
         with self._lock:
             if asked.controller and reply.controller != asked.controller:
                 if self.controller == asked.controller:
@@ -55,7 +55,7 @@ class Orders:
                 return False
             if self.controller != reply.controller:
                 if asked.controller:
-                    return False  # a late answer of one that is no more
+                    return False  # a late answer of an earlier controller
                 self._adopt(reply)
             else:
                 is_newest = reply.version >= self.seen
@@ -63,7 +63,7 @@ class Orders:
             return True
 
     def forget(self, key: Key) -> None:
-        """The part is done with, here and there."""
+        """Remove a part that is finished for both sides."""
         with self._lock:
             part = self._parts.pop(key, None)
             self._forgotten[key] = part.version if part is not None else self.seen
@@ -71,7 +71,7 @@ class Orders:
                 self._forgotten.popitem(last=False)
 
     def wanted(self) -> tuple[dict[Key, Part], bool]:
-        """All parts, and whether that is everything the controller wants."""
+        """All parts, and whether the list is complete."""
         with self._lock:
             return dict(self._parts), self.whole
 

@@ -1,20 +1,20 @@
-"""What to do now so that what is here becomes what is wanted: a pure function, and the heart of an engine.
+"""Decides the next actions that bring a node to the wanted state: a pure function, the core of an engine.
 
-`reconcile` looks at orders, at what lives here and at the machine, and returns actions.  It may be asked as
-often as one likes: what is under way is not ordered again.  Rules, in this order:
+`reconcile` reads the orders, the parts that are here and the machine, and returns actions.  It may be called
+at any time: what is already under way is not ordered again.  Its rules, in this order:
 
-0. Another job's number     what was begun for a job of the same row that was submitted at another moment is
-                            void: killed, and then forgotten; no order is about it.
-1. Nobody wants it          a live part that the controller's whole list does not name is void: killed.
-2. Fencing                  while a higher attempt of a row is known, every lower one is void: killed.
+0. Another job's number     a part of another job with the same row (submitted at another moment) is void:
+                            killed, and then forgotten; no order is about it.
+1. Not wanted               a live part that is not in the controller's whole list is void: killed.
+2. Fencing                  when a higher attempt of a row is known, every lower one is void: killed.
 3. Silence                  a part that fences itself is stopped before the controller gives its job away.
-4. Releasing                kill, stop, leave, suspend: whatever gives devices back, at once.
-5. Acquiring                resume, start: only when all devices are free of others, no lower attempt of
-                            the row runs, and nobody on the way out still has the host memory that it states;
+4. Releasing                kill, stop, leave, suspend: actions that give back devices, at once.
+5. Acquiring                resume, start: only when other parts have freed all devices, no lower attempt of
+                            the row runs, and no ending part still has the host memory that it states;
                             until then the part waits, and `NodePlan.waiting` says for what.
 
-Actions that release stand before those that acquire, and an acquisition counts only on what is free already:
-devices and memory that a release of the same plan will free come into play once they are free.
+Actions that release come before those that acquire.  An acquisition uses only what is free already: devices
+and memory that a release of the same plan will free count once they are free.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from rota.wire.sync import Part, Wanted, are_two
 
 
 class PartPhase(StrEnum):
-    """What a part that was begun is doing."""
+    """What a part that has started is doing."""
 
     STARTING = "starting"  # it has its devices, and cannot be suspended yet
     RUNNING = "running"
     SUSPENDING = "suspending"
     SUSPENDED = "suspended"
     RESUMING = "resuming"
-    LEAVING = "leaving"  # told to checkpoint and exit
-    STOPPING = "stopping"  # notice given, signals on their way
+    LEAVING = "leaving"  # ordered to write a checkpoint and exit
+    STOPPING = "stopping"  # notice given; signals follow
     DYING = "dying"  # SIGKILL sent
-    GONE = "gone"  # over, or never begun and on record as such
+    GONE = "gone"  # ended, or recorded as never started
 
 
 NOTHING = Claim()
 GOING = frozenset({PartPhase.STOPPING, PartPhase.DYING, PartPhase.GONE})
 ON_THE_WAY_OUT = frozenset({PartPhase.LEAVING, PartPhase.STOPPING, PartPhase.DYING})
-"""Live, and SIGKILL comes at the end of the grace, whatever the program does."""
+"""Phases of live parts that SIGKILL ends after the grace, whatever the program does."""
 ACTIVE = frozenset(
     {
         PartPhase.STARTING,
@@ -59,25 +59,25 @@ ACTIVE = frozenset(
 
 
 class Silence(StrEnum):
-    """How long ago the controller was heard, measured by what that allows."""
+    """How long the controller has been silent, relative to its limits."""
 
     HEARD = "heard"
-    FENCING = "fencing"  # parts that fence themselves are stopped, and nothing new begins
-    FENCED = "fenced"  # their time is over: killed
+    FENCING = "fencing"  # parts that fence themselves are stopped, and no new ones start
+    FENCED = "fenced"  # their time is over: they are killed
 
 
 class Do(StrEnum):
-    """What can be done to a part."""
+    """Actions on a part."""
 
     KILL = "kill"
-    FENCE = "fence"  # stop, within the time that is left before the controller gives the node up
+    FENCE = "fence"  # stop within the time that is left before the controller gives the node up
     STOP = "stop"
     LEAVE = "leave"
     SUSPEND = "suspend"
     FORGET = "forget"
-    CLEAR = "clear"  # forget it, and keep the order of its key, which is another job's
-    REFUSE = "refuse"  # it cannot be begun: lost, for the reason given
-    WITHDRAW = "withdraw"  # it never was begun, and shall not be
+    CLEAR = "clear"  # forget it, but keep the order of its key, which is for another job
+    REFUSE = "refuse"  # it cannot start: lost, for the reason given
+    WITHDRAW = "withdraw"  # it has not started and will not
     TUNE = "tune"  # change its batch size
     RESUME = "resume"
     START = "start"
@@ -88,80 +88,80 @@ SENT_AWAY = frozenset({Do.KILL, Do.FENCE, Do.STOP, Do.LEAVE})
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do; `part` is the order behind it, if there is one."""
+    """One action; `part` is the order that caused it, if there is one."""
 
     do: Do
     key: Key
     part: Part | None = None
     why: str = ""
     void: bool = False
-    """The attempt must not publish anything any more."""
+    """The attempt must not publish checkpoints any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A part that was begun on this machine, or was refused or withdrawn and is not forgotten yet."""
+    """A part that was started on this machine, or was refused or withdrawn, and is not yet forgotten."""
 
     key: Key
     job: str
     phase: PartPhase
     claim: Claim = NOTHING
-    """What it holds, or held last."""
+    """The devices that it holds, or held last."""
     submit_s: float = 0.0
-    """Unix time of its job's submission; 0.0 if that was not said."""
+    """Unix time of its job's submission; 0.0 if unknown."""
     batch_size: float | None = None
-    """What the program uses, if that can be changed."""
+    """Batch size of the program, if it can be changed."""
     version: int = 0
-    """Version of the order that was last carried out on it."""
+    """Version of the last order that was carried out on it."""
     self_fence: bool = False
     parked: bool = False
-    """It was suspended when it was told to go: it has given its devices back already."""
+    """It was suspended when it was ordered to leave: its devices are already free."""
     memory_gib: float = 0.0
-    """Host memory that it holds while it is live: what it states, or what it was seen to hold if more."""
+    """Host memory that it holds while live: what it states, or what was measured if that is more."""
 
     @property
     def live(self) -> bool:
-        """It has processes."""
+        """Whether it has processes."""
         return self.phase is not PartPhase.GONE
 
     @property
     def holds(self) -> bool:
-        """It occupies its devices."""
+        """Whether it occupies its devices."""
         return self.phase not in {PartPhase.SUSPENDED, PartPhase.GONE} and not self.parked
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What orders can count on."""
+    """The machine's resources for orders."""
 
     devices: Mapping[int, str]
-    """Local index -> why it cannot be used; empty if it can."""
+    """Local index -> why the device cannot be used; empty if it can."""
     whole: bool = True
-    """Orders are the controller's whole list: what it does not name, nobody wants."""
+    """Orders are the controller's whole list: parts that are not in it are not wanted."""
     silence: Silence = Silence.HEARD
     movable: bool = True
-    """A suspended part can go on on other devices (CPU slots); otherwise only on those it had."""
+    """A suspended part can resume on other devices (CPU slots); otherwise only on those it had."""
     name: str = "device"
-    """What a device is called in sentences."""
+    """Word for a device in sentences."""
     memory_gib: float = 0.0
-    """Host memory; 0.0 if unknown: then nobody waits for it."""
+    """Host memory; 0.0 if unknown: then no part waits for memory."""
 
 
 @dataclass
 class NodePlan:
-    """Actions, releases first, and what every part that cannot begin or go on yet waits for."""
+    """Actions, releases first, and for each part that cannot start or resume yet what it waits for."""
 
     actions: list[Action] = field(default_factory=list)
     waiting: dict[Key, str] = field(default_factory=dict)
 
 
 def ledger_of(here: Iterable[Here]) -> Ledger:
-    """Who occupies what."""
+    """Ledger of the parts that occupy devices."""
     return Ledger({one.key: one.claim for one in here if one.holds})
 
 
 def memory_of(here: Iterable[Here], plan: NodePlan, machine: Machine) -> HostMemory:
-    """Who is in host memory, and who of them is on the way out or is sent there by `plan`."""
+    """Memory of the live parts, with those that are ending or that `plan` ends."""
     live = [one for one in here if one.live]
     sent = {action.key for action in plan.actions if action.do in SENT_AWAY}
     return HostMemory(
@@ -172,7 +172,7 @@ def memory_of(here: Iterable[Here], plan: NodePlan, machine: Machine) -> HostMem
 
 
 def reconcile(orders: Mapping[Key, Part], here: Iterable[Here], machine: Machine) -> NodePlan:
-    """Actions that bring `here` nearer to `orders`."""
+    """Actions that change `here` towards `orders`."""
     known = {one.key: one for one in here}
     plan = NodePlan()
     owners = {order.row: order.submit_s for order in orders.values() if order.submit_s}
@@ -194,7 +194,7 @@ def reconcile(orders: Mapping[Key, Part], here: Iterable[Here], machine: Machine
 
 
 def _rid(one: Here, order: Part | None) -> Action | None:
-    """What is done about a part of a job whose row is another job's by now."""
+    """The action on a part whose row now belongs to another job."""
     if not one.live:
         is_forgotten = order is not None and order.wanted is Wanted.FORGET
         return Action(Do.FORGET if is_forgotten else Do.CLEAR, one.key)
@@ -204,7 +204,7 @@ def _rid(one: Here, order: Part | None) -> Action | None:
 
 
 def _newest(heard: Iterable[Key]) -> dict[int, int]:
-    """Row -> highest attempt of those that this machine has heard of."""
+    """Row -> highest attempt that this machine knows."""
     newest: dict[int, int] = {}
     for row, attempt in heard:
         newest[row] = max(attempt, newest.get(row, 0))
@@ -212,7 +212,7 @@ def _newest(heard: Iterable[Key]) -> dict[int, int]:
 
 
 def _release(one: Here, order: Part | None, newest: int, machine: Machine) -> Action | None:
-    """What has to be done to a part that is here, acquisitions aside."""
+    """The action on a part that is here, other than to resume it."""
     if not one.live:
         forgotten = order.wanted is Wanted.FORGET if order is not None else machine.whole
         return Action(Do.FORGET, one.key, order) if forgotten else None
@@ -226,7 +226,7 @@ def _release(one: Here, order: Part | None, newest: int, machine: Machine) -> Ac
 
 
 def _void(one: Here, order: Part | None, newest: int, machine: Machine) -> str:
-    """Why nobody wants a live part any more; empty if somebody does."""
+    """Why a live part is not wanted any more; empty if it is wanted."""
     if one.key[1] < newest:
         return f"attempt {newest} of job {one.job} has taken the place of attempt {one.key[1]}"
     if order is None:
@@ -248,7 +248,7 @@ def _fence(one: Here, silence: Silence) -> Action | None:
 
 
 def _ordered(one: Here, order: Part, machine: Machine) -> Action | None:
-    """The release that an order asks of a live part, unless it is under way."""
+    """The release that an order requires of a live part, unless it is under way."""
     match order.wanted:
         case Wanted.KILL if one.phase is not PartPhase.DYING and order.notice is None:
             return Action(Do.KILL, one.key, order, "the controller has given this attempt up", void=True)
@@ -268,9 +268,9 @@ def _ordered(one: Here, order: Part, machine: Machine) -> Action | None:
 
 
 def _moved(one: Here, order: Part, machine: Machine) -> Action | None:
-    """A part that shall run elsewhere on this machine gives back what it has first.
+    """A part that should run elsewhere on this machine first gives back its devices.
 
-    The controller orders the suspension first; the agent sees only the last order if both came at once.
+    The controller orders the suspension first; if both orders came at once, the agent sees only the last.
     """
     if tuple(order.devices) == one.claim.devices:
         return Action(Do.TUNE, one.key, order) if _other_batch(one, order) else None
@@ -282,13 +282,13 @@ def _moved(one: Here, order: Part, machine: Machine) -> Action | None:
 
 
 def _other_batch(one: Here, order: Part) -> bool:
-    """The program shall, and can, use another batch size."""
+    """Whether the program should, and can, use another batch size."""
     known = one.batch_size is not None and order.batch_size is not None
     return known and one.phase is PartPhase.RUNNING and one.batch_size != order.batch_size
 
 
 def _unbegun(order: Part, newest: int, machine: Machine, plan: NodePlan) -> None:
-    """Orders about a part that is not here: refuse or withdraw it; starts come later."""
+    """Refuse or withdraw parts that are ordered but not here; starts come later."""
     key = (order.row, order.attempt)
     match order.wanted:
         case Wanted.RUN:
@@ -299,12 +299,12 @@ def _unbegun(order: Part, newest: int, machine: Machine, plan: NodePlan) -> None
             plan.actions.append(Action(Do.WITHDRAW, key, order, "withdrawn before it began"))
         case Wanted.FORGET:
             plan.actions.append(Action(Do.FORGET, key, order))
-        case Wanted.SUSPEND:  # it holds nothing, which is all that was asked
+        case Wanted.SUSPEND:  # it holds nothing, as ordered
             plan.waiting[key] = "it had not begun when it was suspended"
 
 
 def _impossible(order: Part, newest: int, machine: Machine) -> str:
-    """Why a part can never be begun here; empty if it may."""
+    """Why a part can never start here; empty if it may."""
     if order.attempt < newest:
         return f"attempt {order.attempt} of job {order.job} is void: attempt {newest} is known here"
     for device in order.devices:
@@ -324,7 +324,7 @@ def _acquire(
     machine: Machine,
     plan: NodePlan,
 ) -> None:
-    """Resume and start what fits now, oldest order first; the rest waits."""
+    """Resume and start what fits now, oldest order first; the others wait."""
     ledger, memory = ledger_of(known.values()), memory_of(known.values(), plan, machine)
     taken = {action.key for action in plan.actions}
     wanted = [order for order in orders.values() if order.wanted is Wanted.RUN]
@@ -347,12 +347,12 @@ def _acquire(
 
 
 def claim_of(order: Part) -> Claim:
-    """What an order wants to hold."""
+    """The devices that an order needs."""
     return Claim(tuple(order.devices), order.share, order.opportunistic)
 
 
 def _must_wait(order: Part, known: Mapping[Key, Here], ledger: Ledger, machine: Machine) -> str:
-    """What a part waits for before it can begin or go on, host memory aside; empty if for nothing."""
+    """What a part waits for before it can start or resume, other than host memory; empty if nothing."""
     key = (order.row, order.attempt)
     if machine.silence is not Silence.HEARD:
         return "the controller is silent, and may have given this node up"
@@ -374,7 +374,7 @@ def _must_wait(order: Part, known: Mapping[Key, Here], ledger: Ledger, machine: 
 
 
 def _lacks_memory(order: Part, known: Mapping[Key, Here], memory: HostMemory) -> str:
-    """Whom a part waits for because both do not fit in host memory; empty if for nobody."""
+    """Why a part waits for host memory, with the jobs that are leaving it, as a clause; empty if it fits."""
     obstacles = memory.obstacles((order.row, order.attempt), order.memory_gib)
     if not obstacles:
         return ""

@@ -1,12 +1,12 @@
 """How long the controller has been silent, and what that allows.
 
-The controller counts a node as lost `lost_after_s` after it last heard of it.  What this side knows is when
-it *asked* the last question that was answered, never later than when the controller heard it: measured
-from there, whatever is over before `lost_after_s` is over before the controller gives the node's jobs away.
+The controller counts a node as lost `lost_after_s` after it last heard of it. This side knows when it *asked*
+the last question that was answered, which is never later than when the controller heard it. What is over
+before `lost_after_s` from that moment is therefore over before the controller gives the node's jobs away.
 
-The moment is kept in a file, by the clock of the machine's boot, which nobody sets and which goes on while it
-sleeps: an agent that was killed does not count from anew, and the shims of parts that fence themselves read
-there whether an agent that is dead or frozen has heard nothing for too long (`shim.py`).
+The moment is kept in a file, by a clock that counts from the machine's boot, that cannot be set and that
+continues during sleep. The next agent continues from it. The shims of parts that fence themselves read it to
+see whether an agent, possibly dead or frozen, has heard nothing for too long (`shim.py`).
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from rota.engines.shared.reconcile import Silence
 
 LOG = logging.getLogger("rota.engines.rota")
 FENCING_AT = 0.5
-"""Share of `lost_after_s` after which parts that fence themselves are told to go."""
+"""Share of `lost_after_s` after which parts that fence themselves are stopped."""
 FENCED_AT = 0.9
-"""Share after which they are killed."""
+"""Share of `lost_after_s` after which they are killed."""
 LATEST_S = 5.0
-"""They are killed so long before the end, if that is later."""
+"""They are killed this many seconds before `lost_after_s`, if that is later than `FENCED_AT`."""
 WAIT_SHARE = 0.2
-"""A question may wait this share of `lost_after_s` for its answer."""
+"""Share of `lost_after_s` that a request may wait for its answer."""
 LINE = 120
 """Bytes of the file: it is written in place, so that a full disk does not matter."""
 
 
 def since_boot_s() -> float:
-    """Seconds since the machine's boot, those in which it slept too."""
+    """Seconds since the machine's boot, including those in which it slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Contact:
-    """When the controller was heard last; thread-safe."""
+    """When the controller was last heard; thread-safe."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Contact:
         """
         self.lost_after_s, self.clock = lost_after_s, clock
         self.trouble = ""
-        """Why the file cannot be written just now; nothing beside it can be, then."""
+        """Why the file cannot be written now; other files beside it cannot be written either."""
         self._on_trouble = on_trouble
         self._path, self._boot = path, boot
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class Contact:
         self._last_s = self._kept_s()
 
     def heard(self, asked_s: float, lost_after_s: float) -> None:
-        """A question asked at `asked_s`, by `clock`, was answered."""
+        """Record the answer to a request sent at `asked_s`, by `clock`."""
         with self._lock:
             self.lost_after_s = lost_after_s
             self._last_s = asked_s if self._last_s is None else max(asked_s, self._last_s)
@@ -73,15 +73,15 @@ class Contact:
                 self._keep()
 
     def check(self) -> None:
-        """Something beside the file could not be written: whether it can."""
+        """Check whether the file can be written, after a file beside it could not."""
         with self._lock:
             if self._last_s is not None:
                 self._keep()
 
     def _kept_s(self) -> float | None:
-        """What the agent before has kept in this boot; None if there was none.
+        """Moment that an earlier agent recorded in this boot; None if there was none.
 
-        Without a line that can be read nobody knows: then the silence begins now.
+        If its line cannot be read the moment is unknown, and the silence begins now.
         """
         try:
             words = self._path.read_text(encoding="ascii").split()
@@ -93,7 +93,7 @@ class Contact:
         return min(last_s, self.clock()) if boot == self._boot else None
 
     def _keep(self) -> None:
-        """Without the file the next agent counts from anew: worse, but no reason to end."""
+        """Write the file; if that fails, the next agent counts from its own start, but this one goes on."""
         line, trouble = f"{self._last_s:.3f} {self.lost_after_s:.3f} {self._boot}", ""
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -115,14 +115,14 @@ class Contact:
             return self._moment(max(FENCED_AT * self.lost_after_s, self.lost_after_s - LATEST_S))
 
     def silence(self) -> Silence:
-        """What the silence up to now allows."""
+        """What the silence up to now requires."""
         now_s = self.clock()
         if now_s >= self.fenced_s:
             return Silence.FENCED
         return Silence.FENCING if now_s >= self._fencing_s else Silence.HEARD
 
     def next_s(self) -> float:
-        """Seconds until that changes, if nothing is heard; infinite if it does not any more."""
+        """Seconds until the result of `silence` changes without contact; infinite if it does not any more."""
         now_s = self.clock()
         return min(
             (at_s - now_s for at_s in (self._fencing_s, self.fenced_s) if at_s > now_s), default=float("inf")
@@ -130,7 +130,7 @@ class Contact:
 
     @property
     def wait_s(self) -> float:
-        """How long a question may wait for its answer."""
+        """Seconds that a request may wait for its answer."""
         return min(20.0, WAIT_SHARE * self.lost_after_s)
 
     @property
@@ -143,8 +143,8 @@ class Contact:
 
 
 def _why(error: OSError) -> str:
-    """Why nothing is written there, and what to do where it does not end by itself."""
-    if isinstance(error, FileNotFoundError):  # making it anew could be below what is to be mounted there
+    """Why the file cannot be written, and what to do if that does not end by itself."""
+    if isinstance(error, FileNotFoundError):  # making it could place it below a mount that is still to come
         way = f"put it back or mount it, or end process {os.getpid()}, which works there, and start it again"
         return f"is gone: {way}"
     return f"cannot be written: {error.strerror}"

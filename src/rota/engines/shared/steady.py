@@ -1,7 +1,7 @@
-"""The clock by which an engine tells moments: the wall clock as it stood when this process began.
+"""The clock of an engine's moments: the wall clock at the start of this process, continued steadily.
 
-It goes on steadily: whoever sets the machine's wall clock moves none of what an engine has said or will say.
-The controller counts what lies between two moments.
+Setting the machine's wall clock changes none of an engine's earlier or later moments. The controller uses the
+time between two moments.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _BEGAN_S = time.time() - time.monotonic()
 
 
 def unix_s() -> float:
-    """Unix seconds by this process's own clock, which nobody sets."""
+    """Unix seconds by this process's own clock, which cannot be set."""
     return time.monotonic() + _BEGAN_S
 
 
 def as_told_here(at_s: float, steady_s: float) -> float:
-    """By how much to move what another process of this boot has told; 0 if its clock agreed with ours.
+    """Seconds to add to moments from another process of this boot; 0 if its clock agreed with ours.
 
-    Its wall clock was at `at_s` when the monotonic clock, which all of them share, was at `steady_s`.
+    Its wall clock was at `at_s` when the monotonic clock, which all processes share, was at `steady_s`.
     """
     by_s = _BEGAN_S - (at_s - steady_s)
     return by_s if abs(by_s) > AGREE_S else 0.0

@@ -8,13 +8,13 @@ JSON      an object `Jobs` of jobs by id, with `qtime`, `etime`, `stime`, `Resou
 Units     seconds since 1970 in logs; JSON has local stamps (`Fri Mar  1 09:00:00 2024`) without zone
 Times     shifted: the first submission is at 0
 GPUs      ngpus of `exec_vnode`, else `exec_gpus`, else of `Resource_List` (ngpus, select, Torque's nodes)
-Eligible  `etime`; what passed since `qtime` is `held_s`
-Arrays    `11[3]` is a task of array 11; the record of `11[]` sums up its tasks, which have their own
+Eligible  `etime`; seconds since `qtime` are `held_s`
+Arrays    `11[3]` is a task of array 11; the record of `11[]` is the sum over its tasks, which have their own
 Odd       jobs that have not ended; cancelled while waiting; several attempts; killed jobs; arrays as such
 Handling  running: kept, with the wall time so far, in a log until its last record; waiting: dropped;
           cancelled while waiting: kept with duration 0; earlier attempts were put back, and did not fail;
-          where R does not say when one ended, it did when R was written; put back for good: ends as its last
-          attempt did; arrays as such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel)
+          an R without time of end ends when it was written; put back for good: ends as its last attempt
+          did; arrays as such: dropped; an exit status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel)
           CANCELLED, others FAILED.  The tenant is `account or group/user`, the group the job name, the node
           set the queue
 """
@@ -53,7 +53,7 @@ from rota.traces.source import TraceSource
 from rota.traces.table import TextTable, encode
 
 _OF_ATTEMPT = ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus", "resources_used.walltime")
-"""What is said of an attempt, not of its job."""
+"""Fields that describe an attempt rather than its job."""
 _TASK = re.compile(r"(\d+)\[(\d*)\]")
 _KILLED = (256 + 9, 256 + 15)
 
@@ -127,9 +127,9 @@ def read(source: TraceSource) -> Trace:
 
 
 def _by_job(source: TraceSource, records: list[PbsRecord]) -> list[list[PbsRecord]]:
-    """The attempts of each job, in order; one that has not ended has its latest record.
+    """The attempts of each job, in order; an attempt without end has its latest record.
 
-    What earlier records said of a job is added to the later ones.
+    Fields that only earlier records of a job have are copied to the later ones.
     """
     known: dict[str, dict[str, str]] = {}
     attempts: dict[str, list[PbsRecord]] = {}
@@ -150,7 +150,7 @@ def _by_job(source: TraceSource, records: list[PbsRecord]) -> list[list[PbsRecor
 
 
 def _put_back(source: TraceSource, record: PbsRecord, start: PbsRecord | None) -> dict[str, str]:
-    """When the attempt ended that `record` puts back: as late after its `start` as that was written."""
+    """End of the attempt that `record` puts back: its `start` plus the time between the two log entries."""
     if start is None or start.kind != "S" or not re.fullmatch(r"\d+(\.\d+)?", start.said.get("start", "")):
         return {}
     began, ended = (noted(source, one) for one in (start, record))
@@ -159,9 +159,9 @@ def _put_back(source: TraceSource, record: PbsRecord, start: PbsRecord | None) -
 
 
 def _attempts(own: list[PbsRecord], latest: PbsRecord) -> list[PbsRecord]:
-    """Of a job's records those that end an attempt, and the latest one if that may still run.
+    """A job's records that end an attempt, and the latest record if its attempt may still run.
 
-    Without the notice of a deletion, if the job's end has a record of its own.
+    A notice of deletion is left out if the job's end has a record of its own.
     """
     ran = max((place for place, job in enumerate(own, 1) if job.kind == "R"), default=0)
     back, since = [job for job in own[:ran] if job.kind in "ER"], own[ran:]
@@ -177,7 +177,7 @@ def _attempts(own: list[PbsRecord], latest: PbsRecord) -> list[PbsRecord]:
 
 
 def _earliest(source: TraceSource, jobs: list[list[PbsRecord]], *names: str) -> Floats:
-    """By job: the moment that its first attempt says which says any."""
+    """For each job the first of these moments that its first attempt with any of them has."""
     moments = ([moment(source, job, *names) for job in attempts] for attempts in jobs)
     return np.array([next((moment for moment in of if moment == moment), NAN) for of in moments])
 
@@ -197,9 +197,9 @@ def _run_s(source: TraceSource, job: PbsRecord) -> float:
 def _earlier(
     source: TraceSource, jobs: list[list[PbsRecord]]
 ) -> tuple[dict[int, tuple[float, ...]], dict[int, tuple[Interruption, ...]]]:
-    """By row: seconds that the attempts before the last one ran that failed, and those that were put back.
+    """By row: seconds of the earlier attempts that failed, and of those that were put back.
 
-    One whose run time is not known is left out of both.
+    Attempts of unknown run time are in neither.
     """
     failures: dict[int, tuple[float, ...]] = {}
     interruptions: dict[int, tuple[Interruption, ...]] = {}
@@ -213,7 +213,7 @@ def _earlier(
 
 
 def _note_earlier(source: TraceSource, jobs: list[list[PbsRecord]], odd: Oddities) -> None:
-    """Count jobs of several attempts, and those of which one has no run time."""
+    """Count jobs of several attempts, and jobs with an attempt of unknown run time."""
     several = np.array([len(attempts) > 1 for attempts in jobs], dtype=np.bool_)
     odd.note("several attempts", "kept as one job; those put back did not fail", several & ~odd.dropped)
     endless = [any(np.isnan(_run_s(source, job)) for job in attempts[:-1]) for attempts in jobs]
@@ -227,7 +227,7 @@ def _has_failed(job: PbsRecord) -> bool:
 
 
 def _so_far(source: TraceSource, records: list[PbsRecord], running: list[PbsRecord]) -> list[float]:
-    """Seconds that jobs without an end have run: as they say, else until the last moment on record."""
+    """Seconds that jobs without an end have run: as recorded, else until the last moment in the log."""
     if not running:
         return []
     last_s = np.nanmax([moment(source, job, "end", "start", "stime", "qtime") for job in records])
@@ -275,7 +275,7 @@ def _tenant(job: PbsRecord) -> str:
 
 
 def _oddities(source: TraceSource, jobs: list[list[PbsRecord]]) -> Oddities:
-    """Counts what is odd, by the rows of the jobs' last records."""
+    """A new collection of oddities, by the rows of the jobs' last records."""
     if not jobs:
         raise InputError.at("there is no job in it", file=source.file, expected="records of type E")
     ids = [attempts[-1].id for attempts in jobs]

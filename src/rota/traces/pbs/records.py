@@ -1,4 +1,4 @@
-"""Records of PBS and Torque, checked: lines of an accounting log, or jobs that `qstat` prints."""
+"""Checked records of PBS and Torque: lines of an accounting log, or jobs that `qstat` prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rota.traces.table import MOST
 
 NAN = float("nan")
 SUBMITTED, ELIGIBLE, STARTED, ENDED = ("qtime", "ctime"), ("etime",), ("start", "stime"), ("end",)
-"""What the moments of a record are called, in a log and in JSON."""
+"""Names of the moments of a record, in a log and in JSON."""
 _LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);\s*([^;\s][^;]*);(.*)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
 _QUOTED = re.compile(r'^"(.*)"$')
@@ -31,20 +31,20 @@ class PbsRecord(NamedTuple):
     row: int
     id: str
     kind: str
-    """The letter of a log's record; E for a job in JSON that ran."""
+    """Letter of a record in a log; E for a job in JSON that ran."""
     said: Mapping[str, str]
     noted: str = ""
-    """When a log had it, on the wall clock of the site."""
+    """When the log recorded it, on the wall clock of the site."""
 
     def under(self, prefix: str) -> dict[str, str]:
-        """What stands under `Resource_List.` or `resources_used.`"""
+        """Fields under `Resource_List.` or `resources_used.`."""
         return {
             key[len(prefix) + 1 :]: value for key, value in self.said.items() if key.startswith(prefix + ".")
         }
 
 
 def is_pbs(source: TraceSource) -> bool:
-    """By most of the first lines, since one of them may be cut."""
+    """Whether most of the first lines are PBS records; one of them may be cut off."""
     fitting = sum(bool(_LINE.match(line)) for line in source.opening)
     return 2 * fitting > len(source.opening) or is_json(source)
 
@@ -57,8 +57,8 @@ def is_json(source: TraceSource) -> bool:
 def read_records(source: TraceSource) -> list[PbsRecord]:
     """The records of a log or of JSON that are not left out.
 
-    BadRowsError names those that are no records, or whose moments or amounts are none.  With a record that
-    cannot be read all those of its job are left out: without its end, a job would seem to run on.
+    BadRowsError names those that are invalid or have invalid moments or amounts. All records of a job are
+    left out if one cannot be read: without its end, a job would seem to run on.
     """
     if is_json(source):
         entries = _entries(source)
@@ -86,7 +86,7 @@ def each_checked(
     some: list[PbsRecord],
     check: Callable[[PbsRecord], _Value],
 ) -> list[_Value]:
-    """`check` of each of `some`.
+    """The result of `check` for each record in `some`.
 
     BadRowsError names those that raise BadEntryError, with all `records` of their jobs.
     """
@@ -115,7 +115,7 @@ def _from_line(source: TraceSource, row: int, line: str) -> PbsRecord:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`key=value key=value`, where values may hold blanks, and may stand in quotes."""
+    """Read `key=value key=value`, where values may contain blanks or be in quotes."""
     places = [match for match in _PAIR.finditer(text) if match.start() == 0 or text[match.start() - 1] == " "]
     if not places:
         return {}
@@ -156,7 +156,7 @@ def _from_json(source: TraceSource, number: int, id: str, said: Any) -> PbsRecor
 
 
 def _check(source: TraceSource, record: PbsRecord) -> None:
-    """Raise BadEntryError for moments that are none, and for amounts asked for that are none."""
+    """Raise BadEntryError for invalid moments and invalid requested amounts."""
     for names in (SUBMITTED, ELIGIBLE, STARTED, ENDED):
         moment(source, record, *names)
     if record.kind in "RS" and record.noted:
@@ -174,12 +174,13 @@ def _check(source: TraceSource, record: PbsRecord) -> None:
 def moment(source: TraceSource, record: PbsRecord, *names: str) -> float:
     """The first of `names` that the record has, in seconds; NaN if it has none.
 
-    BadEntryError if it is no moment.
+    Raises BadEntryError if it is not a moment.
     """
     text = next((record.said[name] for name in names if record.said.get(name)), "")
     if not text:
         return NAN
-    if re.fullmatch(r"\d{1,11}(\.\d+)?", text):  # more digits are no year that a calendar has
+    # A number with more digits would be in no year of the calendar.
+    if re.fullmatch(r"\d{1,11}(\.\d+)?", text):
         return float(text)
     try:
         return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
@@ -190,7 +191,7 @@ def moment(source: TraceSource, record: PbsRecord, *names: str) -> float:
 
 
 def noted(source: TraceSource, record: PbsRecord) -> datetime:
-    """When the log had `record`, on the wall clock of the site.  BadEntryError if that is no moment."""
+    """Time at which the log recorded `record`, on the site's wall clock. BadEntryError if it is invalid."""
     try:
         return datetime.strptime(record.noted, _NOTED)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What PBS and Torque write of a job's resources, as numbers: `2:ncpus=8:ngpus=4`, `64gb`, `(n1:ngpus=2)`."""
+"""Resources of jobs in PBS and Torque, as numbers: `2:ncpus=8:ngpus=4`, `64gb`, `(n1:ngpus=2)`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _AMOUNTS = {
     "mem": ("no amount of memory", "64gb, 512mb"),
     "walltime": ("no time limit", "hours:minutes:seconds"),
 }
-"""What is wrong with an amount that is none, and what was expected."""
+"""The problem with an invalid amount, and what is expected."""
 _TOO_MANY = 10**18
 
 
 def unread_in(asked: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """Name of the first amount that is none, such as `ngpus` if it is `two`, what it is, what was expected.
+    """Name of the first invalid amount, such as `ngpus` if it is `two`, its problem, and what is expected.
 
-    Left alone it would count as none at all.
+    Without this check it would count as 0.
     """
     for name in ("ngpus", "ncpus", "select", "nodes", "mem", "walltime"):
         if text := _unread(name, asked.get(name, "")):
@@ -37,7 +37,7 @@ def unread_in(asked: Mapping[str, str]) -> tuple[str, str, str] | None:
 
 
 def _unread(name: str, text: str) -> str:
-    """What of `text` is no amount of `name`; empty if all is, or if nothing is said."""
+    """The part of `text` that is not an amount of `name`; empty if all is valid, or if there is no text."""
     if name in ("select", "nodes"):
         for part in re.split("[+:]", text):
             key, is_set, value = part.partition("=")
@@ -53,7 +53,7 @@ def _unread(name: str, text: str) -> str:
 
 
 def gpus_of(asked: Mapping[str, str], vnodes: str, exec_gpus: str) -> int:
-    """GPUs of a job: what it was given (`exec_vnode`, `exec_gpus`), else what it asked for."""
+    """GPUs of a job: those it was given (`exec_vnode`, `exec_gpus`), else those it asked for."""
     given = _number_in(vnodes, "ngpus")
     if given:
         return given
@@ -65,7 +65,7 @@ def gpus_of(asked: Mapping[str, str], vnodes: str, exec_gpus: str) -> int:
 
 
 def cpus_of(asked: Mapping[str, str]) -> float:
-    """CPU cores asked for; 0 if that is not said."""
+    """CPU cores asked for; 0 if not stated."""
     if asked.get("ncpus", "").isdecimal():
         return float(asked["ncpus"])
     return float(_in_chunks(asked.get("select", ""), "ncpus") or _in_chunks(asked.get("nodes", ""), "ppn"))
@@ -78,7 +78,7 @@ def nodes_of(vnodes: str, hosts: str) -> tuple[str, ...]:
 
 
 def memory_gib(text: str) -> float:
-    """Memory in GiB (`64gb`, `2097152kb`, plain bytes); 0 if there is none, NaN if it is no amount."""
+    """Memory in GiB (`64gb`, `2097152kb`, plain bytes); 0 if not stated, NaN if invalid."""
     if not text:
         return 0.0
     match = _SIZE.fullmatch(text.strip())

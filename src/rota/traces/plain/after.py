@@ -1,4 +1,4 @@
-"""Which jobs of a plain table start after which others."""
+"""Dependencies in a plain table: which jobs start after which others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.traces.table import TextTable
 
 
 def after_of(table: TextTable, ids: Sequence[str]) -> dict[int, tuple[int, ...]]:
-    """Rows that each row waits for, of jobs called `ids`; BadRowsError where that never ends."""
+    """Rows that each row waits for; `ids` are the jobs' names. BadRowsError names rows that wait for ever."""
     if not table.has("after"):
         return {}
     row_of = {id: row for row, id in enumerate(ids)}
@@ -27,7 +27,7 @@ def after_of(table: TextTable, ids: Sequence[str]) -> dict[int, tuple[int, ...]]
 
 
 def _waits_in_vain(ids: Sequence[str], cells: Sequence[Sequence[str]]) -> Bools:
-    """Rows that wait for a job that is not in the file, or for one that does."""
+    """Rows that wait for a job that is not in the file, or for a row that does."""
     followers: dict[str, list[int]] = {}
     for row, cell in enumerate(cells):
         for id in cell:
@@ -44,7 +44,7 @@ def _waits_in_vain(ids: Sequence[str], cells: Sequence[Sequence[str]]) -> Bools:
 
 
 def _never_ready(after: Mapping[int, Sequence[int]]) -> list[int]:
-    """Rows of one circle of jobs that wait for each other, in order; none if there is no circle."""
+    """Rows of one cycle of dependencies, in order; empty if there is no cycle."""
     try:
         TopologicalSorter(after).prepare()
     except CycleError as error:

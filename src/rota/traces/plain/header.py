@@ -1,4 +1,4 @@
-"""What is wrong with the header of a plain table: names that nobody knows, and what they stand for."""
+"""Problems with the header of a plain table: unknown names, and what they probably stand for."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rota.traces.near_names import near_names, quoted
 from rota.traces.table import TextTable
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
-"""What pandas calls the numbers of rows that it writes beside them."""
+"""Names that pandas gives to a column of row numbers."""
 _OTHER_UNIT = re.compile(r"(?:^|_)(?:h|hrs?|hours?|m|mins?|minutes?|ms|days?)$")
 _RESULTS = {
     frozenset({"job", "job_id", "waiting_s", "service_gpu_s"}): "the jobs of a simulation",
     frozenset({"job", "start_s", "end_s", "role", "devices"}): "the intervals of a simulation",
 }
-"""Columns that only tables of `rota simulate --out` have together, and what such a table holds."""
+"""Columns that occur together only in tables of `rota simulate --out`, and what such a table holds."""
 
 
 def check_header(table: TextTable, known: Collection[str], required: Collection[str]) -> None:
-    """Raise for columns that are not `known`, or for one of `required` that is missing."""
+    """Raise for columns that are not `known`, or if one of `required` is missing."""
     columns = table.frame.columns
     if result := result_of_simulation(table.file, columns):
         raise result
@@ -47,7 +47,7 @@ def check_header(table: TextTable, known: Collection[str], required: Collection[
 
 
 def result_of_simulation(file: str, columns: Collection[str]) -> InputError | None:
-    """The error for a file with `columns` that are those of a simulation's result; None for any other."""
+    """The error for a file whose `columns` are those of a simulation's result; None for any other."""
     held = next((what for names, what in _RESULTS.items() if names <= set(columns)), "")
     what = f"is a table that `rota simulate --out` wrote, with {held}"
     return InputError.at(what, file=file, expected="the trace that was replayed") if held else None

@@ -6,17 +6,17 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED, PREEMPTED), failures_s (run times of
           failed attempts, joined by ;), interrupted_s (of attempts that the site ended, as
           3600=preempted;60=requeued), signatures (what they failed of, joined by ;), held_s (from submission
-          until it could have started, whoever schedules),
+          until it was eligible to start, under any scheduler),
           start_s and end_s (observed; where there is no end_s: start_s + duration_s), ran_on (names of
           its nodes, joined by |), ran_type (of its GPUs),
           array (it is a task of) and exit (how it ended: exit 1, signal 9)
 Units     as the names say
 Times     kept as they are: seconds from any origin; where all have ten digits they are Unix time, so that
           their dates are known
-Beside    what has no column (facts, oddities, names not in use) stands in `FILE.rota.json` beside a CSV,
+Beside    what has no column (facts, oddities, names not in use) is in `FILE.rota.json` next to a CSV,
           with the digest of the rows it belongs to, or under the key `rota` in the metadata of a Parquet
           file; both may be absent.  Older files have it in a first line `#rota {...}`
-Odd       anything but a column listed here is an error, so that a typing mistake is not ignored
+Odd       a column that is not listed here is an error, so that a typing error is noticed
 Handling  zero durations, zero GPUs, duplicates and disorder are counted and kept
 """
 
@@ -69,22 +69,22 @@ OTHERS = (
     "exit",
     "interrupted_s",
 )
-"""What stands beside the columns of a job."""
+"""Columns of the format in addition to those of a job."""
 _FIRST_UNIX_S = 1e9
-"""Seconds that are Unix time (this one is of 2001) and not counted from a beginning of the log."""
+"""Smallest number of seconds (in 2001) that is taken for Unix time, not for seconds from a log's start."""
 _LAST_UNIX_S = 1e11
-"""Seconds of Unix time beyond which a column is rather in milliseconds, or finer."""
+"""Largest number of seconds that is taken for Unix time; larger ones are probably milliseconds or finer."""
 _HEAD = "#rota "
 _BESIDE = ".rota.json"
 
 
 def beside(file: str | PathLike[str]) -> Path:
-    """The file that holds what has no column in the CSV `file`."""
+    """Path of the file next to the CSV `file` that holds what has no column."""
     return Path(f"{file}{_BESIDE}")
 
 
 def digest(data: bytes) -> str:
-    """What tells the content of a CSV, unpacked, from any other."""
+    """Digest of the decompressed content of a CSV."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -132,21 +132,21 @@ def read(source: TraceSource) -> Trace:
 
 
 def _calendar(submit_s: Floats) -> dict[str, object]:
-    """The moment of second 0, where the seconds of all jobs can be nothing but Unix time."""
+    """The moment of second 0, if the seconds of all jobs can only be Unix time."""
     is_unix = len(submit_s) > 0 and ((submit_s >= _FIRST_UNIX_S) & (submit_s <= _LAST_UNIX_S)).all()
     return {"epoch": stamp_of(datetime.fromtimestamp(0, UTC)), "time_zone": "UTC"} if is_unix else {}
 
 
 @dataclass(frozen=True)
 class _Head:
-    """What a plain file holds beside its columns."""
+    """What a plain file holds in addition to its columns."""
 
     facts: dict[str, object] = field(default_factory=dict)
     odd: tuple[OddRows, ...] | None = None
-    """What was odd about the file the trace came from; None if this is the first one."""
+    """Oddities of the file that the trace came from; None if this is the first file."""
     names: dict[str, list[str]] = field(default_factory=dict)
     is_of_others: bool = False
-    """True if the file beside was written for other rows, and so was left out."""
+    """True if the file next to it was written for other rows, and was therefore ignored."""
 
 
 def _csv(source: TraceSource) -> tuple[TextTable, _Head]:
@@ -157,7 +157,7 @@ def _csv(source: TraceSource) -> tuple[TextTable, _Head]:
 
 
 def _described(source: TraceSource) -> _Head:
-    """What the file beside `source` says, if it is there and was written for these very rows."""
+    """Contents of the file next to `source`, if it exists and was written for exactly these rows."""
     file = beside(source.file)
     try:
         text = file.read_bytes().decode()
@@ -191,9 +191,9 @@ def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
 def _head(file: str, text: str, row: int | None = None) -> _Head:
     try:
         given = json.loads(text)
-        json.dumps(given, ensure_ascii=False).encode()  # a ValueError, if a name holds half a character
+        json.dumps(given, ensure_ascii=False).encode()  # ValueError if a name has half of a surrogate pair
         odd, facts = given.get("odd"), dict(given.get("facts", {}))
-        epoch_of(facts)  # a ValueError, if it is no moment
+        epoch_of(facts)  # ValueError if it is not a moment
         return _Head(
             facts=facts,
             odd=odd if odd is None else tuple(map(_odd_rows, odd)),
@@ -209,7 +209,7 @@ def _head(file: str, text: str, row: int | None = None) -> _Head:
 
 
 def _odd_rows(said: dict[str, Any]) -> OddRows:
-    """One entry of what was odd; TypeError, if it is none."""
+    """One entry about odd rows; TypeError if it is invalid."""
     rows = OddRows(**said | {"examples": tuple(said["examples"])})
     texts = (rows.what, rows.done, *rows.examples)
     if not (isinstance(rows.count, int) and all(isinstance(text, str) for text in texts)):
@@ -218,7 +218,7 @@ def _odd_rows(said: dict[str, Any]) -> OddRows:
 
 
 def _numbers(table: TextTable) -> dict[str, Array]:
-    """The columns of numbers, members and yes/no that the file has, checked one by one and together."""
+    """The columns of numbers, members and yes/no in the file, checked one by one and together."""
     columns = {
         column.name: _column(table, column)
         for column in EVEN
@@ -229,7 +229,7 @@ def _numbers(table: TextTable) -> dict[str, Array]:
 
 
 def _column(table: TextTable, column: JobColumn) -> Array:
-    """One column of numbers or words; an empty cell is the default, where there is one."""
+    """One column of numbers or words; an empty cell gives the default, if there is one."""
     name, default = column.name, column.default
     if column.words:
         return _members(table, name, column.words)
@@ -245,7 +245,7 @@ def _column(table: TextTable, column: JobColumn) -> Array:
 
 
 def _members(table: TextTable, name: str, kind: type[IntEnum]) -> Array:
-    """A column of members by name; an empty cell is the first."""
+    """A column of members by name; an empty cell is the first member."""
     return np.array(table.one_of(name, {**{member.name: int(member) for member in kind}, "": 0}))
 
 
@@ -308,7 +308,7 @@ def _run_times(cell: str) -> tuple[float, ...]:
 
 
 def _deadlines(table: TextTable) -> dict[int, tuple[Deadline, ...]]:
-    """Moments and values of the rows that have them."""
+    """Moments and values of deadlines, for the rows that have some."""
     if not table.has("deadlines"):
         return {}
     cells = table.text("deadlines")
@@ -330,7 +330,7 @@ def _deadline_list(cell: str) -> tuple[Deadline, ...]:
 
 
 def _parts(table: TextTable) -> dict[int, tuple[JobPart, ...]]:
-    """Uneven tasks of the rows that have them."""
+    """Uneven tasks, for the rows that have them."""
     if not table.has("parts"):
         return {}
     cells = table.text("parts")
@@ -350,7 +350,7 @@ def _part_list(cell: str) -> tuple[JobPart, ...]:
 
 
 def _is_part(part: JobPart) -> bool:
-    """Whether `part` holds numbers where they belong, and a text."""
+    """Whether the numbers and the text of `part` have the right types."""
     counts, amounts = (part.tasks, part.gpus), (part.cpus, part.memory_gib)
     return (
         all(isinstance(count, int) and not isinstance(count, bool) and count <= MOST for count in counts)

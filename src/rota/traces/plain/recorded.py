@@ -1,4 +1,4 @@
-"""What a plain table says of the past: when jobs really ran, where, and how they ended."""
+"""The recorded history in a plain table: when and where jobs ran, and how they ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLUMNS = ("start_s", "end_s", "ran_on", "ran_type", "array", "exit", "interrup
 
 
 def recorded(table: TextTable, truth: Truth) -> RecordedRun | None:
-    """What was recorded; a file without a column of ends says them by its starts and durations."""
+    """The recorded run; without a column of ends, they follow from starts and durations."""
     if not any(table.has(name) for name in _COLUMNS):
         return None
 
@@ -29,7 +29,7 @@ def recorded(table: TextTable, truth: Truth) -> RecordedRun | None:
 
 
 def _interruptions(table: TextTable) -> dict[int, tuple[Interruption, ...]]:
-    """Run times and reasons of the attempts that the site ended."""
+    """Run times and reasons of attempts that the site ended."""
     several = {row: _interruption_list(cell) for row, cell in filled(table, "interrupted_s")}
     bad = np.array([row in several and not several[row] for row in range(len(table))])
     expected = "3600=preempted or 60=requeued, joined by ;"
@@ -49,12 +49,12 @@ def _interruption_list(cell: str) -> tuple[Interruption, ...]:
 
 
 def _ends_told(table: TextTable, began_s: Floats, truth: Truth) -> Floats:
-    """When jobs ended that ran from `began_s` on without a pause; NaN where attempts lay between."""
+    """When jobs ended that ran without a pause from `began_s`; NaN if they had earlier attempts."""
     ended_s = began_s + truth.duration_s
     ended_s[[*truth.failures, *(row for row, _ in filled(table, "interrupted_s"))]] = np.nan
     return ended_s
 
 
 def filled(table: TextTable, name: str) -> list[tuple[int, str]]:
-    """Row and text of the cells of a column that say something; none if there is no such column."""
+    """Row and text of the cells of a column that are not empty; empty if there is no such column."""
     return [(row, cell) for row, cell in enumerate(table.text(name)) if cell] if table.has(name) else []
