@@ -25,8 +25,8 @@ from rota.model.one_thread import use_one_thread
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rota.reports.finding import Finding, Remedy
     from rota.reports.findings.faults import FaultGroup
-    from rota.reports.findings.finding import Finding, Remedy
     from rota.reports.findings.studies import Analysis
 
 TITLES = {
@@ -191,7 +191,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
 
 def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
     """The faults of one kind: the worst in full, the others by name, and what helps against all of them."""
-    from rota.reports.findings.finding import listed
+    from rota.reports.wording import listed
 
     _say(screen, f"{group.kind.title}: {group.summary}", "bold")
     for finding in group.worst:

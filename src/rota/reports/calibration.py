@@ -27,8 +27,9 @@ from rota.reports.calibration_words import (
 )
 from rota.reports.likeness import WITHIN, Calibration, Likeness, PolicyFit, Statistics, is_near, misplaced_s
 from rota.reports.metrics import METRICS, Value, waiting_s
-from rota.reports.sample import SIZE_CLASSES, Sample
+from rota.reports.sample import Sample
 from rota.reports.window import Window
+from rota.reports.wording import SIZES, size_codes
 
 COMPARED = ("mean_jct_s", "mean_waiting_s", "p50_waiting_s", "p90_waiting_s", "p99_waiting_s", "utilisation")
 """Metrics of which a calibration has the relative difference."""
@@ -125,11 +126,8 @@ def _groups(truth: Sample, runs: Sequence[Sample], trace: Trace | None) -> Itera
 
 def _kinds(truth: Sample, trace: Trace | None) -> Iterator[tuple[str, Array]]:
     """Kinds of groups that tell some jobs apart (sizes always), and the name of each job's group."""
-    gpus = truth.column("gpus")
-    sizes = np.full(len(truth), SIZE_CLASSES[-1][0], dtype=object)
-    for name, fewest, most in SIZE_CLASSES:
-        sizes[(gpus >= fewest) & (gpus <= most)] = name
-    yield "size", sizes
+    names_of_sizes = np.array([name for name, _ in SIZES], dtype=object)
+    yield "size", names_of_sizes[size_codes(truth.column("gpus"))]
     named: dict[str, Array] = {"tenant": truth.record.jobs["tenant"][truth.rows].fill_null("").to_numpy()}
     if trace is not None:
         named |= _queues(trace, truth.record.jobs["job"].to_numpy()[truth.rows])
@@ -159,7 +157,7 @@ def _pooled(names: Array) -> Array:
 def _ordered(kind: str, names: Array) -> list[str]:
     present = set(names.tolist())
     if kind == "size":
-        return [name for name, _, _ in SIZE_CLASSES if name in present]
+        return [name for name, _ in SIZES if name in present]
     return sorted(present, key=lambda name: (name == OTHERS, name))
 
 

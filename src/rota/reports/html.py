@@ -21,7 +21,6 @@ from rota.reports.against import Pair, pairs
 from rota.reports.chart import UNITS
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison, compare
-from rota.reports.deadlines_kept import slack_chart
 from rota.reports.definitions import definitions
 from rota.reports.drawn import drawn
 from rota.reports.figures import (
@@ -32,6 +31,7 @@ from rota.reports.figures import (
     nodes_chart,
     one_per_policy,
     queue_chart,
+    slack_chart,
     utilisation_chart,
     waiting_chart,
     work_chart,

@@ -17,9 +17,10 @@ from rota.reports.deadlines_kept import Promises, planned_share
 from rota.reports.fairness import alone_on_share_s, rho_present, rho_static, worst_share
 from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
 from rota.reports.overtaken import claimed_gpu_s, overtaken_s, unpromised
-from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
+from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Value, distribution, metric
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
+from rota.reports.wording import Unit
 
 __all__ = ["DISTRIBUTIONS", "METRICS", "Metric", "Unit", "Value"]  # filled by what follows
 

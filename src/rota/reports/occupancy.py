@@ -103,7 +103,7 @@ def granted(record: Record) -> Steps:
     if (rows["role"] == "opportunistic").any() and has_placement(record):
         return _granted_by_device(rows, device_parts(record))
     amount = (rows["gpus"] * rows["share"]).to_numpy().astype(np.float64) * interval_parts(record, rows)
-    return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), amount)
+    return Steps.held(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), amount)
 
 
 def worked(record: Record) -> Steps | None:
@@ -118,7 +118,7 @@ def worked(record: Record) -> Steps | None:
     rate = rows.select((pl.col("work").clip(0.0) * pl.col("size") / seconds).alias("rate"))["rate"]
     if not len(rows) or rate.null_count():
         return None
-    return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), rate.to_numpy())
+    return Steps.held(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), rate.to_numpy())
 
 
 def _granted_by_device(rows: pl.DataFrame, parts: Floats) -> Steps:
@@ -207,7 +207,3 @@ def _changes(node: Ints, level: Array) -> Array:
     before = np.concatenate(([0], level))[:-1]
     before[1:][node[1:] != node[:-1]] = 0
     return level - before
-
-
-def _open_close(start_s: Floats, end_s: Floats, amount: Floats) -> Steps:
-    return Steps.from_events(np.concatenate((start_s, end_s)), np.concatenate((amount, -amount)))

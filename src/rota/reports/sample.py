@@ -14,15 +14,7 @@ from rota.model.record import Record
 from rota.reports.occupancy import arrivals_span, cluster_gpus, whole_run
 from rota.reports.slices import job_parts
 from rota.reports.window import Span, Window
-
-SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
-    ("CPU only", 0, 0),
-    ("1 GPU", 1, 1),
-    ("2-4 GPUs", 2, 4),
-    ("5-8 GPUs", 5, 8),
-    (">8 GPUs", 9, 2**62),
-)
-"""Name, fewest and most GPUs requested."""
+from rota.reports.wording import SIZES, size_codes
 
 
 @dataclass(frozen=True)
@@ -163,8 +155,7 @@ def by_account(sample: Sample) -> Iterator[tuple[str, Sample]]:
 
 def by_size(sample: Sample) -> Iterator[tuple[str, Sample]]:
     """The jobs of each size class that occurs, smallest first."""
-    gpus = sample.column("gpus")
-    for name, fewest, most in SIZE_CLASSES:
-        inside = (gpus >= fewest) & (gpus <= most)
-        if inside.any():
+    of_job = size_codes(sample.column("gpus"))
+    for code, (name, _) in enumerate(SIZES):
+        if (inside := of_job == code).any():
             yield name, sample.at(sample.rows[inside])

@@ -16,7 +16,7 @@ from rota.model.record import Record
 from rota.model.units import parse_length_in
 from rota.reports import figures
 from rota.reports.chart import Chart
-from rota.reports.deadlines_kept import slack_chart
+from rota.reports.figures import slack_chart
 from rota.reports.formats import FORMATS, format_of
 from rota.reports.layout import LARGEST_IN, SMALLEST_IN, WIDTH_IN
 from rota.reports.palette import STYLES

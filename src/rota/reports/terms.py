@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.reports.compare import Comparison, ComparisonRow
+from rota.reports.wording import listed
 
 _TRUTH = ("oracle", "noisy")
 """Provenances of what the simulator itself tells."""
@@ -71,7 +72,7 @@ def _shared(clauses: Sequence[tuple[str, str, str]]) -> list[str]:
 
 
 def _sentence(names: Sequence[str], first: str, second: str) -> str:
-    who = _listed(names)
+    who = listed(names)
     if not first:
         return f"{who}: {second}."
     first = first if len(names) == 1 else first.replace("was told", "were told", 1)
@@ -95,7 +96,7 @@ def _told(provenance: Mapping[str, object]) -> str:
     if not words:
         return ""
     no_site = ", which no site knows" if any(source in _TRUTH for source in known.values()) else ""
-    return f"was told {_listed(words)}{no_site}"
+    return f"was told {listed(words)}{no_site}"
 
 
 def _stops(line: ComparisonRow, provenance: Mapping[str, object]) -> str:
@@ -119,13 +120,8 @@ def _counted(line: ComparisonRow) -> dict[str, int]:
 def _cost(counts: Sequence[str], cost: str) -> str:
     is_one = len(counts) == 1 and counts[0].startswith("1 ")
     if not cost:
-        return f"{_listed(counts)} {'was' if is_one else 'were'} free"
-    return f"{_listed(counts)} cost {cost}{'' if is_one else ' each'}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        return f"{listed(counts)} {'was' if is_one else 'were'} free"
+    return f"{listed(counts)} cost {cost}{'' if is_one else ' each'}"
 
 
 def _without(lacks: object) -> str:
@@ -133,4 +129,4 @@ def _without(lacks: object) -> str:
     if not isinstance(lacks, Mapping) or not lacks:
         return ""
     names, give = [str(name) for name in lacks], list(dict.fromkeys(map(str, lacks.values())))
-    return f"went without {_listed(names)}: give {_listed(give)}"
+    return f"went without {listed(names)}: give {listed(give)}"

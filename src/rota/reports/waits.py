@@ -10,13 +10,14 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.model.record import Record
 from rota.model.units import format_duration, plural
-from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, names_of, staircase
+from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, staircase
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison
 from rota.reports.metrics import waiting_s
 from rota.reports.overtaken import overtaken_s, unpromised
-from rota.reports.sample import SIZE_CLASSES, Sample
+from rota.reports.sample import Sample
 from rota.reports.window import Window
+from rota.reports.wording import SIZES, listed
 
 HELD, FIRST, AGAIN = "not yet allowed to start", "before the first start", "after an interruption"
 OVERTAKEN, OTHERWISE = "overtaken by promised jobs that came later", "otherwise"
@@ -134,7 +135,7 @@ def size_bars(comparison: Comparison) -> list[tuple[str, str, list[WaitBar]]]:
     means: dict[str, list[tuple[str, float | None]]] = {}
     for policy in first:
         runs = [summary for summary in comparison.summaries if summary.policy == policy]
-        for name, _, _ in SIZE_CLASSES:
+        for name, _ in SIZES:
             values = [run.sizes[name]["mean_waiting_s"] for run in runs if name in run.sizes]
             known = [float(value) for value in values if value is not None]
             if values:
@@ -183,11 +184,12 @@ def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart
         for record, of in zip(records, hours, strict=True)
         if not np.isnan(of).all()
     )
+    names = listed([record.policy for record in records])
     return Chart(
         "hours",
         "Waiting by hour of submission",
         f"Of the jobs submitted in each hour of the day.{_idle_hours(hours[0])}",
-        f"Mean waiting by hour of submission for {names_of(curves)}. Longest: {worst}.",
+        f"Mean waiting by hour of submission for {names}. Longest: {worst}.",
         hour_axis(label),
         duration_axis(highest_s, "mean waiting"),
         curves,

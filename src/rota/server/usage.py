@@ -13,8 +13,9 @@ import numpy as np
 
 from rota.model.columns import Array, Bools, Floats
 from rota.reports.usage.counting import months_between, usage_of
-from rota.reports.usage.held import Held, size_name
+from rota.reports.usage.held import Held
 from rota.reports.usage.prices import Prices
+from rota.reports.wording import size_name
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import CAME_TO_NOTHING, AttemptRow, NodeRow

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from test_planted_faults import trace_of
 
+from rota.reports.finding import LIKELY, SURE, Bar, Finding, NamedJob
 from rota.reports.findings import sending
 from rota.reports.findings.faults import IN_FULL, grouped
-from rota.reports.findings.finding import LIKELY, SURE, Bar, Finding, NamedJob
 from rota.reports.findings.page import render
 from rota.reports.findings.studies import Analysis, study
 from sacct_site import FAULTS, Site, dump

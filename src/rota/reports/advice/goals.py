@@ -20,11 +20,12 @@ from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.reports.advice.power import Power
 from rota.reports.fairness import FEWEST_OF_A_TENANT, alone_on_share_s, worst_share
-from rota.reports.metrics import Unit, waiting_s
+from rota.reports.metrics import waiting_s
 from rota.reports.occupancy import granted
 from rota.reports.sample import Sample
 from rota.reports.series import binned
 from rota.reports.slices import whole_gpus_of
+from rota.reports.wording import Unit
 
 SLICES = 400
 """Stretches of time into which a utilisation is cut."""

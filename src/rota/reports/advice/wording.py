@@ -10,8 +10,7 @@ from rota.reports.advice.goals import Goal, WeightedGoals
 from rota.reports.advice.support import unexplained
 from rota.reports.advice.verdict import VerdictLine
 from rota.reports.blocks import FEWEST_JOBS, LIKELY
-from rota.reports.calibration_words import part_words
-from rota.reports.wording import NOTHING, change_words, significant, words
+from rota.reports.wording import NOTHING, change_words, part_words, significant, words
 
 MOST_NAMES = 3
 """Names in a sentence; of more it says how many."""

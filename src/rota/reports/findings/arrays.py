@@ -12,8 +12,9 @@ from rota.model.columns import Bools
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
 from rota.model.jobs import Outcome
 from rota.model.units import format_duration
+from rota.model.words import hours
+from rota.reports.finding import SURE, Bar, Finding, Said, Unsaid
 from rota.reports.findings.failures import FailedAttempts
-from rota.reports.findings.finding import SURE, Bar, Finding, Said, Unsaid, hours
 from rota.reports.findings.history import JobHistory, failed, named_jobs
 from rota.reports.findings.thresholds import Thresholds
 

@@ -10,10 +10,12 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
 from rota.model.jobs import PREEMPTED, REQUEUED, Outcome
 from rota.model.units import format_duration, plural
-from rota.reports.findings.figures import bars, distribution
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, hours, percent
+from rota.model.words import hours
+from rota.reports.curves import distribution
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import HOUR_S, JobHistory, failed
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.wording import percent
 
 STUDY = "failures"
 _ADAPTIVE = Remedy(
@@ -113,7 +115,7 @@ def _outcomes(history: JobHistory) -> Finding:
         f"{percent(jobs)} of the jobs {', '.join(said[:-1])} or {said[-1]}, and took {percent(part)} of the "
         "GPU-hours."
     )
-    figure = bars("How jobs ended", "Length: share of GPU-hours.", rows, top=1.0)
+    figure = Bars.of("How jobs ended", "Length: share of GPU-hours.", rows, top=1.0)
     return Finding(*("outcomes", STUDY, sentence, part, "share"), numbers=numbers, figure=figure)
 
 
@@ -203,7 +205,7 @@ def _reasons(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
         Finding(
             *("failure_reasons", STUDY, sentence, count[most] / len(trials.row), "share"),
             numbers={"attempts": count, "gpu_hours": cost},
-            figure=bars("What attempts failed of", "GPU-hours lost.", rows),
+            figure=Bars.of("What attempts failed of", "GPU-hours lost.", rows),
         )
     ]
 
@@ -233,7 +235,7 @@ def _retries(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
         Finding(
             *("retries", STUDY, sentence, wasted, "GPU-hours"),
             numbers={"jobs": len(again), "helped": float(good.mean()), "wasted": float(bad.mean())},
-            figure=bars("What became of jobs that were tried again", "Jobs.", rows),
+            figure=Bars.of("What became of jobs that were tried again", "Jobs.", rows),
             remedies=(_ADAPTIVE,) if wasted > 0 else (),
         )
     ]
@@ -260,7 +262,9 @@ def _prerun(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds)
     return Finding(
         *("prerun", STUDY, sentence, share, "share"),
         numbers={"spared_gpu_hours": float(spared)},
-        figure=bars("Failed attempts by how early they failed", "Share of failed attempts.", rows, top=1.0),
+        figure=Bars.of(
+            "Failed attempts by how early they failed", "Share of failed attempts.", rows, top=1.0
+        ),
         note="Taken that what fails early fails on one GPU as well; failures that need many GPUs do not.",
         remedies=(
             Remedy("philly", "systems/philly.md", "describes the pre-run pool (not built as a policy)"),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.model.units import plural
-from rota.reports.findings.figures import MOST_BARS
-from rota.reports.findings.finding import LIKELY, SURE, Bars, Finding, Remedy, hours
+from rota.model.words import hours
+from rota.reports.finding import LIKELY, MOST_BARS, SURE, Bars, Finding, Remedy
 
 IN_FULL = 10
 """Findings of one kind that are shown in full; the others stand in the table."""

@@ -20,9 +20,9 @@ from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.model.whole_gpus import gpus_held
 from rota.reports.clock import WallClock, clock_named
-from rota.reports.findings.finding import NamedJob
+from rota.reports.finding import NamedJob
 from rota.reports.usage.busy import used_column, utilisation_of
-from rota.reports.usage.held import SIZES
+from rota.reports.wording import size_codes
 
 HOUR_S = 3600.0
 
@@ -71,7 +71,7 @@ class JobHistory:
     """Held GPUs, and it is known when."""
     gpu_hours: Floats
     size: Array
-    """Class of `rota.reports.usage.held.SIZES`."""
+    """Class of `rota.reports.wording.SIZES`."""
     tenant: NamedCodes
     user: NamedCodes
     outcome: Array
@@ -111,7 +111,7 @@ class JobHistory:
             ran=ran,
             dated=dated,
             gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
-            size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
+            size=size_codes(jobs.gpus),
             tenant=NamedCodes(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
             user=NamedCodes(people.code[np.maximum(jobs.tenant, 0)], people.names),
             outcome=trace.truth.outcome,

@@ -6,22 +6,12 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats
 from rota.model.units import plural
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import (
-    LIKELY,
-    SURE,
-    Bar,
-    Finding,
-    Remedy,
-    Said,
-    Unsaid,
-    hours,
-    listed,
-    percent,
-)
+from rota.model.words import hours
+from rota.reports.finding import LIKELY, SURE, Bar, Bars, Finding, Remedy, Said, Unsaid
 from rota.reports.findings.history import HOUR_S, JobHistory, named_jobs
 from rota.reports.findings.thresholds import Thresholds
 from rota.reports.usage.busy import WORKING_CORES, Counters
+from rota.reports.wording import listed, percent
 
 STUDY = "utilisation"
 WHAT = "who holds GPUs that idle"
@@ -148,7 +138,7 @@ def _not_collected(history: JobHistory, counters: Counters) -> tuple[Finding, ..
                 "metered": metered,
                 "by_user": {history.user.names[i]: int(of[i]) for i in order},
             },
-            figure=bars(
+            figure=Bars.of(
                 "Jobs whose use was not collected", "Jobs by user.", rows, ("not collected", "the rest")
             ),
             note=f"By user: {listed(each, 5)}.{energy}",

@@ -7,10 +7,10 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.model.jobs import Outcome
 from rota.model.units import format_duration, plural
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import SURE, Bar, Finding, Remedy, Replay, Said, Unsaid, percent
+from rota.reports.finding import SURE, Bar, Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import JobHistory, named_jobs
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.wording import percent
 
 STUDY = "workload"
 _BACKFILL = Remedy(
@@ -44,7 +44,7 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
         for mark in marks
         for part in [float((used[known] <= mark).mean())]
     ]
-    figure = bars("Part of the time limit that is used", "Share of completed jobs.", rows, top=1.0)
+    figure = Bars.of("Part of the time limit that is used", "Share of completed jobs.", rows, top=1.0)
     finding = Finding(
         *("limits", STUDY, sentence, middle, "share"),
         numbers={"p10": float(np.percentile(used[known], 10)), "p90": float(np.percentile(used[known], 90))},

@@ -8,12 +8,13 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import plural
-from rota.reports.findings.figures import bars, steps_of
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, percent
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import JobHistory
 from rota.reports.findings.node_sizes import NodeSizes
 from rota.reports.findings.pools import integral, when
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.series import Steps
+from rota.reports.wording import percent
 
 STUDY = "locality"
 LEAST_JOBS = 20
@@ -85,7 +86,7 @@ def _spread(history: JobHistory, gangs: Ints, spread: Bools, may_be: Bools, size
         if int(own.sum()) >= LEAST_JOBS:
             of = float(spread[own].mean())
             rows.append((plural(size, "GPU"), (of,), f"{percent(of)} of {int(own.sum()):,}"))
-    figure = bars("Gangs on more nodes than they need", "Share of the jobs of each size.", rows, top=1.0)
+    figure = Bars.of("Gangs on more nodes than they need", "Share of the jobs of each size.", rows, top=1.0)
     return Finding(
         *("spread_gangs", STUDY, sentence, share, "share"),
         numbers={
@@ -147,7 +148,7 @@ def _by_spread(history: JobHistory, gangs: Ints, nodes: Ints) -> list[Finding]:
         Finding(
             *("locality_utilisation", STUDY, sentence, gap, "share"),
             numbers={"gpus": size, "by_nodes": means, "significant": sure},
-            figure=bars(f"Utilisation of gangs of {size} GPUs", "By nodes.", rows, top=1.0),
+            figure=Bars.of(f"Utilisation of gangs of {size} GPUs", "By nodes.", rows, top=1.0),
             remedies=(_PHILLY,) if sure and gap > 0.02 else (),
         )
     ]
@@ -183,7 +184,7 @@ def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
             Finding(
                 *("interference", STUDY, sentence, a - b, "share"),
                 numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
-                figure=bars(
+                figure=Bars.of(
                     "Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows, top=1.0
                 ),
                 note="A kind is one user, one name, one size.",
@@ -212,7 +213,7 @@ def company_share(history: JobHistory, rows: Ints) -> Floats:
     for places in of_node.values():
         at = np.array(places, dtype=np.int64)
         start_s, end_s = history.start_s[rows[at]], history.end_s[rows[at]]
-        there = steps_of(start_s, end_s, np.ones(len(at)))
+        there = Steps.held(start_s, end_s, np.ones(len(at)))
         beside = integral(when(there, there.value > 1.5), start_s, end_s)
         share[at] = np.maximum(share[at], beside / np.maximum(end_s - start_s, 1e-9))
     return share

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from rota.reports.findings.finding import Bars, Unsaid, hours
+from rota.model.words import hours
+from rota.reports.finding import Bars, Unsaid
 from rota.reports.findings.studies import Analysis
 from rota.reports.html import environment
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import format_duration, plural
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import LIKELY, Bar, Finding, Remedy, Said, Unsaid, percent
+from rota.reports.finding import LIKELY, Bar, Bars, Finding, Remedy, Said, Unsaid
 from rota.reports.findings.history import HOUR_S, JobHistory, named_jobs
 from rota.reports.findings.pools import Pools, integral, when
 from rota.reports.findings.thresholds import Thresholds
 from rota.reports.series import Steps
+from rota.reports.wording import percent
 
 STUDY = "queueing"
 WHAT = "which jobs waited for the wrong partition"
@@ -127,7 +127,7 @@ def _crowded(
             "users": users,
             "waited_h": total_s / HOUR_S,
         },
-        figure=bars(
+        figure=Bars.of(
             "Mean wait once eligible",
             "All jobs.",
             [(name, (mean,), format_duration(mean)) for name, mean in means],

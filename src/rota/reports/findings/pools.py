@@ -15,7 +15,6 @@ import numpy as np
 from rota.model.cluster import ANY_TYPE, Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.whole_gpus import whole_gpus
-from rota.reports.findings.figures import steps_of
 from rota.reports.findings.history import JobHistory
 from rota.reports.series import Steps
 
@@ -158,7 +157,7 @@ def _cells_of_jobs(
     cells = []
     for name in sorted(set(key[dated].tolist())):
         own = dated & (key == name)
-        used = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
+        used = Steps.held(history.start_s[own], history.end_s[own], history.gpus[own])
         own_labels, gpu_type = name_of[name]
         peak = _peak(history, np.flatnonzero(own), history.gpus[own])
         cells.append(NodePool(own_labels, gpu_type, peak, used, float(history.gpus[own].max())))
@@ -169,7 +168,7 @@ def _peak(history: JobHistory, rows: Ints, amount: Floats) -> float:
     """Most that `rows` held at once; stamps of a second may overlap where one job follows another."""
     start_s, end_s = history.start_s[rows], history.end_s[rows]
     shorter = np.minimum(OVERLAP_S, 0.5 * (end_s - start_s))
-    return float(steps_of(start_s, end_s - shorter, amount).value.max(initial=0.0))
+    return float(Steps.held(start_s, end_s - shorter, amount).value.max(initial=0.0))
 
 
 def _one(types: frozenset[str]) -> str:
@@ -245,5 +244,5 @@ def _cell(
         peaks.append(max(_peak(history, rows, each), gpus))
     rows = np.array([row for of_node, _ in of_nodes for row, _ in of_node], dtype=np.int64)
     each = np.array([amount for of_node, _ in of_nodes for _, amount in of_node])
-    used = steps_of(history.start_s[rows], history.end_s[rows], each)
+    used = Steps.held(history.start_s[rows], history.end_s[rows], each)
     return NodePool(labels, gpu_type, sum(peaks), used, max(peaks))

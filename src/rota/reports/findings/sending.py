@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rota.model.atomic import replacing
 from rota.model.units import format_duration, plural
-from rota.model.words import NONE
+from rota.model.words import NONE, hours
+from rota.reports.finding import Finding, NamedJob
 from rota.reports.findings.faults import KINDS
-from rota.reports.findings.finding import Finding, NamedJob, hours
 from rota.reports.usage.table import safe_cell
 
 TABLE, FOLDER = "findings.csv", "findings"

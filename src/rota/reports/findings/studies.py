@@ -12,6 +12,8 @@ from rota.model.cluster import Cluster
 from rota.model.gpu_slices import said_of_slices
 from rota.model.trace import OddRows, Trace
 from rota.model.whole_gpus import slice_hours, types_held
+from rota.model.words import hours
+from rota.reports.finding import Bars, Finding, Said, Unsaid
 from rota.reports.findings import (
     arrays,
     failures,
@@ -24,10 +26,10 @@ from rota.reports.findings import (
     workload,
 )
 from rota.reports.findings.faults import KINDS, FaultGroup, grouped
-from rota.reports.findings.finding import Bars, Finding, Said, Unsaid, gpu_count, hours
 from rota.reports.findings.history import HOUR_S, JobHistory
 from rota.reports.findings.pools import Pools
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.wording import gpu_count
 
 STUDIES = ("utilisation", "queueing", "locality", "failures", "workload", "tenants")
 

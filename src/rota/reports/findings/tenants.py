@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rota.model.units import format_duration
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import JobHistory
 from rota.reports.wording import two_digits
 
@@ -61,7 +60,9 @@ def study(history: JobHistory) -> Said:
         (name, (means[name],), f"{format_duration(means[name])}, 95%: {format_duration(tails[name])}")
         for name in ranked
     ]
-    figure = bars("Mean wait once eligible, by tenant", "And the wait that one job in twenty passes.", rows)
+    figure = Bars.of(
+        "Mean wait once eligible, by tenant", "And the wait that one job in twenty passes.", rows
+    )
     return Said(
         (
             Finding(

@@ -6,15 +6,16 @@ import numpy as np
 
 from rota.model.columns import Array, Bools, Floats
 from rota.model.units import format_duration
+from rota.model.words import hours
+from rota.reports.curves import over_time
+from rota.reports.finding import Bars, Finding, Said, Unsaid
 from rota.reports.findings import idle
-from rota.reports.findings.figures import bars, over_time, steps_of
-from rota.reports.findings.finding import Finding, Said, Unsaid, gpu_count, hours, percent
 from rota.reports.findings.history import HOUR_S, JobHistory
 from rota.reports.findings.idle import NEEDS, SHARING
 from rota.reports.findings.pools import Pools
 from rota.reports.findings.thresholds import Thresholds
 from rota.reports.series import Steps
-from rota.reports.usage.held import SIZES
+from rota.reports.wording import SIZES, gpu_count, percent
 
 STUDY = "utilisation"
 
@@ -30,7 +31,7 @@ def _held(history: JobHistory, pools: Pools) -> Said:
     low_s, high_s = history.span_s
     if not dated.any() or high_s <= low_s:
         return Said(unsaid=(Unsaid(STUDY, "how much of the cluster was held", "jobs that ran"),))
-    held = steps_of(history.start_s[dated], history.end_s[dated], history.gpus[dated])
+    held = Steps.held(history.start_s[dated], history.end_s[dated], history.gpus[dated])
     if not history.starts:
         return _demand(history, held)
     mean = held.integral(low_s, high_s) / (high_s - low_s)
@@ -41,7 +42,9 @@ def _held(history: JobHistory, pools: Pools) -> Said:
         f"between the first and the last submission, {format_duration(high_s - low_s)} apart."
     )
     text = f"GPUs held over time, of {gpu_count(capacity)}; mean {gpu_count(mean)}."
-    figure = over_time("held", "GPUs held", text, history, [("held", held)], "GPUs", capacity)
+    figure = over_time(
+        "held", "GPUs held", text, [("held", held)], "GPUs", history.span_s, history.clock, capacity
+    )
     numbers = {"gpus": capacity, "held_mean": mean, "gpu_hours": float(history.gpu_hours.sum())}
     return Said(
         (
@@ -64,7 +67,9 @@ def _demand(history: JobHistory, held: Steps) -> Said:
         f"{format_duration(high_s - low_s)} of submissions, and {gpu_count(peak)} at the peak."
     )
     text = f"GPUs that jobs would hold had none waited; mean {gpu_count(mean)}."
-    figure = over_time("held", "GPUs asked for", text, history, [("asked for", held)], "GPUs")
+    figure = over_time(
+        "held", "GPUs asked for", text, [("asked for", held)], "GPUs", history.span_s, history.clock
+    )
     numbers = {"gpus_mean": mean, "gpu_hours": float(history.gpu_hours.sum())}
     finding = Finding("demand", STUDY, sentence, mean, "GPUs", numbers=numbers, figure=figure)
     missing = Unsaid(STUDY, "how much of the cluster was held over time", "the start of each job")
@@ -89,7 +94,7 @@ def _busy(history: JobHistory, thresholds: Thresholds) -> Said:
     )
     rows = _by(history, known, busy, [name for name, _ in SIZES], history.size)
     rows += _by(history, known, busy, history.tenant.names, history.tenant.code)[:6]
-    figure = bars(
+    figure = Bars.of(
         "Utilisation by size and tenant", "Busy part of held GPUs, GPU-hours as weights.", rows, top=1.0
     )
     finding = Finding(
@@ -111,12 +116,14 @@ def _busy_over_time(history: JobHistory, known: Bools) -> tuple[Finding, ...]:
         return ()
     known = known & history.dated
     start_s, end_s, gpus = (of[known] for of in (history.start_s, history.end_s, history.gpus))
-    held = steps_of(start_s, end_s, gpus)
-    busy = steps_of(start_s, end_s, gpus * history.utilisation[known])
+    held = Steps.held(start_s, end_s, gpus)
+    busy = Steps.held(start_s, end_s, gpus * history.utilisation[known])
     low_s, high_s = history.span_s
     wasted = (held.integral(low_s, high_s) - busy.integral(low_s, high_s)) / HOUR_S
     text = "GPUs held by measured jobs, and the part of them that was busy, over time."
-    figure = over_time("busy", "Held and busy", text, history, [("held", held), ("busy", busy)], "GPUs")
+    figure = over_time(
+        "busy", "Held and busy", text, [("held", held), ("busy", busy)], "GPUs", history.span_s, history.clock
+    )
     sentence = f"GPUs that were held and not busy add up to {hours(wasted)} GPU-hours."
     return (Finding("held_and_idle", STUDY, sentence, wasted, "GPU-hours", figure=figure),)
 

@@ -6,11 +6,12 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.model.units import format_duration
-from rota.reports.findings.figures import bars, distribution
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, hours, percent
+from rota.model.words import hours
+from rota.reports.curves import distribution
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import HOUR_S, JobHistory
 from rota.reports.findings.pools import Pools
-from rota.reports.usage.held import SIZES
+from rota.reports.wording import SIZES, percent
 
 STUDY = "workload"
 BURSTY_CV = 2.0
@@ -63,11 +64,11 @@ def _sizes(history: JobHistory) -> Said:
         f"{len(history.gpus):,} jobs took {hours(whole)} GPU-hours: {percent(single)} asked for one GPU, and "
         f"those that asked for more took {percent(wide)} of the GPU-hours."
     )
-    figure = bars("Jobs by size", "Length: share of GPU-hours.", rows, top=1.0)
+    figure = Bars.of("Jobs by size", "Length: share of GPU-hours.", rows, top=1.0)
     if not whole:  # nobody knows how long they ran
         sentence = f"Of {len(history.gpus):,} jobs, {percent(single)} asked for one GPU."
         counted = [(name, (numbers[name]["jobs"],), percent(numbers[name]["jobs"])) for name, _, _ in rows]
-        figure = bars("Jobs by size", "Share of jobs.", counted, top=1.0)
+        figure = Bars.of("Jobs by size", "Share of jobs.", counted, top=1.0)
     numbers_all = {
         "jobs": len(history.gpus),
         "gpu_hours": whole,
@@ -92,10 +93,11 @@ def _durations(history: JobHistory) -> Said:
         f"Half of the jobs ran for less than {format_duration(p50)}, and the longest tenth, from "
         f"{format_duration(p90)} on, took {percent(part)} of the GPU-hours."
     )
-    by_size = [
+    of_size = [
         (name, history.run_s[history.ran & (history.size == code)]) for code, (name, _) in enumerate(SIZES)
     ]
-    figure = distribution("run times", "Run time by size", "all attempts together", by_size)
+    by_size = [(name, own) for name, own in of_size if len(own)]
+    figure = distribution("run-times", "Run time by size", "all attempts together", by_size)
     numbers = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "long_tenth_share": part}
     return Said((Finding("durations", STUDY, sentence, p50, "s", numbers=numbers, figure=figure),))
 
@@ -130,7 +132,7 @@ def _bursts(history: JobHistory) -> Said:
         (f"{6 * i:02d} to {6 * i + 6:02d} h", (float(part),), percent(float(part)))
         for i, part in enumerate(hour)
     ]
-    figure = bars("Submissions by time of day", "Share of jobs.", rows) if len(rows) else None
+    figure = Bars.of("Submissions by time of day", "Share of jobs.", rows) if len(rows) else None
     numbers = {"cv": variation, "cv_by_tenant": of_tenants, "within_5s": together}
     return Said((Finding("burstiness", STUDY, sentence, variation, "ratio", numbers=numbers, figure=figure),))
 
@@ -184,7 +186,7 @@ def _recurrence(history: JobHistory) -> Said:
         for mark in marks
         for part in [float((count[code] >= mark).mean())]
     ]
-    figure = bars("Jobs by how often their kind came", "Share of jobs.", rows, top=1.0)
+    figure = Bars.of("Jobs by how often their kind came", "Share of jobs.", rows, top=1.0)
     numbers = {"kinds": len(count), "spread_factor": spread}
     remedies = (_PREDICT,) if share >= 0.3 else ()
     return Said(
@@ -226,7 +228,7 @@ def _fractions(history: JobHistory) -> Said:
         for mark in marks
         for of in [float((share[part] <= mark).mean())]
     ]
-    figure = bars("Fractions asked for", "Share of the jobs that ask for one.", rows, top=1.0)
+    figure = Bars.of("Fractions asked for", "Share of the jobs that ask for one.", rows, top=1.0)
     return Said(
         (Finding(*("fractions", STUDY, sentence, jobs, "share"), figure=figure, remedies=(_FRACTIONS,)),)
     )
@@ -259,7 +261,7 @@ def _types(history: JobHistory, pools: Pools) -> Said:
     finding = Finding(
         *("type_imbalance", STUDY, sentence, gap, "share"),
         numbers={"held": share},
-        figure=bars("Held by type of GPU", "Part of the time, of the GPUs seen.", rows, top=1.0),
+        figure=Bars.of("Held by type of GPU", "Part of the time, of the GPUs seen.", rows, top=1.0),
         note=pools.why,
         remedies=(_TYPES,) if gap >= UNEVEN else (),
     )

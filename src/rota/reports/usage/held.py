@@ -11,15 +11,6 @@ import numpy as np
 from rota.model.columns import Array, Floats
 
 HOUR_S = 3600.0
-SIZES: tuple[tuple[str, int], ...] = (
-    ("CPU only", 0), ("1 GPU", 1), ("2-4 GPUs", 4), ("5-8 GPUs", 8), (">8 GPUs", 2**62),
-)  # fmt: skip
-"""Name and most GPUs of each class of size."""
-
-
-def size_name(gpus: int) -> str:
-    """The class of a job that asks for so many."""
-    return next(name for name, most in SIZES if gpus <= most)
 
 
 @dataclass(frozen=True)
