@@ -16,8 +16,8 @@ from rota.errors import InputError
 from rota.model.record import Record
 from rota.reports.calibration import calibration
 from rota.reports.compare import compare
+from rota.reports.comparison_table import comparison_text
 from rota.reports.summary import summarise
-from rota.reports.table import comparison_text
 from rota.reports.window import parse_window
 from rota.reports.wording import change_words, factor_words
 from rota.traces.registry import find

@@ -18,14 +18,13 @@ from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.reports.calibration import calibration
 from rota.reports.compare import Comparison, compare
+from rota.reports.comparison_table import comparison_text
 from rota.reports.files import write_results
-from rota.reports.html import Notes
 from rota.reports.likeness import Calibration, PolicyFit
 from rota.reports.metrics import METRICS
-from rota.reports.notebook import brief
+from rota.reports.report import Notes, brief
 from rota.reports.shown import Figure, figure
 from rota.reports.summary import Summary, summarise_all
-from rota.reports.table import comparison_text
 from rota.reports.terms import terms
 from rota.reports.window import Window
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from rota.model.record import Record
 from rota.model.units import plural
 from rota.reports.compare import compare
-from rota.reports.notebook import brief
+from rota.reports.report import brief
 from rota.reports.summary import summarise
 from rota.reports.window import Window
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,6 +67,7 @@ class Curve:
 class Chart:
     """Curves over two axes.  `text` says in words what the picture shows."""
 
+    kind: ClassVar[str] = "chart"
     key: str
     title: str
     caption: str

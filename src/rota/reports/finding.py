@@ -69,7 +69,15 @@ class TableColumn:
     means: str = ""
     """Its definition."""
     is_text: bool = False
-    """Aligned left, and wrapped."""
+    """Whether it holds words, aligned left and broken where there is no room."""
+    is_name: bool = False
+    """Whether `head` is the name of a policy or a tenant, which may be broken between its parts."""
+    curve: int | None = None
+    """Number of the policy whose line stands before the head; None for no line."""
+    dashed: bool = False
+    """Whether that line is: of what was observed, or of a bound."""
+    sorts: bool = True
+    """False if its values have several units, and so no order."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,8 @@ class TableCell:
     value: float | None = None
     """What a page sorts by."""
     best: bool = False
+    style: str = ""
+    """How a terminal shows it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,10 @@ class TableRow:
     """Number of the policy whose line stands before the name; None for no line."""
     ranked: bool = True
     """False for what is not compared: what was observed, or a bound."""
+    means: str = ""
+    """Definition of `name`, where that is a key."""
+    style: str = ""
+    """How a terminal shows the name."""
 
     @property
     def texts(self) -> list[str]:
@@ -116,16 +130,24 @@ class DataTable:
     rows: tuple[TableRow, ...]
     has_caption: bool = False
     style: str = "cards"
-    """Classes of the style sheet: `headline cards sortable`."""
+    """Classes of the style sheet, such as `headline cards sortable`."""
+
+    starred: bool = False
+    """Whether a terminal marks the best of a column by a star."""
+
+    @property
+    def sortable(self) -> bool:
+        """Whether a script sorts it by the values of its cells."""
+        return "sortable" in self.style
 
     @classmethod
     def of_texts(
-        cls, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], style: str = "plain"
+        cls, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, has_caption: bool = False
     ) -> DataTable:
         """A table of words: `heads` and each row begin with the name."""
         columns = tuple(TableColumn(head, is_text=True) for head in heads[1:])
         lines = tuple(TableRow(name, tuple(map(TableCell, cells))) for name, *cells in rows)
-        return cls(title, heads[0], columns, lines, style=style)
+        return cls(title, heads[0], columns, lines, has_caption)
 
 
 @dataclass(frozen=True)
@@ -139,8 +161,10 @@ class Bar:
     """Its figure in words."""
     curve: int | None = None
     """Number of the policy whose line stands before the name; None for no line."""
+    ranked: bool = True
+    """False where that line is of what was observed, or of a bound."""
     each: tuple[str, ...] = ()
-    """Each part in words, where they are said."""
+    """Each part in words, where that is said."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +200,40 @@ class Bars:
         """What a full row stands for."""
         return self.top or max((sum(row.parts) for row in self.rows), default=0.0) or 1.0
 
+    def has(self, part: int) -> bool:
+        """Whether any row shows the part of that number."""
+        return any(row.parts[part] > 0 for row in self.rows)
+
+    def said(self, row: Bar) -> list[tuple[str, str]]:
+        """Name and words of each part of `row` that can be seen."""
+        known = zip(self.parts, row.each, row.parts, strict=True)
+        return [(name, text) for name, text, length in known if length > 0.0005 * self.scale]
+
 
 Figure = Chart | Bars
+
+
+@dataclass(frozen=True)
+class FindingCard:
+    """A finding as a page shows it: sentence, notes and remedies, and the figure beside them."""
+
+    kind: ClassVar[str] = "finding"
+    sentence: str
+    notes: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    figure: Figure | None = None
+    anchor: str = ""
+    """Its id in the page; empty for what sums up several findings."""
+    certainty: str = ""
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class FaultList:
+    """Faults in full, one below the other."""
+
+    kind: ClassVar[str] = "faults"
+    findings: tuple[FindingCard, ...]
 
 
 @dataclass(frozen=True)
@@ -314,6 +370,14 @@ class Finding:
     """Of a fault: all jobs that it is about."""
     bar: Bar | None = None
     """Of a fault: its row in the figure of all faults of its kind."""
+
+    def card(self, number: int, *, has_note: bool = True) -> FindingCard:
+        """As a page shows it; `number` tells it from others of its kind."""
+        notes = (self.note,) if has_note else ()
+        anchor = f"{self.key}-{number}"
+        return FindingCard(
+            self.sentence, notes, self.remedies, self.figure, anchor, self.certainty, self.evidence
+        )
 
     @property
     def how_sure(self) -> str:

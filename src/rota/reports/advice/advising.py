@@ -58,9 +58,9 @@ class Advice(AdviceFacts):
 
     def to_dict(self) -> dict[str, object]:
         """Everything, as plain values for JSON."""
-        from rota.reports.advice.plain import plain
+        from rota.reports.advice.plain import plain_advice
 
-        return plain(self)
+        return plain_advice(self)
 
     def text(self, width: int = 100, *, slurm: bool | None = None) -> str:
         """One screen of text."""
@@ -76,12 +76,10 @@ class Advice(AdviceFacts):
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the page to `path`, whole or not at all."""
-        from rota.model.atomic import replacing
+        from rota.reports.page import write_text
 
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as partial:
-            partial.write_text(self.html(), encoding="utf-8")
+        write_text(target, self.html())
         return target
 
 

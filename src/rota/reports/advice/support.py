@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rota.reports.advice.goals import WeightedGoals
-from rota.reports.calibration_words import misplaced_words, unexplained_words
+from rota.reports.calibration import misplaced_words, unexplained_words
 from rota.reports.likeness import WITHIN, Calibration, Likeness
 from rota.reports.wording import words
 

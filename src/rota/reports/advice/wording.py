@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rota.model.units import format_duration, plural
 from rota.reports.advice.facts import AdviceFacts
@@ -10,7 +10,7 @@ from rota.reports.advice.goals import Goal, WeightedGoals
 from rota.reports.advice.support import unexplained
 from rota.reports.advice.verdict import VerdictLine
 from rota.reports.blocks import FEWEST_JOBS, LIKELY
-from rota.reports.wording import NOTHING, change_words, part_words, significant, words
+from rota.reports.wording import NOTHING, change_words, listed, part_words, significant, words
 
 MOST_NAMES = 3
 """Names in a sentence; of more it says how many."""
@@ -40,13 +40,6 @@ def range_words(wanted: WeightedGoals, line: VerdictLine) -> str:
         return NOTHING
     low, high = change(wanted, line.low), change(wanted, line.high)
     return low if low == high else f"{low} to {high}"
-
-
-def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """`a, b and c`, `a, b, c and 4 others`."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {plural(len(names) - most, 'other')}"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else ""
 
 
 def headline(advice: AdviceFacts) -> str:
@@ -146,7 +139,7 @@ def _told(advice: AdviceFacts) -> Iterator[str]:
     for one in verdict.doubts:
         yield (
             f"With durations from {SOURCES.get(one.source, one.source)} it would not be among the best, but "
-            f"{listed(one.best)}."
+            f"{listed(one.best, MOST_NAMES)}."
         )
     if others and not verdict.doubts:
         named = listed([SOURCES.get(one.source, one.source) for one in others])
@@ -199,7 +192,7 @@ def time_sentence(advice: AdviceFacts) -> str:
     if missing:
         lacking.append(f"durations from {listed([SOURCES.get(one, one) for one in missing])}")
     if lacking:
-        said.append(f"no time was left for {listed(lacking, len(lacking))} (--time)")
+        said.append(f"no time was left for {listed(lacking)} (--time)")
     if advice.seeds > advice.verdict.seeds:
         said.append(f"{advice.verdict.seeds} of {advice.seeds} seeds were reached")
     return "; ".join(said) + "."
