@@ -310,12 +310,14 @@ def _or_another(calibration: Calibration, other: str) -> str:
 def fit_section(calibration: Calibration) -> Section:
     """How the replay of the site's own policy fits what was observed: a row for each group of jobs."""
     whole = calibration.groups[0]
-    in_all = f" ({part_words(calibration.error)} in all, by the kind of group in which it is most)"
+    in_all = ""
+    if calibration.error is not None:
+        in_all = f" ({part_words(calibration.error)} in all, by the kind of group in which it is most)"
     note = (
         f"Each cell: the replay of {calibration.site_policy} / what the trace recorded, over the "
         f"{whole.jobs:,} jobs that ended in both. ≠: further apart than a fifth, and than a minute. "
         "Misplaced: the waits of both sides, sorted and compared place by place; a part of all waiting"
-        f"{in_all if calibration.error is not None else ''}."
+        f"{in_all}."
     )
     parts: list[object] = [Paragraph(note), _fit_table(calibration)]
     if more := len(calibration.groups) - len(calibration.shown):

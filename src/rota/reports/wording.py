@@ -38,7 +38,7 @@ def size_name(gpus: int) -> str:
     return next(name for name, most in SIZES if gpus <= most)
 
 
-def size_codes(gpus: Floats) -> Ints:
+def size_codes(gpus: Floats | Ints) -> Ints:
     """Place in `SIZES` of the class of each job, by the GPUs it asks for; both of shape (jobs,)."""
     return np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), gpus)
 
