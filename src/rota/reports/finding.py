@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rota.reports.chart import Chart
+from rota.reports.wording import percent
 
 MOST_BARS = 12
 """Bars of a finding's figure."""
@@ -24,32 +25,7 @@ class Paragraph:
     kind: ClassVar[str] = "paragraph"
     text: str
     style: str = "note"
-    """Class of the style sheet: `note`, `verdict`, `verdict warning`; empty for plain text."""
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A title within a section."""
-
-    kind: ClassVar[str] = "heading"
-    text: str
-
-
-@dataclass(frozen=True)
-class CodeLines:
-    """Lines to type, or to write into a file."""
-
-    kind: ClassVar[str] = "code"
-    lines: tuple[str, ...]
-    wraps: bool = False
-
-
-@dataclass(frozen=True)
-class Bullets:
-    """A list of sentences."""
-
-    kind: ClassVar[str] = "bullets"
-    texts: tuple[str, ...]
+    """`note`, `verdict`, `verdict warning`; `title`; `code`, `code wrap` and `list` for lines; or empty."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +118,16 @@ class DataTable:
 
     @classmethod
     def of_texts(
-        cls, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, has_caption: bool = False
+        cls,
+        title: str,
+        heads: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        numbers: Collection[str] = (),
+        has_caption: bool = False,
     ) -> DataTable:
-        """A table of words: `heads` and each row begin with the name."""
-        columns = tuple(TableColumn(head, is_text=True) for head in heads[1:])
+        """A table of texts: `heads` and each row begin with the name; columns headed `numbers` hold such."""
+        columns = tuple(TableColumn(head, is_text=head not in numbers) for head in heads[1:])
         lines = tuple(TableRow(name, tuple(map(TableCell, cells))) for name, *cells in rows)
         return cls(title, heads[0], columns, lines, has_caption)
 
@@ -195,6 +177,11 @@ class Bars:
         shown = tuple(Bar(name, tuple(lengths), text) for name, lengths, text in rows[:MOST_BARS])
         return cls(title, said, shown, tuple(parts), top)
 
+    @classmethod
+    def shares(cls, title: str, caption: str, rows: Iterable[tuple[str, float]]) -> Bars:
+        """Rows of name and share, 0 to 1, all of 1."""
+        return cls.of(title, caption, [(name, (of,), percent(of)) for name, of in rows], top=1.0)
+
     @property
     def scale(self) -> float:
         """What a full row stands for."""
@@ -211,29 +198,6 @@ class Bars:
 
 
 Figure = Chart | Bars
-
-
-@dataclass(frozen=True)
-class FindingCard:
-    """A finding as a page shows it: sentence, notes and remedies, and the figure beside them."""
-
-    kind: ClassVar[str] = "finding"
-    sentence: str
-    notes: tuple[str, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
-    figure: Figure | None = None
-    anchor: str = ""
-    """Its id in the page; empty for what sums up several findings."""
-    certainty: str = ""
-    evidence: str = ""
-
-
-@dataclass(frozen=True)
-class FaultList:
-    """Faults in full, one below the other."""
-
-    kind: ClassVar[str] = "faults"
-    findings: tuple[FindingCard, ...]
 
 
 @dataclass(frozen=True)
@@ -344,6 +308,7 @@ class NamedJob:
 class Finding:
     """One thing that the data says."""
 
+    kind: ClassVar[str] = "finding"
     key: str
     """What kind of finding it is: the same word for every trace."""
     study: str
@@ -371,14 +336,6 @@ class Finding:
     bar: Bar | None = None
     """Of a fault: its row in the figure of all faults of its kind."""
 
-    def card(self, number: int, *, has_note: bool = True) -> FindingCard:
-        """As a page shows it; `number` tells it from others of its kind."""
-        notes = (self.note,) if has_note else ()
-        anchor = f"{self.key}-{number}"
-        return FindingCard(
-            self.sentence, notes, self.remedies, self.figure, anchor, self.certainty, self.evidence
-        )
-
     @property
     def how_sure(self) -> str:
         """`Sure: run times and limits are on record.`; empty for what is no fault."""
@@ -401,6 +358,16 @@ class Said:
 
     findings: tuple[Finding, ...] = ()
     unsaid: tuple[Unsaid, ...] = ()
+
+    @classmethod
+    def one(cls, finding: Finding) -> Said:
+        """A single finding, and no gap."""
+        return cls((finding,))
+
+    @classmethod
+    def gap(cls, study: str, what: str, needs: str) -> Said:
+        """Nothing but what cannot be said, and the column that is missing for it."""
+        return cls(unsaid=(Unsaid(study, what, needs),))
 
     @classmethod
     def together(cls, several: Iterable[Said]) -> Said:

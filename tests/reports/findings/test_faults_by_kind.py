@@ -53,7 +53,7 @@ def test_faults_stand_by_kind_with_one_figure(site: Analysis) -> None:
     assert group.note == "Idle: below the threshold."
     assert group.figure is not None
     assert len(group.figure.rows) == 12
-    assert [one.kind.key for one in site.groups] == [
+    assert [one.about.key for one in site.groups] == [
         "idle_user",
         "failing_array",
         "wrong_partition",

@@ -22,7 +22,7 @@ from rota.reports.advice.wording import (
     time_sentence,
 )
 from rota.reports.calibration import fit_section
-from rota.reports.finding import Bullets, CodeLines, Heading, Paragraph, ReportPage, Section, Terms
+from rota.reports.finding import Paragraph, ReportPage, Section, Terms
 from rota.reports.page import page_text
 
 LEAST_FACTOR = 1.1
@@ -186,7 +186,7 @@ def _adopting(advice: AdviceFacts) -> Iterator[object]:
     """The lines that bring the best into force; nothing if the present policy stays."""
     lines = () if advice.verdict.stays else tuple(adopt_lines(advice, slurm=False))[:-1]
     if lines:
-        yield CodeLines(lines, wraps=True)
+        yield Paragraph("\n".join(lines), "code wrap")
 
 
 def _slurm_parts(advice: AdviceFacts) -> Iterator[object]:
@@ -194,11 +194,11 @@ def _slurm_parts(advice: AdviceFacts) -> Iterator[object]:
     yield Paragraph(f"To {advice.verdict.best.policy}: {near.idea}", "")
     for title, lines in (("slurm.conf", near.conf), ("Accounting database", near.sacctmgr)):
         if lines:
-            yield Heading(title)
-            yield CodeLines(lines)
+            yield Paragraph(title, "title")
+            yield Paragraph("\n".join(lines), "code")
     if near.cannot:
-        yield Heading("What no line can say")
-        yield Bullets(near.cannot)
+        yield Paragraph("What no line can say", "title")
+        yield Paragraph("\n".join(near.cannot), "list")
     yield Paragraph(
         "As slurm.conf(5) and sacctmgr(1) of version 22.05 describe it. The replays above are of the policy "
         "itself, not of these lines."
@@ -211,9 +211,9 @@ def _base_parts(advice: AdviceFacts) -> Iterator[object]:
     if not advice.part.said:
         again = "The first replay of each policy, again:"
     yield Paragraph(f"{time_sentence(advice)} {again}", "")
-    yield CodeLines((check_line(advice),), wraps=True)
+    yield Paragraph(check_line(advice), "code wrap")
     if table := left_out_table(advice):
-        yield Heading(table.title)
+        yield Paragraph(table.title, "title")
         yield table
 
 

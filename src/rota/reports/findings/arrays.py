@@ -13,7 +13,7 @@ from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
 from rota.model.jobs import Outcome
 from rota.model.units import format_duration
 from rota.model.words import hours
-from rota.reports.finding import SURE, Bar, Finding, Said, Unsaid
+from rota.reports.finding import SURE, Bar, Finding, Said
 from rota.reports.findings.failures import FailedAttempts
 from rota.reports.findings.history import JobHistory, failed, named_jobs
 from rota.reports.findings.thresholds import Thresholds
@@ -36,9 +36,9 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     died = failed(history) & (history.run_s >= 0) & np.isfinite(history.trace.truth.duration_s)
     jobs, seen = history.trace.jobs, history.trace.observed
     if not (jobs.group_names or (seen is not None and seen.arrays)):
-        return Said(unsaid=(Unsaid(STUDY, WHAT, "JobID of array tasks (17_3), or JobName (group)"),))
+        return Said.gap(STUDY, WHAT, "JobID of array tasks (17_3), or JobName (group)")
     if not (history.outcome != Outcome.COMPLETED).any():
-        return Said(unsaid=(Unsaid(STUDY, WHAT, "the outcome of each job (State, outcome), or none failed"),))
+        return Said.gap(STUDY, WHAT, "the outcome of each job (State, outcome), or none failed")
     if not died.any():
         return Said()
     ways = _ways(history)

@@ -73,12 +73,12 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """Outcomes, reasons, moments, cost, retries, and what a pre-run would have caught."""
     known = history.ran
     if not known.any():
-        return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", "run times"),))
+        return Said.gap(STUDY, "what failed, when and of what", "run times")
     trials = FailedAttempts.of(history)
     taken = _taken_away(history)
     if not (len(trials.row) or taken) and bool((history.outcome == Outcome.COMPLETED).all()):
         needs = "the outcome of each job (State, outcome), or none failed or was cancelled"
-        return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", needs),))
+        return Said.gap(STUDY, "what failed, when and of what", needs)
     findings = [_outcomes(history), *taken]
     unsaid = []
     if len(trials.row):
@@ -255,16 +255,12 @@ def _prerun(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds)
     )
     marks_s = [60.0, 180.0, 600.0, 1800.0, 3600.0]
     rows = [
-        (f"within {format_duration(mark_s)}", (part,), percent(part))
-        for mark_s in marks_s
-        for part in [float((trials.run_s <= mark_s).mean())]
+        (f"within {format_duration(mark_s)}", float((trials.run_s <= mark_s).mean())) for mark_s in marks_s
     ]
     return Finding(
         *("prerun", STUDY, sentence, share, "share"),
         numbers={"spared_gpu_hours": float(spared)},
-        figure=Bars.of(
-            "Failed attempts by how early they failed", "Share of failed attempts.", rows, top=1.0
-        ),
+        figure=Bars.shares("Failed attempts by how early they failed", "Share of failed attempts.", rows),
         note="Taken that what fails early fails on one GPU as well; failures that need many GPUs do not.",
         remedies=(
             Remedy("philly", "systems/philly.md", "describes the pre-run pool (not built as a policy)"),

@@ -7,7 +7,7 @@ import numpy as np
 from rota.model.columns import Bools, Floats
 from rota.model.units import plural
 from rota.model.words import hours
-from rota.reports.finding import LIKELY, SURE, Bar, Bars, Finding, Remedy, Said, Unsaid
+from rota.reports.finding import LIKELY, SURE, Bar, Bars, Finding, Remedy, Said
 from rota.reports.findings.history import HOUR_S, JobHistory, named_jobs
 from rota.reports.findings.thresholds import Thresholds
 from rota.reports.usage.busy import WORKING_CORES, Counters
@@ -31,7 +31,7 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     by_cpu = np.isfinite(counters.cores) & (counted and not on_gpus.any())
     known = history.ran & (on_gpus | by_cpu)
     if not known.any():
-        return Said(unsaid=(Unsaid(STUDY, WHAT, f"{NEEDS}, or TotalCPU"),))
+        return Said.gap(STUDY, WHAT, f"{NEEDS}, or TotalCPU")
     with np.errstate(invalid="ignore"):
         still = np.where(
             by_cpu,

@@ -34,14 +34,14 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """How many gangs are spread, and utilisation by spread and by company."""
     seen = history.trace.observed
     if not history.starts or seen is None or not seen.nodes:
-        return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)"),))
+        return Said.gap(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)")
     rows = np.array([row for row in seen.nodes if history.dated[row]], dtype=np.int64)
     # Who does nothing does so anywhere: idle jobs say nothing of locality or company.
     works = np.nan_to_num(history.utilisation) > thresholds.idle_utilisation
     parts = [_gangs(history, rows[history.trace.jobs.gpus[rows] > 1], rows, works)]
     if not works[rows].any():
         needs = "utilisation (TRESUsageInTot with gres/gpuutil)"
-        parts.append(Said(unsaid=(Unsaid(STUDY, "what spreading and company do to utilisation", needs),)))
+        parts.append(Said.gap(STUDY, "what spreading and company do to utilisation", needs))
     else:
         parts.append(_by_company(history, rows, works[rows]))
     return Said.together(parts)
@@ -52,7 +52,7 @@ def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
     seen = history.trace.observed
     assert seen is not None
     if not len(gangs):
-        return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "jobs with several GPUs"),))
+        return Said.gap(STUDY, "where gangs lay", "jobs with several GPUs")
     places = [seen.nodes[row] for row in gangs.tolist()]
     nodes = np.array([len(own) for own in places])
     sizes = NodeSizes.of(history)
@@ -167,7 +167,7 @@ def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
             pairs.append((float(a.mean()), float(b.mean()), min(len(a), len(b)), _error(a, b)))
     if sum(n for _, _, n, _ in pairs) < LEAST_JOBS:
         needs = f"{LEAST_JOBS} measured jobs of kinds that ran alone on their nodes and beside others"
-        return Said(unsaid=(Unsaid(STUDY, "what company does to utilisation", needs),))
+        return Said.gap(STUDY, "what company does to utilisation", needs)
     weight = np.array([n for _, _, n, _ in pairs], dtype=np.float64)
     a, b = (float(np.average([pair[i] for pair in pairs], weights=weight)) for i in (0, 1))
     part = weight / weight.sum()
@@ -178,18 +178,14 @@ def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
         f"Jobs kept their GPUs busy {percent(a)} of the time alone on their nodes, and {percent(b)} beside "
         f"others, each kind compared with itself{tells}."
     )
-    bar_rows = [("alone", (a,), percent(a)), ("beside others", (b,), percent(b))]
-    return Said(
-        (
-            Finding(
-                *("interference", STUDY, sentence, a - b, "share"),
-                numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
-                figure=Bars.of(
-                    "Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows, top=1.0
-                ),
-                note="A kind is one user, one name, one size.",
-                remedies=(_AVOID,) if sure and a - b > 0.02 else (),
-            ),
+    bar_rows = [("alone", a), ("beside others", b)]
+    return Said.one(
+        Finding(
+            *("interference", STUDY, sentence, a - b, "share"),
+            numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
+            figure=Bars.shares("Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows),
+            note="A kind is one user, one name, one size.",
+            remedies=(_AVOID,) if sure and a - b > 0.02 else (),
         )
     )
 

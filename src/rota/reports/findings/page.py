@@ -12,15 +12,10 @@ from rota.model.words import hours
 from rota.reports.finding import (
     DataTable,
     Details,
-    FaultList,
-    FindingCard,
     Paragraph,
     Remedy,
     ReportPage,
     Section,
-    TableCell,
-    TableColumn,
-    TableRow,
     Terms,
 )
 from rota.reports.findings.faults import FaultGroup
@@ -49,15 +44,12 @@ _FILES = (
 
 def render(analysis: Analysis) -> str:
     """The page as HTML."""
-    numbers = {id(one): number for number, one in enumerate(analysis.findings)}
-    sections = [_group_section(group, numbers) for group in analysis.groups]
-    if sections:
-        last = sections[-1]
-        sections[-1] = Section(last.key, last.title, (*last.parts, Paragraph(_FILES)), last.style)
-    for key, title in TITLES.items():
-        if findings := analysis.of(key):
-            cards = tuple(one.card(numbers[id(one)]) for one in findings)
-            sections.append(Section(key, title, cards))
+    sections = []
+    for number, group in enumerate(analysis.groups, 1):
+        parts: list[object] = [group, *_fault_table(group)]
+        parts += [Paragraph(_FILES)] if number == len(analysis.groups) else []
+        sections.append(Section(group.about.key, group.about.title, tuple(parts), "faults"))
+    sections += [Section(key, title, own) for key, title in TITLES.items() if (own := analysis.of(key))]
     if analysis.unsaid:
         pairs = tuple((f"{what[0].upper()}{what[1:]}", f"Missing: {need}.") for need, what in _gaps(analysis))
         sections.append(Section("unsaid", "What this data cannot say", (Terms(pairs),)))
@@ -94,29 +86,18 @@ def _gaps(analysis: Analysis) -> list[tuple[str, str]]:
     return [(need, "; ".join(dict.fromkeys(what))) for need, what in needs.items()]
 
 
-def _group_section(group: FaultGroup, numbers: Mapping[int, int]) -> Section:
-    """The faults of one kind: their sum, the worst in full, and all in a table."""
-    notes = (group.note, group.kind.advice)
-    parts: list[object] = [FindingCard(group.summary, notes, group.remedies, group.figure)]
-    worst = (one.card(numbers[id(one)], has_note=not group.note) for one in group.worst)
-    parts.append(FaultList(tuple(worst)))
-    if len(group.findings) > 1:
-        title = f"All {len(group.findings):,} in a table"
-        parts.append(Details(title, (_fault_table(group),)))
-    return Section(group.kind.key, group.kind.title, tuple(parts), "faults")
-
-
-def _fault_table(group: FaultGroup) -> DataTable:
-    heads = ("user", "how sure", "jobs", "GPU-hours", "finding")
-    columns = [TableColumn(head, is_text=head not in ("jobs", "GPU-hours")) for head in heads]
+def _fault_table(group: FaultGroup) -> Iterator[Details]:
+    """All faults of a kind in a table, if there are several."""
+    if len(group.findings) < 2:
+        return
+    heads = ["what", *["user"] * group.names_users, "how sure", "jobs", "GPU-hours", "finding"]
     rows = []
     for one in group.findings:
         held = hours(sum(job.gpu_hours for job in one.jobs))
-        cells = (one.user, one.certainty, f"{len(one.jobs):,}", held, one.bar.text if one.bar else "")
-        rows.append(TableRow(one.subject, tuple(map(TableCell, cells))))
-    if not group.names_users:
-        columns, rows = columns[1:], [TableRow(row.name, row.cells[1:]) for row in rows]
-    return DataTable(group.kind.title, "what", tuple(columns), tuple(rows))
+        names = (one.subject, *[one.user] * group.names_users, one.certainty)
+        rows.append((*names, f"{len(one.jobs):,}", held, one.bar.text if one.bar else ""))
+    title = f"All {len(group.findings):,} in a table"
+    yield Details(title, (DataTable.of_texts(group.about.title, heads, rows, numbers=("jobs", "GPU-hours")),))
 
 
 def _how(analysis: Analysis) -> Iterator[Details]:
@@ -164,7 +145,7 @@ def show(analysis: Analysis, screen: Console) -> None:
 
 def _show_group(screen: Console, group: FaultGroup, said: set[str]) -> None:
     """The worst in full, the others by name, and what helps against all of them."""
-    say(screen, f"{group.kind.title}: {group.summary}", "bold", rest="  ")
+    say(screen, f"{group.about.title}: {group.summary}", "bold", rest="  ")
     for finding in group.worst:
         say(screen, finding.sentence, first="! ", rest="  ")
         say(screen, finding.how_sure, "dim", "  ", "  ")

@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import format_duration, plural
-from rota.reports.finding import LIKELY, Bar, Bars, Finding, Remedy, Said, Unsaid
+from rota.reports.finding import LIKELY, Bar, Bars, Finding, Remedy, Said
 from rota.reports.findings.history import HOUR_S, JobHistory, named_jobs
 from rota.reports.findings.pools import Pools, integral, when
 from rota.reports.findings.thresholds import Thresholds
@@ -38,7 +38,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
     labels = sorted({label for cell in pools.cells for label in cell.labels})
     if not history.starts or not labels:
         needs = "Partition" if history.starts else "the start of each job"
-        return Said(unsaid=(Unsaid(STUDY, WHAT, needs),))
+        return Said.gap(STUDY, WHAT, needs)
     if len(labels) < 2:
         return Said()
     waited_s = np.nan_to_num(history.waits_s)

@@ -49,7 +49,7 @@ _QUOTA = Remedy(
 def study(history: JobHistory, pools: Pools) -> Said:
     """How long jobs waited, and of what that time is made."""
     if not history.starts:
-        return Said(unsaid=(Unsaid(STUDY, "how long jobs waited, and why", "the start of each job"),))
+        return Said.gap(STUDY, "how long jobs waited, and why", "the start of each job")
     started = history.dated
     wait_s = np.where(started, np.maximum(history.start_s - history.submit_s, 0.0), 0.0)
     quotas = _quotas(history)

@@ -30,7 +30,7 @@ def _held(history: JobHistory, pools: Pools) -> Said:
     dated = history.dated
     low_s, high_s = history.span_s
     if not dated.any() or high_s <= low_s:
-        return Said(unsaid=(Unsaid(STUDY, "how much of the cluster was held", "jobs that ran"),))
+        return Said.gap(STUDY, "how much of the cluster was held", "jobs that ran")
     held = Steps.held(history.start_s[dated], history.end_s[dated], history.gpus[dated])
     if not history.starts:
         return _demand(history, held)
@@ -46,16 +46,13 @@ def _held(history: JobHistory, pools: Pools) -> Said:
         "held", "GPUs held", text, [("held", held)], "GPUs", history.span_s, history.clock, capacity
     )
     numbers = {"gpus": capacity, "held_mean": mean, "gpu_hours": float(history.gpu_hours.sum())}
-    return Said(
-        (
-            Finding(
-                *("allocation", STUDY, sentence, share, "share"),
-                numbers=numbers,
-                figure=figure,
-                note=pools.why,
-            ),
-        ),
-        (),
+    return Said.one(
+        Finding(
+            *("allocation", STUDY, sentence, share, "share"),
+            numbers=numbers,
+            figure=figure,
+            note=pools.why,
+        )
     )
 
 
@@ -81,7 +78,7 @@ def _busy(history: JobHistory, thresholds: Thresholds) -> Said:
     known = history.ran & np.isfinite(history.utilisation)
     if not known.any():
         needs = history.utilisation_note or NEEDS
-        return Said(unsaid=(Unsaid(STUDY, "how busy the held GPUs were", needs),))
+        return Said.gap(STUDY, "how busy the held GPUs were", needs)
     weight = history.gpu_hours
     busy = np.where(known, history.utilisation, 0.0)
     mean = float((busy * weight)[known].sum() / weight[known].sum())
