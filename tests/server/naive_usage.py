@@ -9,8 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rota.reports.usage.counting import months_between, usage_of
-from rota.reports.usage.held import Held
+from rota.reports.usage.gpu_hours import Held, months_between, usage_of
 from rota.reports.usage.prices import Prices
 from rota.reports.wording import size_name
 from rota.server.export import OUTCOMES

@@ -102,7 +102,7 @@ def usage(
 
 def _check(by: list[str], since: datetime | None, until: datetime | None, price: str | None) -> None:
     """What is wrong whatever is counted, said before a trace is read or a controller asked."""
-    from rota.reports.usage.counting import check_asked
+    from rota.reports.usage.gpu_hours import check_asked
     from rota.reports.usage.prices import parse_prices
 
     check_asked(by, since, until)
@@ -118,7 +118,7 @@ def _of_trace(
     until: datetime | None,
     price: str | None,
 ) -> UsageView:
-    from rota.reports.usage.counting import usage_of
+    from rota.reports.usage.gpu_hours import usage_of
     from rota.reports.usage.of_trace import held_of
     from rota.reports.usage.prices import parse_prices
     from rota.traces import read

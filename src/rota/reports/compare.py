@@ -9,7 +9,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.model.columns import Floats
-from rota.reports.blocks import likely
+from rota.reports.confidence import likely
 from rota.reports.metrics import METRICS, Metric
 from rota.reports.summary import Spread, Summary, spread
 from rota.reports.wording import words

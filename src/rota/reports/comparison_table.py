@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from rota.model.units import plural
-from rota.reports.blocks import DRAWS, LIKELY
 from rota.reports.compare import Comparison, ComparisonRow, MetricCell
+from rota.reports.comparison_words import terms
+from rota.reports.confidence import DRAWS, LIKELY
 from rota.reports.finding import DataTable, TableCell, TableColumn, TableRow
 from rota.reports.likeness import Calibration
 from rota.reports.metrics import METRICS
 from rota.reports.terminal import GAP, as_text, say, say_all, show_table
-from rota.reports.terms import terms
 from rota.reports.wording import change_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (

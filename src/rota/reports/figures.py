@@ -30,12 +30,12 @@ from rota.reports.occupancy import (
     granted,
     paid_nodes,
     waiting,
+    whole_gpus_of,
     whole_run,
     worked,
 )
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
-from rota.reports.slices import whole_gpus_of
 from rota.reports.window import Span, Window
 
 BINS = 500

@@ -15,6 +15,7 @@ from rota.reports.calibration import fit_section
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison, compare
 from rota.reports.comparison_table import fitted_table, footnotes, spreads, table_of_all, whole_table
+from rota.reports.comparison_words import headline, terms
 from rota.reports.definitions import definitions
 from rota.reports.drawn import drawn
 from rota.reports.figures import (
@@ -33,13 +34,11 @@ from rota.reports.figures import (
 from rota.reports.finding import DataTable, TableCell, TableColumn, TableRow
 from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
-from rota.reports.headline import headline
 from rota.reports.likeness import Calibration
 from rota.reports.metrics import METRICS
 from rota.reports.page import environment, write_text
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import Summary, summarise_all
-from rota.reports.terms import terms
 from rota.reports.waits import causes, hour_chart, promise_bars, size_bars, split_bars
 from rota.reports.window import Span, Window
 from rota.reports.wording import NOTHING, words

@@ -11,8 +11,7 @@ import polars as pl
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.record import Record
-from rota.reports.occupancy import arrivals_span, cluster_gpus, whole_run
-from rota.reports.slices import job_parts
+from rota.reports.occupancy import arrivals_span, cluster_gpus, job_parts, whole_run
 from rota.reports.window import Span, Window
 from rota.reports.wording import SIZES, size_codes
 

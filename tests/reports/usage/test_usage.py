@@ -17,8 +17,7 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
-from rota.reports.usage.counting import months_between, usage_of
-from rota.reports.usage.held import Held
+from rota.reports.usage.gpu_hours import Held, months_between, usage_of
 from rota.reports.usage.of_trace import held_of
 from rota.reports.usage.prices import parse_prices, prices_text
 from rota.reports.usage.view import months_of, notes, render

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rota.model.units import plural
-from rota.reports.advice.facts import AdviceFacts
-from rota.reports.advice.tables import by_durations, left_out_table, ranking
-from rota.reports.advice.text import adopt_lines
+from rota.reports.advice.advice import Advice
 from rota.reports.advice.verdict import VerdictLine
+from rota.reports.advice.view import adopt_lines, by_durations, left_out_table, ranking
 from rota.reports.advice.wording import (
     SOURCES,
     change,
@@ -103,7 +102,7 @@ class Scale:
         return chosen
 
 
-def render(advice: AdviceFacts) -> str:
+def render(advice: Advice) -> str:
     """The page as HTML."""
     calibration = advice.trials.calibration
     is_firm = advice.is_calibrated and not advice.verdict.unsupported
@@ -130,7 +129,7 @@ def render(advice: AdviceFacts) -> str:
     )
 
 
-def _ranking_parts(advice: AdviceFacts) -> Iterator[object]:
+def _ranking_parts(advice: Advice) -> Iterator[object]:
     """What is wanted, how the policies rank by it, and how firm that is."""
     wanted = advice.wanted
     pairs = []
@@ -146,7 +145,7 @@ def _ranking_parts(advice: AdviceFacts) -> Iterator[object]:
     yield _ranges(advice)
 
 
-def _ranges(advice: AdviceFacts) -> Ranges:
+def _ranges(advice: Advice) -> Ranges:
     ranked = [line for line in advice.verdict.lines if not line.unranked]
     scale = Scale.of(ranked)
     marks = tuple(
@@ -163,7 +162,7 @@ def _ranges(advice: AdviceFacts) -> Ranges:
     )
 
 
-def _told_parts(advice: AdviceFacts) -> Iterator[object]:
+def _told_parts(advice: Advice) -> Iterator[object]:
     """What becomes of the ranking with durations from elsewhere; nothing if it stays."""
     table, told = by_durations(advice), advice.verdict.told
     if table is None:
@@ -182,14 +181,14 @@ def _told_parts(advice: AdviceFacts) -> Iterator[object]:
     )
 
 
-def _adopting(advice: AdviceFacts) -> Iterator[object]:
+def _adopting(advice: Advice) -> Iterator[object]:
     """The lines that bring the best into force; nothing if the present policy stays."""
     lines = () if advice.verdict.stays else tuple(adopt_lines(advice, slurm=False))[:-1]
     if lines:
         yield Paragraph("\n".join(lines), "code wrap")
 
 
-def _slurm_parts(advice: AdviceFacts) -> Iterator[object]:
+def _slurm_parts(advice: Advice) -> Iterator[object]:
     near = advice.slurm
     yield Paragraph(f"To {advice.verdict.best.policy}: {near.idea}", "")
     for title, lines in (("slurm.conf", near.conf), ("Accounting database", near.sacctmgr)):
@@ -205,7 +204,7 @@ def _slurm_parts(advice: AdviceFacts) -> Iterator[object]:
     )
 
 
-def _base_parts(advice: AdviceFacts) -> Iterator[object]:
+def _base_parts(advice: Advice) -> Iterator[object]:
     """What was run, and which policies were not tried."""
     again = "The same policies on the whole trace:"
     if not advice.part.said:
@@ -217,7 +216,7 @@ def _base_parts(advice: AdviceFacts) -> Iterator[object]:
         yield table
 
 
-def check_line(advice: AdviceFacts) -> str:
+def check_line(advice: Advice) -> str:
     """The command that shows the first replay of each policy again."""
     names = ",".join([str(advice.present), *(str(spec) for spec in advice.candidates.specs)])
     told = ",".join(f"{kind}={source}" for kind, source in advice.knowledge.items())
@@ -227,7 +226,7 @@ def check_line(advice: AdviceFacts) -> str:
     )
 
 
-def _facts(advice: AdviceFacts) -> list[tuple[str, str]]:
+def _facts(advice: Advice) -> list[tuple[str, str]]:
     counted = len(advice.trials.present[0].submit_s)
     return [
         ("Trace", advice.trace.source),
@@ -241,7 +240,7 @@ def _facts(advice: AdviceFacts) -> list[tuple[str, str]]:
     ]
 
 
-def _drawn(advice: AdviceFacts, line: VerdictLine, scale: Scale) -> PolicyRange:
+def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> PolicyRange:
     if not math.isfinite(line.ratio):
         return PolicyRange(line.policy, scale.place(1.0), scale.place(1.0), scale.place(1.0), "not compared")
     said = (

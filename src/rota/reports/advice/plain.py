@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rota.reports.advice.facts import AdviceFacts
+from rota.reports.advice.advice import Advice
 from rota.reports.advice.wording import headline, replay_sentence, spread_sentence, time_sentence
 from rota.reports.plain import plain
 
 
-def plain_advice(advice: AdviceFacts) -> dict[str, Any]:
+def plain_advice(advice: Advice) -> dict[str, Any]:
     """Everything that text and page say, with numbers in seconds, shares, factors and joules."""
     wanted, verdict, trials = advice.wanted, advice.verdict, advice.trials
     keys = [goal.key for goal in wanted.goals]

@@ -27,7 +27,7 @@ from rota.reports.finding import (
 )
 from rota.reports.page import page_text
 from rota.reports.table import as_csv
-from rota.reports.usage.held import HOUR_S
+from rota.reports.usage.gpu_hours import HOUR_S
 from rota.reports.wording import words
 from rota.wire.usage import UNKNOWN, UsageLine, UsageView
 

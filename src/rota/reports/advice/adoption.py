@@ -1,19 +1,58 @@
-"""What comes nearest to a policy in Slurm: configuration lines, and what no line can say.
+"""How the winner comes into force: the lines for a live cluster, and what comes nearest in Slurm.
 
-Lines are as slurm.conf(5) and sacctmgr(1) of Slurm 22.05 describe them.  Controller and database of that
-version took all of them; on a node of two slots the three of `fifo` behaved as the policies do
-(docs/advise.md).  QOS and fair-share need slurmdbd.  Whatever else a site has configured stays.
+Lines for Slurm are as slurm.conf(5) and sacctmgr(1) of version 22.05 describe them.  Controller and database
+of that version took all of them; on a node of two slots the three of `fifo` behaved as the policies do
+(docs/advise.md).  QOS and fair-share need slurmdbd.  What else a site has configured stays.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.registry import ORDER, Where, kinds
 from rota.model.trace import Trace
+from rota.reports.advice.candidates import reads_durations
+from rota.reports.advice.trials import DURATION
 from rota.scheduler.policy import Lever, PolicySpec
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """The lines that let a policy decide."""
+
+    set_line: str
+    """Empty if no live cluster can run it."""
+    shadow_line: str
+    """Beside the present policy, without acting."""
+    knowledge_line: str
+    """What has to be told when the controller starts; empty if its defaults do."""
+    refused: str = ""
+    """Why there is no line."""
+
+
+def adoption(spec: PolicySpec, knowledge: Mapping[str, str]) -> Adoption:
+    """The lines for `spec`, which was told what `knowledge` says."""
+    lacks = sorted(kind.value for kind in spec.make().needs - kinds(Where.LIVE))
+    if lacks:
+        why = f"{spec} needs {', '.join(lacks)}, which nobody provides on a live cluster"
+        return Adoption("", "", "", why)
+    name = shlex.quote(str(spec))
+    return Adoption(f"rota policy set {name}", f"rota policy shadow {name}", _knowledge(spec, knowledge))
+
+
+def _knowledge(spec: PolicySpec, knowledge: Mapping[str, str]) -> str:
+    """`rota up --knowledge duration=predicted` where the live default is another source."""
+    source = knowledge.get(DURATION, "")
+    is_default = source == ORDER[Where.LIVE][0].value
+    possible = source == Provenance.PREDICTED.value and Knowledge.DURATION in kinds(Where.LIVE)
+    if not reads_durations(spec) or is_default or not possible:
+        return ""
+    return f"rota up --knowledge {DURATION}={source}"
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rota.reports.advice.facts import AdviceFacts
+from rich.console import Console
+
+from rota.errors import shown
+from rota.model.units import plural
+from rota.reports.advice.advice import Advice
 from rota.reports.advice.verdict import VerdictLine
-from rota.reports.advice.wording import SOURCES, change, range_words, value_words
+from rota.reports.advice.wording import (
+    SOURCES,
+    change,
+    headline,
+    range_words,
+    replay_sentence,
+    spread_sentence,
+    time_sentence,
+    value_words,
+)
 from rota.reports.finding import DataTable, TableCell, TableColumn, TableRow
+from rota.reports.terminal import as_text, say, say_all, show_table
 
 MOST_LINES = 14
 """Policies in a terminal; the page and JSON have all."""
@@ -15,7 +29,7 @@ MOST_READERS = 5
 """Policies in a terminal of which it says what other durations do."""
 
 
-def ranking(advice: AdviceFacts) -> DataTable:
+def ranking(advice: Advice) -> DataTable:
     """What was observed, then every policy, the best first: its goals, its change, its interruptions."""
     wanted, verdict = advice.wanted, advice.verdict
     heads = [goal.label for goal in wanted.goals]
@@ -35,7 +49,7 @@ def ranking(advice: AdviceFacts) -> DataTable:
     return DataTable("Ranking", "Policy", columns, tuple(rows), style="headline cards")
 
 
-def short_ranking(advice: AdviceFacts) -> DataTable:
+def short_ranking(advice: Advice) -> DataTable:
     """The ranking for a terminal: what is ranked, with marks behind the names, as far as there is room."""
     whole, verdict = ranking(advice), advice.verdict
     lines = verdict.lines
@@ -53,13 +67,13 @@ def short_ranking(advice: AdviceFacts) -> DataTable:
     return DataTable(whole.title, "policy", columns, tuple(rows))
 
 
-def left_out_words(advice: AdviceFacts) -> str:
+def left_out_words(advice: Advice) -> str:
     """How many policies `short_ranking` has no room for; empty if it shows all that are ranked."""
     more = sum(not line.unranked for line in advice.verdict.lines) - MOST_LINES
     return f"{more:,} more {'policy' if more == 1 else 'policies'}; --json has all." if more > 0 else ""
 
 
-def by_durations(advice: AdviceFacts) -> DataTable | None:
+def by_durations(advice: Advice) -> DataTable | None:
     """The policies that read durations, by where these come from; None if none of them changes with it."""
     told = advice.verdict.told
     first, *others = told
@@ -85,7 +99,7 @@ def short_durations(table: DataTable) -> DataTable:
     return DataTable(table.title, "durations from", table.columns, rows)
 
 
-def left_out_table(advice: AdviceFacts) -> DataTable | None:
+def left_out_table(advice: Advice) -> DataTable | None:
     """The policies that were not tried, by the reason; None if all were."""
     why: dict[str, list[str]] = {}
     undone = ((name, "the time was over") for name in advice.trials.undone)
@@ -101,7 +115,7 @@ def _row(name: str, cells: Sequence[str], below: tuple[str, ...], best: int = 0,
     return TableRow(name, made, below, ranked=ranked)
 
 
-def _remark(advice: AdviceFacts, line: VerdictLine, *, is_best: bool) -> tuple[str, ...]:
+def _remark(advice: Advice, line: VerdictLine, *, is_best: bool) -> tuple[str, ...]:
     """What stands below the name of a policy on a page."""
     if line.is_present:
         return ("the present policy, replayed",)
@@ -112,5 +126,75 @@ def _remark(advice: AdviceFacts, line: VerdictLine, *, is_best: bool) -> tuple[s
     return ("the best, not to be told apart from others" if is_best else "can't be told apart from the best",)
 
 
-def _cells(advice: AdviceFacts, values: Sequence[float]) -> list[str]:
+def _cells(advice: Advice, values: Sequence[float]) -> list[str]:
     return [value_words(goal, value) for goal, value in zip(advice.wanted.goals, values, strict=False)]
+
+
+_NAME_WIDTH = 34
+
+
+def text(advice: Advice, width: int, *, slurm: bool) -> str:
+    """The whole as plain text, at most `width` characters a line."""
+    return as_text(lambda screen: show(advice, screen, slurm=slurm), width)
+
+
+def show(advice: Advice, screen: Console, *, slurm: bool) -> None:
+    """Headline, table, what it rests on, and the lines to adopt the best."""
+    trace = advice.trace
+    head = (
+        f"{shown(trace.source)} ({trace.format}, {plural(len(trace), 'job')}) on {advice.cluster.describe()}"
+    )
+    say(screen, head, "bold", wraps=False)
+    part = [f"{advice.part.said[0].upper()}{advice.part.said[1:]}."] if advice.part.said else []
+    say_all(screen, [*part, *(f"Goal {goal.key}: {goal.means}." for goal in advice.wanted.goals)])
+    say(screen)
+    say(screen, headline(advice), "bold green" if advice.verdict.firm else "bold")
+    say(screen)
+    show_table(screen, short_ranking(advice), name_width=_NAME_WIDTH)
+    say_all(screen, _notes(advice))
+    if durations := by_durations(advice):
+        say(screen)
+        show_table(screen, short_durations(durations), name_width=_NAME_WIDTH)
+    say(screen)
+    is_firm = advice.is_calibrated and not advice.verdict.unsupported
+    say(screen, replay_sentence(advice), "" if is_firm else "yellow")
+    say_all(screen, advice.trials.remarks, "yellow")
+    say(screen)
+    for line in adopt_lines(advice, slurm=slurm):
+        say(screen, line, wraps=False)
+
+
+def _notes(advice: Advice) -> Iterator[str]:
+    verdict = advice.verdict
+    if len(verdict.undecided) > 1:
+        yield "* the best, and what can't be told apart from it."
+    if more := left_out_words(advice):
+        yield more
+    for line in verdict.lines:
+        if line.unranked:
+            yield f"{line.policy} is not ranked: {line.unranked}."
+    yield spread_sentence(advice)
+
+
+def adopt_lines(advice: Advice, *, slurm: bool) -> Iterator[str]:
+    """What to type, and what to write into Slurm's configuration."""
+    verdict = advice.verdict
+    if verdict.stays or not verdict.enough or len(verdict.lines) < 2:
+        yield time_sentence(advice)
+        return
+    adoption = advice.adoption
+    if adoption.refused:
+        yield f"No line to adopt it: {adoption.refused}."
+    elif verdict.firm:
+        yield f"To adopt it:   {adoption.set_line}"
+        yield f"to watch only: {adoption.shadow_line}"
+    else:
+        yield f"To watch what it would do, without acting: {adoption.shadow_line}"
+    if adoption.knowledge_line:
+        yield f"it was told predictions, as a controller tells that began so: {adoption.knowledge_line}"
+    if slurm:
+        near = advice.slurm
+        yield f"In Slurm: {near.idea}"
+        yield from (f"  {line}" for line in (*near.conf, *near.sacctmgr))
+        yield from near.cannot
+    yield time_sentence(advice)
