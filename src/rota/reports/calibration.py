@@ -33,7 +33,7 @@ FEWEST_OF_A_GROUP = 10
 OTHERS = "others"
 ALL = "all"
 NO_STARTS = "Uncalibrated: no recorded starts to compare with, so how close this is to reality is unknown."
-NO_POLICY = "Uncalibrated: nobody named the policy that the site itself ran."
+NO_POLICY = "Uncalibrated: the policy that the site itself ran is not named."
 NEVER_ENDED = "Uncalibrated: of no job is recorded both when it started and when it ended."
 MOST_GROUPS = 3
 """Groups that a sentence names."""

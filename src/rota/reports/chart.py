@@ -76,7 +76,7 @@ class Chart:
     y: Axis
     curves: tuple[Curve, ...]
     shown: float = 1.0
-    """Part of the x axis that is drawn at first, from the left; the rest is there for who looks further."""
+    """Part of the x axis that is drawn at first, from the left; the rest is there to scroll to."""
     shaded: tuple[float, float] | None = None
     """Part of the x axis that was measured, as values; None for all of it."""
 
@@ -240,7 +240,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0)
 def time_marks(length_s: float, most: int, began: datetime | None = None) -> Floats:
     """Seconds of the marks of an axis from 0 to `length_s`; the last is the first round one that is no less.
 
-    There are at most `most` stretches between them, and half as many at least: of the steps that give so many
+    There are at most `most` stretches between them, and half as many at least: of the steps that do so
     the one that leaves least beyond `length_s`.  Of an axis that begins at the date `began` they stand at
     whole hours and midnights, steps of weeks at Mondays.
     """

@@ -46,7 +46,7 @@ class RunTerms:
     told: str
     """What it was told, as a clause without a subject; empty if nothing worth a word."""
     stops: str
-    """What its stops cost, as a clause; empty if there were none, or nobody said."""
+    """What its stops cost, as a clause; empty if there were none, or if it is unknown."""
     without: str
     """What it went without and what to give, as a clause without a subject; empty if nothing."""
 
@@ -139,7 +139,7 @@ WAITING = "mean_waiting_s"
 
 
 def headline(comparison: Comparison) -> str:
-    """Who waits least, against the baseline; what that does to the longest waits and to completion times."""
+    """The policy under which jobs wait least, and what it does to the longest waits and completion times."""
     return " ".join(_sentences(comparison))
 
 

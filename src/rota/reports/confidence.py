@@ -29,7 +29,7 @@ JOBS_OF_A_BLOCK = 40
 BLOCKS = (5, 20)
 """Fewest and most."""
 FEWEST_JOBS = 50
-"""Below, nothing is told apart."""
+"""With fewer jobs no two policies are told apart."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def edges_of(submit_s: Floats) -> Floats:
 
 
 def mixtures(blocks: Sequence[int]) -> Mixtures:
-    """The draws where each seed has so many blocks; the same numbers give the same draws."""
+    """The draws for seeds with these numbers of blocks; the same numbers give the same draws."""
     rng = np.random.default_rng(0)
     seeds = rng.integers(len(blocks), size=DRAWS)
     return Mixtures(seeds, tuple(rng.integers(blocks[seed], size=blocks[seed]) for seed in seeds.tolist()))

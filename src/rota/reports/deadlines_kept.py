@@ -22,7 +22,7 @@ class Promises:
     spare_s: Floats
     """Seconds from the end to the promised deadline, negative if late; NaN if the job was not completed."""
     ended: Bools
-    """True for jobs that failed, or that their users cancelled: nobody else broke those promises."""
+    """True for jobs that failed, or that their users cancelled: the policy did not break those promises."""
     hit: Bools
     """True for jobs that lost a node, or that were to be done while another had lost one."""
 
@@ -59,7 +59,7 @@ class Promises:
 def planned_share(sample: Sample) -> float | None:
     """Completed jobs whose promise was last expected to be kept, of all with a deadline.
 
-    ElasticFlow's authors count so who is in time: by the end that was planned, whenever the job was done.
+    ElasticFlow's authors count jobs in time by the end that was planned, whenever the job was done.
     """
     asked = ~np.isnan(sample.column("deadline_s"))
     due_s = sample.column("promised_s")

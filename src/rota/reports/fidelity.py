@@ -15,7 +15,7 @@ from rota.reports.plain import json_text, plain
 from rota.reports.table import as_markdown
 
 _HALF_A_DIGIT = 0.0005 + 1e-9
-"""By which a share that is told to three digits may be off."""
+"""A share that is given to three digits may be off by this."""
 _SAME_S = 0.5
 """Completion times closer than this are equal to the second."""
 

@@ -155,7 +155,7 @@ def _deposit(row: Ints, column: Ints, amount: Floats, shape: tuple[int, int]) ->
 
 
 def _filled(record: Record, span: Span) -> str:
-    """How many node-hours were full, in part used and empty, for those who cannot see the picture."""
+    """How many node-hours were full, in part used and empty, for readers who cannot see the picture."""
     size = node_gpus(record)
     busy = occupancy_grid(record, span, np.arange(len(size)), 200) / np.maximum(size, 1)[:, None]
     full, empty = float((busy > 0.999).mean()), float((busy < 0.001).mean())

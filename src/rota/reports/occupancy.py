@@ -236,7 +236,7 @@ def held_devices(record: Record) -> pl.DataFrame:
 
 
 def free_and_stranded(record: Record) -> tuple[Steps, Steps]:
-    """GPUs nobody holds, and those of them that stand in nodes where another GPU is held."""
+    """GPUs that no job holds, and those of them that stand in nodes where another GPU is held."""
     size = node_gpus(record)
     held = held_devices(record)
     node = np.concatenate([held["node"].to_numpy()] * 2)

@@ -68,7 +68,7 @@ class Sample:
         return self._columns[name][self.rows]
 
     def once(self, name: str, compute: Callable[[], Floats]) -> Floats:
-        """What `compute` gives, kept for the next who asks for `name` of this sample."""
+        """What `compute` gives, kept for later calls with `name` on this sample."""
         if name not in self._kept:
             self._kept[name] = compute()
         return self._kept[name]
@@ -97,8 +97,8 @@ class Sample:
     def finished(self) -> Bools:
         """Ran, and ended in whatever way.
 
-        Who was cancelled while it waited has no work in a replay: who is told durations would serve it first,
-        and have a shorter mean wait by that.
+        A job that was cancelled while it waited has no work in a replay: a policy that knows durations would
+        serve it first, and have a shorter mean wait by that.
         """
         ended: Bools = ~np.isnan(self.column("start_s")) & ~np.isnan(self.column("finish_s"))
         gave_up: Bools = (self.state == "CANCELLED") & (self.column("run_s") == 0)

@@ -62,7 +62,7 @@ class Advice:
     part: ReplayedPart
     cluster: Cluster
     cluster_said: str
-    """As somebody typed it."""
+    """As it was typed."""
     wanted: WeightedGoals
     present: PolicySpec
     candidates: Candidates
@@ -170,8 +170,8 @@ def advise(
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
     present    what the site runs now; None takes what fits the recorded starts best (`rota.api.fitting`)
-    knowledge  what candidates are told, and by whom; durations are `predicted` if nobody says otherwise
-    costs      of interruptions; `RESTARTS` if nobody says
+    knowledge  what candidates are told, and by which source; durations are `predicted` unless given
+    costs      of interruptions; `RESTARTS` unless given
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`
     window     the latest such stretch of the trace, `30d`, or START:END; all of it if None
     most_jobs  of the trace that count: the latest

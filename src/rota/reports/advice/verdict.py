@@ -1,4 +1,4 @@
-"""Who does best, who cannot be told apart from whom, and what that is worth."""
+"""Which policy does best, which cannot be told apart from it, and what that is worth."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class ToldDurations:
     values: Mapping[str, tuple[float, ...]]
     """By policy; those that read no durations stay as they were."""
     best: tuple[str, ...]
-    """The best, and who cannot be told apart from it."""
+    """The best, and those that cannot be told apart from it."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Verdict:
 
     @property
     def undecided(self) -> tuple[VerdictLine, ...]:
-        """The best, and whoever cannot be told apart from it."""
+        """The best, and those that cannot be told apart from it."""
         return tuple(line for line in self.lines if line.undecided)
 
     @property

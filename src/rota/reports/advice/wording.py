@@ -112,7 +112,7 @@ def _moved(advice: Advice, line: VerdictLine) -> str:
 
 
 def _ties(advice: Advice) -> Iterator[str]:
-    """Who cannot be told apart from the best."""
+    """The policies that cannot be told apart from the best."""
     verdict = advice.verdict
     ties = [line.policy for line in verdict.undecided if line is not verdict.best]
     if not ties:

@@ -98,7 +98,7 @@ def _groups(history: JobHistory, least: int) -> list[_Group]:
 
 
 def _same_way(group: _Group, died: Bools, ways: Mapping[int, str]) -> tuple[str, list[int]]:
-    """The commonest way of dying in the group, and who died in it."""
+    """The commonest way of dying in the group, and the rows that died in it."""
     dead = [row for row in group.rows if died[row]]
     counts = Counter(ways.get(row, NO_SIGNATURE) for row in dead)
     if not counts:
@@ -108,7 +108,7 @@ def _same_way(group: _Group, died: Bools, ways: Mapping[int, str]) -> tuple[str,
 
 
 def _stands_out(group: _Group, dead: list[int], died: Bools, groups: int, thresholds: Thresholds) -> bool:
-    """Enough of them, nearly all, and too many for chance at the failure rate of everybody else."""
+    """Enough of them, nearly all, and too many for chance at the failure rate of all others."""
     rows = list(group.rows)
     if len(dead) < thresholds.array_tasks:
         return False

@@ -1,4 +1,4 @@
-"""A trace as the arrays that all studies read: who held what from when to when, and how it went.
+"""A trace as the arrays that all studies read: which job held what from when to when, and how it went.
 
 A job holds its GPUs from its start for as long as it ran.  Where the trace records no start of any job, each
 stands where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the
@@ -52,19 +52,19 @@ class JobHistory:
 
     trace: Trace
     cluster: Cluster | None
-    """As stated; None if nobody did."""
+    """As stated; None if it is not."""
     starts: bool
     """Whether the trace recorded starts."""
     gpus: Floats
     """Held while it ran: shares count as such, MIG slices by their part of a GPU."""
     submit_s: Floats
     eligible_s: Floats
-    """When it could have started; submission where nobody recorded that."""
+    """When it could have started; submission where that is not recorded."""
     start_s: Floats
     end_s: Floats
     """When it let its GPUs go."""
     run_s: Floats
-    """All attempts; 0 if it never ran, or nobody knows."""
+    """All attempts; 0 if it never ran, or if that is unknown."""
     ran: Bools
     """Held GPUs for some time."""
     dated: Bools
@@ -147,7 +147,7 @@ def _people(paths: Sequence[str], format: str) -> list[str]:
 
 
 def _cpu_cores(trace: Trace) -> Floats:
-    """Mean cores busy while the last attempt ran; NaN for all if nobody's processor time was counted."""
+    """Mean cores busy while the last attempt ran; NaN for all if no processor time was counted."""
     cpu_s, run_s = used_column(trace, "cpu_s"), trace.truth.duration_s
     known = np.isfinite(cpu_s) & np.isfinite(run_s) & (run_s > 0)
     if not known.any() or float(np.median(cpu_s[known])) <= 0.0:

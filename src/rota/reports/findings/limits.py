@@ -1,4 +1,4 @@
-"""How much of their time limits jobs use, and who asks for far more than any of the jobs needs."""
+"""How much of their time limits jobs use, and which users ask for far more than their jobs need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEARLY_ALL = 95.0
 def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """The site's median use of limits, and the users who stand out of a site that asks for what it needs."""
     limit_s = history.trace.jobs.limit_s
-    # Who failed at once or was cancelled says nothing of how long the job would have run.
+    # A job that failed at once or was cancelled says nothing of how long the job would have run.
     known = history.ran & np.isfinite(limit_s) & (limit_s > 0) & (history.outcome == Outcome.COMPLETED)
     if not known.any():
         return Said.gap(STUDY, "how generous time limits are", "TimelimitRaw (limit_s)")

@@ -118,7 +118,7 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     if not history.starts or seen is None or not seen.nodes:
         return Said.gap(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)")
     rows = np.array([row for row in seen.nodes if history.dated[row]], dtype=np.int64)
-    # Who does nothing does so anywhere: idle jobs say nothing of locality or company.
+    # Idle jobs are idle anywhere: they say nothing of locality or company.
     works = np.nan_to_num(history.utilisation) > thresholds.idle_utilisation
     parts = [_gangs(history, rows[history.trace.jobs.gpus[rows] > 1], rows, works)]
     if not works[rows].any():

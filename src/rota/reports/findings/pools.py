@@ -1,7 +1,7 @@
 """Where jobs could have run, and how much of it was free when: nodes for the same jobs are one cell.
 
 Capacity is that of the cluster as stated, or the most that jobs held at one moment: a floor of what was
-there, so that "free" is never claimed of GPUs that nobody has seen.
+there, so that "free" is never claimed of GPUs that no job has shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NodePool:
     labels: frozenset[str]
     """Partitions; empty if the trace names none."""
     gpu_type: str
-    """Empty if nobody says."""
+    """Empty if it is unknown."""
     capacity: float
     used: Steps
     widest: float
@@ -88,7 +88,7 @@ class Pools:
         )
 
     def free(self, cells: tuple[int, ...]) -> Steps:
-        """GPUs that nobody holds in `cells`, over time; never below none."""
+        """GPUs of `cells` that no job holds, over time; never below none."""
         if cells not in self._free:
             used = [self.cells[i].used for i in cells]
             times = np.unique(np.concatenate([steps.time_s for steps in used])) if used else np.zeros(0)

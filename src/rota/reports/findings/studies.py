@@ -32,8 +32,6 @@ from rota.reports.findings.thresholds import Thresholds
 from rota.reports.plain import plain
 from rota.reports.wording import gpu_count
 
-STUDIES = ("utilisation", "queueing", "locality", "failures", "workload", "tenants")
-
 
 @dataclass(frozen=True)
 class Analysis:
@@ -104,7 +102,7 @@ def _plain(finding: Finding) -> dict[str, object]:
 
 
 def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds | None = None) -> Analysis:
-    """All findings of `trace`; `cluster` where somebody states it, else what its jobs show of it."""
+    """All findings of `trace`; `cluster` as stated; None takes what its jobs show of it."""
     limits_ = thresholds or Thresholds()
     history = JobHistory.of(trace, cluster)
     pools = Pools.of(history)

@@ -19,7 +19,7 @@ from rota.reports.wording import SIZES, gpu_count, listed, percent
 STUDY = "utilisation"
 WHAT = "who holds GPUs that idle"
 CPU_MARGIN = 5.0
-"""Processor time tells idle jobs from others only where the median job uses so many times the threshold."""
+"""Processor time tells idle jobs from others only where the median job uses this many times the threshold."""
 NEEDS = "TRESUsageInTot with gres/gpuutil, of the steps (sacct without --allocations)"
 SHARING = Remedy("gandiva", "systems/gandiva.md", "packs jobs that keep a GPU little busy on one GPU")
 

@@ -65,7 +65,7 @@ def _sizes(history: JobHistory) -> Said:
         f"those that asked for more took {percent(wide)} of the GPU-hours."
     )
     figure = Bars.of("Jobs by size", "Length: share of GPU-hours.", rows, top=1.0)
-    if not whole:  # nobody knows how long they ran
+    if not whole:  # it is unknown how long they ran
         sentence = f"Of {len(history.gpus):,} jobs, {percent(single)} asked for one GPU."
         counted = [(name, numbers[name]["jobs"]) for name, _, _ in rows]
         figure = Bars.shares("Jobs by size", "Share of jobs.", counted)

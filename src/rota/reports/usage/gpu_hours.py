@@ -46,7 +46,7 @@ class Held:
     wait_s: Floats
     """From submission to the first start of the job; NaN where not recorded."""
     is_known: Array
-    """False where nobody knows how long the job ran."""
+    """False where it is unknown how long the job ran."""
     has_starts: bool
     """False if no starts are recorded, so that stretches begin at submission."""
     names: Mapping[str, Sequence[str]]

@@ -103,7 +103,7 @@ def notes(usage: UsageView) -> list[str]:
         jobs = plural(usage.without_duration, "job")
         said.append(f"{jobs} of unknown run time: counted with no hours.")
     if usage.from_submission:
-        said.append("No starts are recorded: hours count from submission, and nobody's wait is known.")
+        said.append("No starts are recorded: hours count from submission, and no wait is known.")
     if usage.slice_hours:
         said.append(said_of_slices(usage.slice_hours))
     if total.idle_gpu_hours is not None and total.measured_gpu_hours < 0.995 * total.gpu_hours:
