@@ -20,9 +20,8 @@ from rota.reports.overtaken import claimed_gpu_s, overtaken_s, unpromised
 from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Value, distribution, metric
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
-from rota.reports.wording import Unit
 
-__all__ = ["DISTRIBUTIONS", "METRICS", "Metric", "Unit", "Value"]  # filled by what follows
+__all__ = ["DISTRIBUTIONS", "METRICS", "Metric", "Value"]  # filled by what follows
 
 BRIEF_JOB_S = 10.0
 """Jobs shorter than this do not blow up the slowdown (the usual bound of the literature)."""

@@ -36,35 +36,16 @@ APART_ON_A_PHONE = 30.0
 
 
 @dataclass(frozen=True)
-class PolicyRange:
-    """A policy's row of the figure; places are per cents of its width."""
-
-    name: str
-    at: float
-    low: float
-    high: float
-    text: str
-
-
-@dataclass(frozen=True)
-class RangeMark:
-    """A mark below the figure."""
-
-    at: float
-    text: str
-    is_roomy: bool
-    """Whether a phone has room for it."""
-
-
-@dataclass(frozen=True)
 class Ranges:
     """How far each policy's cost is from the present one's, and within which range it likely lies."""
 
     kind: ClassVar[str] = "ranges"
     title: str
     caption: str
-    rows: tuple[PolicyRange, ...]
-    marks: tuple[RangeMark, ...]
+    rows: tuple[tuple[str, str, float, float, float], ...]
+    """Policy, change in words, and its place, lowest and highest, in per cents of the width."""
+    marks: tuple[tuple[float, str, bool], ...]
+    """Place and text of each mark, and whether a phone has room for it."""
     now: float
     """Place of the present policy."""
 
@@ -149,7 +130,7 @@ def _ranges(advice: Advice) -> Ranges:
     ranked = [line for line in advice.verdict.lines if not line.unranked]
     scale = Scale.of(ranked)
     marks = tuple(
-        RangeMark(scale.place(one), "as now" if one == 1.0 else change(advice.wanted, one), is_roomy)
+        (scale.place(one), "as now" if one == 1.0 else change(advice.wanted, one), is_roomy)
         for one, is_roomy in scale.marks().items()
     )
     return Ranges(
@@ -240,14 +221,11 @@ def _facts(advice: Advice) -> list[tuple[str, str]]:
     ]
 
 
-def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> PolicyRange:
+def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> tuple[str, str, float, float, float]:
+    """A row of `Ranges`."""
     if not math.isfinite(line.ratio):
-        return PolicyRange(line.policy, scale.place(1.0), scale.place(1.0), scale.place(1.0), "not compared")
-    said = (
-        "as now"
-        if line.is_present
-        else f"{change(advice.wanted, line.ratio)}, likely {range_words(advice.wanted, line)}"
-    )
-    return PolicyRange(
-        line.policy, scale.place(line.ratio), scale.place(line.low), scale.place(line.high), said
-    )
+        now = scale.place(1.0)
+        return line.policy, "not compared", now, now, now
+    changed = f"{change(advice.wanted, line.ratio)}, likely {range_words(advice.wanted, line)}"
+    places = (scale.place(line.ratio), scale.place(line.low), scale.place(line.high))
+    return (line.policy, "as now" if line.is_present else changed, *places)

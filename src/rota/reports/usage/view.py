@@ -62,38 +62,20 @@ class UsageColumn:
 def columns(usage: UsageView) -> list[UsageColumn]:
     """The columns that this usage can fill."""
     total = usage.total
-    shown = [
-        UsageColumn("jobs", "that held something", lambda line: f"{line.jobs:,}"),
-        UsageColumn(
-            "GPU-hours",
-            "GPUs times the share of each, times hours; a MIG slice is a part of a GPU",
-            lambda line: hours(line.gpu_hours),
-        ),
-        UsageColumn("share", "of all GPU-hours", lambda line: _percent(line.share)),
-        UsageColumn(
-            "failed", "part in attempts that failed", lambda line: _part(line.failed_gpu_hours, line)
-        ),
-        UsageColumn(
-            "cancelled",
-            "part of jobs that their users ended",
-            lambda line: _part(line.cancelled_gpu_hours, line),
-        ),
+    gpu_hours = "GPUs times the share of each, times hours; a MIG slice is a part of a GPU"
+    preempted = "work lost when jobs had to give way, as a part"
+    every: list[tuple[str, str, object, Callable[[UsageLine], str]]] = [
+        ("jobs", "that held something", True, lambda line: f"{line.jobs:,}"),
+        ("GPU-hours", gpu_hours, True, lambda line: hours(line.gpu_hours)),
+        ("share", "of all GPU-hours", True, lambda line: _percent(line.share)),
+        ("failed", "part in attempts that failed", True, _failed),
+        ("cancelled", "part of jobs that their users ended", True, _cancelled),
+        ("preempted", preempted, total.preempted_gpu_hours, _preempted),
+        ("idle", "held and idle, of what was measured", total.idle_gpu_hours, _idle),
+        ("mean wait", "from submission to start", total.wait_hours, _wait),
+        ("cost", "GPU-hours times their price", total.cost, _cost),
     ]
-    if total.preempted_gpu_hours is not None:
-        shown.append(
-            UsageColumn(
-                "preempted",
-                "work lost when jobs had to give way, as a part",
-                lambda line: _part(line.preempted_gpu_hours, line),
-            )
-        )
-    if total.idle_gpu_hours is not None:
-        shown.append(UsageColumn("idle", "held and idle, of what was measured", _idle))
-    if total.wait_hours is not None:
-        shown.append(UsageColumn("mean wait", "from submission to start", _wait))
-    if total.cost is not None:
-        shown.append(UsageColumn("cost", "GPU-hours times their price", _cost))
-    return shown
+    return [UsageColumn(head, means, cell) for head, means, known, cell in every if known is not None]
 
 
 def notes(usage: UsageView) -> list[str]:
@@ -140,6 +122,18 @@ def _percent(part: float | None) -> str:
 def _part(number: float | None, line: UsageLine) -> str:
     """Of the line's own GPU-hours."""
     return _percent(number / line.gpu_hours) if number is not None and line.gpu_hours else UNKNOWN
+
+
+def _failed(line: UsageLine) -> str:
+    return _part(line.failed_gpu_hours, line)
+
+
+def _cancelled(line: UsageLine) -> str:
+    return _part(line.cancelled_gpu_hours, line)
+
+
+def _preempted(line: UsageLine) -> str:
+    return _part(line.preempted_gpu_hours, line)
 
 
 def _idle(line: UsageLine) -> str:
