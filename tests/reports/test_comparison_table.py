@@ -161,7 +161,7 @@ OBSERVED, SITE = _run("observed", 100.0, observed=True), _run("fifo", 110.0)
 CALIBRATIONS = [
     # records            site     says
     ([OBSERVED, SITE], "fifo", "mean JCT 1m 50s against 1m 40s"),
-    ([OBSERVED, SITE], None, "nobody named"),
+    ([OBSERVED, SITE], None, "is not named"),
     ([OBSERVED, SITE], "las", "'las' was not simulated"),
     ([SITE], "fifo", "no recorded starts to compare with"),
 ]

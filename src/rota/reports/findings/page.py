@@ -28,9 +28,9 @@ from rota.reports.wording import listed
 TITLES: Mapping[str, str] = {
     "utilisation": "GPUs held and used",
     "queueing": "Waiting",
-    "locality": "Locality and company",
+    "locality": "Locality",
     "failures": "Failures",
-    "workload": "The workload",
+    "workload": "Workload",
     "tenants": "Tenants",
 }
 """Title of each study, in the order of a reader."""
