@@ -8,8 +8,8 @@ figures.  What is written in C is always built: the process that keeps an attemp
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
 AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
 jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva
-(`systems/gandiva/turns.c`), the plans of ElasticFlow's artifact (`systems/elasticflow/climb.c`) and the
-reasons of Philly's waits (`systems/philly/waits.c`).
+(`systems/gandiva/turns.c`), the plans of ElasticFlow's artifact
+(`published/artifacts/elasticflow/climb.c`) and the reasons of Philly's waits (`systems/philly/waits.c`).
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ HOT = [
     "src/rota/systems/pai/queues.py",
     "src/rota/systems/pai/machines.py",
     "src/rota/systems/elasticflow/asks.py",
-    "src/rota/systems/elasticflow/backward.py",
-    "src/rota/systems/elasticflow/events.py",
-    "src/rota/systems/elasticflow/hand_out.py",
-    "src/rota/systems/elasticflow/artifact.py",
+    "src/rota/published/artifacts/elasticflow/backward.py",
+    "src/rota/published/artifacts/elasticflow/events.py",
+    "src/rota/published/artifacts/elasticflow/hand_out.py",
+    "src/rota/published/artifacts/elasticflow/artifact.py",
     "src/rota/solvers/dominant_share.py",
     "src/rota/systems/drf/book.py",
     "src/rota/systems/drf/placing.py",
@@ -82,7 +82,7 @@ HOT = [
     "src/rota/systems/fifo/queues.py",
     "src/rota/systems/fifo/backfill.py",
     "src/rota/systems/las/quanta.py",
-    "src/rota/systems/tiresias/queues.py",
+    "src/rota/systems/tiresias/policy.py",
     "src/rota/systems/gandiva/server_group.py",
     "src/rota/systems/gandiva/server_index.py",
     "src/rota/systems/gandiva/server_groups.py",
@@ -180,7 +180,7 @@ WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 FUTURE = library("solvers.libfuture", "solvers/future.c")
 TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
-CLIMB = library("systems.elasticflow.libclimb", "systems/elasticflow/climb.c")
+CLIMB = library("published.artifacts.elasticflow.libclimb", "published/artifacts/elasticflow/climb.c")
 WAITS = library("systems.philly.libwaits", "systems/philly/waits.c")
 TURNOVER = library("table.libturnover", "table/turnover.c")
 ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")

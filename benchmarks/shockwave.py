@@ -23,7 +23,7 @@ from unittest import mock
 import numpy as np
 import polars as pl
 
-from rota.api.setting import make_speed
+from rota.api.speed_sources import make_speed
 from rota.model.cluster import parse_cluster
 from rota.model.columns import read_only
 from rota.model.trace import Trace
@@ -35,7 +35,7 @@ from rota.traces import read
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics
 
-POLICIES = ["shockwave", "shockwave:fairness_exponent=5", "shockwave:mode=artifact"]
+POLICIES = ["shockwave", "shockwave:fairness_exponent=5", "shockwave@authors"]
 RUNS = ((120, 32), (40, 12), (12, 4))
 DRAWN = ((60, 16), (60, 16), (60, 12), (90, 24), (90, 32), (30, 8), (30, 8), (120, 24), (120, 40), (45, 16))
 """Jobs and GPUs; the seed is the place in the list, from 1."""
@@ -62,7 +62,7 @@ def main() -> None:
         for seed in range(options.binaries):
             solve = _within_gap(np.random.default_rng(seed))
             with mock.patch.object(planning, "solve_window", solve):
-                _play("shockwave:mode=artifact", trace.take(np.arange(12)), 4, table, alone_s[:12] * 3.0)
+                _play("shockwave@authors", trace.take(np.arange(12)), 4, table, alone_s[:12] * 3.0)
         return
     if options.drawn:
         for seed, (jobs, gpus) in enumerate(DRAWN, 1):

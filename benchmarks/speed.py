@@ -121,7 +121,7 @@ def against_authors(arguments: argparse.Namespace) -> list[dict[str, object]]:
     if not path.exists():
         return []
     setting = Setting(semantics=semantics("tiresias"))
-    row = measure("tiresias:mode=artifact", read(path), parse_cluster("16x8"), arguments.repeat, setting)
+    row = measure("tiresias@authors", read(path), parse_cluster("16x8"), arguments.repeat, setting)
     faster = AUTHORS_ITP06_S / float(str(row["engine_s"]))
     return [row | {"what": f"itp06: tiresias ({faster:.1f}x the authors')"}]
 

@@ -27,7 +27,7 @@ from rota.worlds.simulated.semantics import PRESETS
 
 cluster = parse_cluster("6x8")
 trace = generate(1500, seed=3, load=1.1, cluster=cluster)
-policies = ["fifo", "fifo:skip=yes", "srtf", "srsf", "las", "tiresias", "tiresias:mode=artifact", "gandiva"]
+policies = ["fifo", "fifo:skip=yes", "srtf", "srsf", "las", "tiresias", "tiresias@authors", "gandiva"]
 policies += ["philly", "pai", "edf"]
 sums = {}
 for policy in policies:
@@ -36,7 +36,7 @@ for policy in policies:
     sums[policy] = hashlib.sha256(tables).hexdigest()
 few = generate(150, seed=4, load=1.1, cluster=cluster)
 clocks = [("gavel", "exact"), ("gavel:mode=artifact", "gavel"), ("gandiva:mode=tiresias", "tiresias-gandiva")]
-clocks += [("elasticflow:mode=artifact", "elasticflow-ef"), ("shockwave:mode=artifact", "shockwave")]
+clocks += [("elasticflow@authors", "elasticflow-ef"), ("shockwave@authors", "shockwave")]
 for policy, clock in clocks:
     record = run(policy, few, cluster, Setting(semantics=PRESETS[clock]))
     tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()

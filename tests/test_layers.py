@@ -26,6 +26,8 @@ BELOW: dict[str, set[str]] = {
     "stages": {"errors", "model", "solvers", "table", "knowledge", "scheduler"},
     "scheduler/reasons": {"errors", "model", "table", "scheduler", "stages"},
     "systems": {"errors", "native", "model", "solvers", "table", "knowledge", "scheduler", "stages"},
+    "published": {"errors", "native", "model", "solvers", "table", "knowledge", "scheduler", "stages"}
+    | {"systems"},
     "traces": {"errors", "arguments", "model"},
     "reports": {"errors", "arguments", "model"},
     "reports/usage": {"errors", "model", "wire", "reports"},
@@ -191,12 +193,16 @@ BEHIND_SNAPSHOTS = {"snapshot.py", "snapshot_jobs.py", "loop.py"}
 """Modules of the scheduler, besides those in `moments`, that know the table behind a snapshot."""
 
 
+DECIDING = {"systems", "published", "stages", "scheduler", "scheduler/reasons", "knowledge", "bounds"}
+
+
 def decides(name: str) -> bool:
     """Whether a module sees a snapshot and decides, places or explains by it."""
     path = PurePosixPath(name)
     apart = path.name in BEHIND_SNAPSHOTS or path.parent.name == "moments"
     return (
-        layer(name) in ("systems", "stages", "scheduler", "scheduler/reasons", "knowledge", "bounds")
+        layer(name)
+        in ("systems", "published", "stages", "scheduler", "scheduler/reasons", "knowledge", "bounds")
         and not apart
     )
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rota import native
+from rota.published.artifacts.elasticflow import climb as climbing
 from rota.solvers import breeding, inner_walk
-from rota.systems.elasticflow import climbing
 from rota.systems.gandiva import swaps
 from rota.systems.philly import waits
 from rota.table import turnover

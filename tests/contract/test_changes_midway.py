@@ -25,12 +25,13 @@ from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.values import copied
 from rota.scheduler.policy import systems
-from rota.testing import make_scene, variants
+from rota.testing import make_scene
 from rota.testing.scenes import Scene
+from rota.testing.subject import all_variants
 from rota.worlds.simulated.run import Setting
 
 DEFAULTS = list(systems())
-VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
+VARIANTS = all_variants()
 REMEMBERS = {
     "elasticflow": "promises: who was admitted is planned for the deadline it was promised, or has now",
     "gandiva": "homes, pairs that were parted, and circles: who has just had its turn is not the next",
@@ -176,8 +177,8 @@ def _quota_moved(policy: str, becomes: float) -> list[float]:
 MODES = [
     "gandiva:mode=tiresias",
     "gandiva:mode=elasticflow",
-    "tiresias:mode=artifact",
-    "themis:mode=artifact",
+    "tiresias@authors",
+    "themis@elasticflow",
 ]
 
 

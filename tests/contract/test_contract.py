@@ -11,7 +11,8 @@ from play import finishes, play, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import systems
-from rota.testing import check_policy, variants
+from rota.testing import check_policy
+from rota.testing.subject import all_variants
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from tiers import in_turns
@@ -20,7 +21,7 @@ DEFAULTS = list(systems())
 VARIED = 25
 """A small scene with a bit of everything: cores, device memory, elastic jobs, one without a GPU, one that
 is no gang, dependencies."""
-VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
+VARIANTS = all_variants()
 
 # Scenes by tier: `make quick` plays a plain and a rich one, `make test` some more, and variants of the
 # parameters in a rich one, `make soak` many.  What fails says which sentence, and how to see it again.

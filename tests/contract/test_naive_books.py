@@ -14,11 +14,11 @@ import pytest
 from book_scenes import BookScene
 from rota.model.record import Record
 from rota.scheduler.policy import systems
-from rota.testing import variants
+from rota.testing.subject import all_variants
 from tiers import seed_ranges
 
 DEFAULTS = list(systems())
-VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
+VARIANTS = all_variants()
 
 
 def wrong_under(policy: str, seed: int, *, rich: bool) -> list[str]:

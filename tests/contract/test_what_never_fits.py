@@ -58,7 +58,7 @@ WRAPPERS = ("partition", "prerun", "hived", "synergy")
 VARIANTS = (
     "fifo:skip=yes",
     "fifo:backfill=easy",
-    "tiresias:mode=artifact",
+    "tiresias@authors",
     "chronus:profile_nodes=1",
     "drf:share=slots",
 )

@@ -25,7 +25,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.scheduler.decision import Wake
 from rota.scheduler.moments.frozen import Frozen, freeze
-from rota.scheduler.policy import parse_policy, systems
+from rota.scheduler.policy import parse_policy, published, systems
 from rota.table.state import Phase
 from rota.testing import make_scene, variants
 from rota.worlds.simulated.run import Setting, prepare
@@ -35,10 +35,10 @@ from rota.worlds.simulated.speed_table import ThroughputSpeed
 from tiers import first
 
 REMEMBERING = [
-    *("gavel:objective=finish_time", "gavel:mode=artifact", "themis:mode=artifact", "pollux:mode=artifact"),
+    *("gavel:objective=finish_time", "gavel:mode=artifact", "themis@elasticflow", "pollux:mode=artifact"),
     *(
-        "tiresias:mode=elasticflow",
-        "tiresias:mode=elasticflow,promote=2",
+        "tiresias@elasticflow",
+        "tiresias@elasticflow:promote=2",
         "tiresias:limits=300/900,promote=2",
     ),
     *("las:quantum=20", "partition:by=vc,policy=fifo"),
@@ -47,7 +47,8 @@ REMEMBERING = [
 DEFAULTS = [name for name in systems() if name != "partition"]
 VARIANTS = [
     *(variant for name in DEFAULTS for variant in variants(name) if variant not in (name, *REMEMBERING)),
-    *("tiresias:order=gittins,limits=300/900", "tiresias:mode=artifact,promote=2"),
+    *("tiresias:order=gittins,limits=300/900", "tiresias@authors:promote=2"),
+    *(name for name in published() if name not in REMEMBERING),
 ]
 PER_S = {"resnet": 9.0, "bert": 0.25, "lstm": 2.0}
 """Iterations of each workload in a second on one GPU."""

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rota.api.run_options import KNOWLEDGE_HELP
 from rota.cli.progress import progress_bars
-from rota.cli.shell import (
-    KNOWLEDGE_HELP,
-    JsonFlag,
-    check_folder,
-    complete_format,
-    console,
-    print_json,
-)
+from rota.cli.run_parameters import TraceArgument, takes_run_options
+from rota.cli.shell import JsonFlag, check_folder, console, print_json
 from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
 
@@ -26,12 +21,14 @@ if TYPE_CHECKING:
 PAGE = "analysis.html"
 
 
+@takes_run_options("analyze")
 def analyze(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A file in any known format.")],
+    trace: TraceArgument,
+    *,
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; what the jobs show of it if not given."
+            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; derived from the jobs if not given."
         ),
     ] = None,
     replays: Annotated[
@@ -48,7 +45,7 @@ def analyze(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="From where on something is a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
+            help="Values that make something a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
         ),
     ] = None,
     out: Annotated[
@@ -57,14 +54,7 @@ def analyze(
             metavar="DIR", help=f"Write {PAGE}, analysis.json, findings.csv and findings/USER.txt here."
         ),
     ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Format of the trace; detected if not given.",
-            autocompletion=complete_format,
-        ),
-    ] = None,
+    options: dict[str, Any],
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is wrong with a cluster, by a history of its jobs, and what would help.
@@ -79,13 +69,13 @@ def analyze(
         check_folder(out)
     jobs = _jobs(replays)
     use_one_thread()
-    from rota.api.analyzing import analyze as run
+    from rota.api.analysis import analyze as run
 
     with progress_bars(wanted=True) as progress:
         analysis = run(
             trace,
             cluster=cluster,
-            format=format,
+            **options,
             thresholds=threshold,
             replays=jobs,
             knowledge=knowledge,

@@ -1,4 +1,4 @@
-"""What the registry and the files of the policies say about each system, ready to print."""
+"""Facts about each system for printing, from the registry and the heads of policy files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from typing import Any
 from rota.cli.system_index import Entry, Parameter
 from rota.knowledge.needs import Knowledge
 from rota.scheduler.parameters import parameters_told
-from rota.scheduler.policy import Lever, System, system, systems
+from rota.scheduler.policy import Lever, System, published, system, systems
 
 HEAD = ("Paper", "Decides", "Needs", "Idea", "Departs", "Checked")
 """Keys of the head of a policy file, in order."""
 
 
 def entries() -> list[Entry]:
-    """All systems by name."""
+    """All systems by name, without what reproduces published code."""
     return [_entry(one) for one in systems().values()]
+
+
+def published_entries() -> list[Entry]:
+    """All policies that reproduce published code, by name."""
+    return [_entry(one) for one in published().values()]
 
 
 def entry(name: str) -> Entry:
@@ -50,9 +55,11 @@ def _values(kinds: Iterable[Knowledge] | Iterable[Lever]) -> tuple[str, ...]:
 
 
 def page_of(module: str) -> str:
-    """The page of the system in `module`, which is named after its file or folder in `rota.systems`."""
-    within = module.removeprefix("rota.systems.")
-    return f"docs/systems/{within.split('.')[0]}.md" if within != module else ""
+    """The page of the paper that `module` is about, named after its folder; empty for other modules."""
+    for rooms in ("rota.systems.", "rota.published.artifacts."):
+        if module.startswith(rooms):
+            return f"docs/systems/{module.removeprefix(rooms).split('.')[0]}.md"
+    return ""
 
 
 def head_of(docstring: str) -> dict[str, str]:

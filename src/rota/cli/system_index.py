@@ -1,4 +1,4 @@
-"""What `rota systems` prints without loading the policies: an index that `make docs` writes.
+"""The index from which `rota systems` prints without loading the policies; `make docs` writes it.
 
 To import them all takes ten times as long as to print what they say.  Where other packages register
 policies as well, the registry itself is asked.
@@ -36,9 +36,9 @@ class Entry:
     summary: str
     paper: str
     needs: tuple[str, ...]
-    """What some variant must be told."""
+    """Knowledge that some variant needs."""
     needs_by_default: tuple[str, ...]
-    """What it must be told as it is without parameters."""
+    """Knowledge that it needs with default parameters."""
     has_inner: bool
     """True if another policy decides inside, whose needs are its own."""
     levers: tuple[str, ...]
@@ -56,7 +56,7 @@ class Entry:
         return asdict(self)
 
     def needs_line(self) -> str:
-        """What it must be told, in a table's cell; what only some variants need stands in brackets."""
+        """Knowledge that it needs, for a table; what only some variants need stands in brackets."""
         if self.has_inner:
             return "what the policy inside needs"
         always = ", ".join(self.needs_by_default)
@@ -78,24 +78,28 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """All systems by name, and the bounds with their summaries."""
+    """All systems by name, what reproduces published code, and the bounds with their summaries."""
 
     systems: Mapping[str, Entry]
+    published: Mapping[str, Entry]
     bounds: Mapping[str, str]
 
 
-def written(entries: Iterable[Entry], bounds: Mapping[str, str]) -> str:
+def written(entries: Iterable[Entry], published: Iterable[Entry], bounds: Mapping[str, str]) -> str:
     """The text of the index."""
-    own = {one.name: one.to_dict() for one in entries}
-    return json.dumps({"systems": own, "bounds": dict(bounds)}, indent=1) + "\n"
+    own, others = ({one.name: one.to_dict() for one in group} for group in (entries, published))
+    return json.dumps({"systems": own, "published": others, "bounds": dict(bounds)}, indent=1) + "\n"
 
 
 def index() -> Index | None:
-    """The index, if it has all there is: None where packages beside Rota register policies."""
+    """The index; None where other packages register policies too, which it lacks."""
     if not INDEX.exists() or entry_points(group="rota.policies"):
         return None
     said = json.loads(INDEX.read_text(encoding="utf-8"))
-    return Index({name: _entry(form) for name, form in said["systems"].items()}, said["bounds"])
+    own, others = (
+        {name: _entry(form) for name, form in said[group].items()} for group in ("systems", "published")
+    )
+    return Index(own, others, said["bounds"])
 
 
 def _entry(form: dict[str, Any]) -> Entry:

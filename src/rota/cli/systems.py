@@ -1,4 +1,4 @@
-"""`rota systems`: the policies there are, from the registry."""
+"""`rota systems`: all policies, from the registry."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 from rota.cli.shell import JsonFlag, complete_system, console, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from rich.table import Table
 
-    from rota.cli.system_index import Entry
+    from rota.cli.system_index import Entry, Index
 
 
 def systems(
@@ -38,11 +38,11 @@ def show_systems(name: str | None, *, as_json: bool) -> None:
         one = _one(name)
         print_json(one.to_dict()) if as_json else _show(one)
         return
-    policies, bounds = _all()
+    known = _all()
     if as_json:
-        print_json([one.to_dict() for one in policies])
+        print_json([one.to_dict() for one in (*known.systems.values(), *known.published.values())])
     else:
-        _list(policies, bounds)
+        _list(known)
 
 
 def _one(name: str) -> Entry:
@@ -50,39 +50,49 @@ def _one(name: str) -> Entry:
     from rota.cli.system_index import index
 
     known = index()
-    if known is not None and name in known.systems:
-        return known.systems[name]
+    if known is not None and (one := known.systems.get(name) or known.published.get(name)):
+        return one
     from rota.cli.catalogue import entry
 
     return entry(name)
 
 
-def _all() -> tuple[list[Entry], Mapping[str, str]]:
-    """Every system, and what stands beside them."""
-    from rota.cli.system_index import index
+def _all() -> Index:
+    """Every system, what reproduces published code, and the bounds."""
+    from rota.cli.system_index import Index, index
 
     known = index()
     if known is not None:
-        return list(known.systems.values()), known.bounds
+        return known
     from rota.bounds import SUMMARIES
-    from rota.cli.catalogue import entries
+    from rota.cli.catalogue import entries, published_entries
 
-    return entries(), SUMMARIES
+    own, others = ({one.name: one for one in group} for group in (entries(), published_entries()))
+    return Index(own, others, SUMMARIES)
 
 
-def _list(policies: list[Entry], bounds: Mapping[str, str]) -> None:
-    from rich.table import Table
-
+def _list(known: Index) -> None:
     from rota.cli.system_index import NEEDS_TOLD
 
-    table = Table("policy", "what it does", "needs", "status", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for one in policies:
+    table = _table("policy")
+    for one in known.systems.values():
         table.add_row(one.name, one.summary, one.needs_line(), one.status)
-    for name, summary in bounds.items():
+    for name, summary in known.bounds.items():
         table.add_row(name, summary, "-", "bound")
     console().print(table)
     typer.echo(NEEDS_TOLD)
-    typer.echo("`rota systems NAME` shows paper, idea and parameters.")
+    typer.echo("`rota systems NAME` shows paper, idea and parameters.\n")
+    typer.echo("Published code, reproduced where it departs from its paper:\n")
+    table = _table("policy")
+    for one in known.published.values():
+        table.add_row(one.name, one.summary, one.needs_line(), one.status)
+    console().print(table)
+
+
+def _table(head: str) -> Table:
+    from rich.table import Table
+
+    return Table(head, "what it does", "needs", "status", box=None, pad_edge=False, padding=(0, 2, 0, 0))
 
 
 def _show(one: Entry) -> None:

@@ -136,7 +136,7 @@ def _of_cluster(
     url: str | None,
     token_file: Path | None,
 ) -> UsageView:
-    """All that the controller has on record; it counts itself."""
+    """The usage of all that the controller has on record, which it counts itself."""
     from rota.wire.usage import UsageView
 
     asked = {

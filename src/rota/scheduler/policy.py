@@ -16,10 +16,11 @@ from rota.errors import InputError, PolicyError, RotaError, words_of
 from rota.knowledge.needs import Knowledge
 from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.former_names import todays_name
 from rota.scheduler.meant_policy import no_such_policy
 from rota.scheduler.own_modules import import_policies
 from rota.scheduler.parameters import parse_parameters
-from rota.scheduler.registering import begins_anew, check_entry, kinds_of
+from rota.scheduler.registering import begins_anew, check_entry, check_policy, kinds_of
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -36,19 +37,6 @@ class Policy(Protocol):
         ...
 
 
-def whole(policy: Policy, name: str) -> Policy:
-    """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing."""
-    if not hasattr(policy, "needs"):
-        raise PolicyError(
-            f"policy {name!r} has no `needs`; expected what it must be told, frozenset() for nothing"
-        )
-    if not callable(getattr(policy, "decide", None)):
-        raise PolicyError(f"policy {name!r} has no method `decide`; expected decide(snapshot, memory)")
-    kinds_of(policy.needs, Knowledge, f"policy {name!r} has needs")
-    kinds_of(getattr(policy, "levers", frozenset()), Lever, f"policy {name!r} has levers")
-    return policy
-
-
 class Lever(StrEnum):
     """What a policy may do to a job besides starting it."""
 
@@ -59,6 +47,12 @@ class Lever(StrEnum):
     RESERVE = "reserve"
     REJECT = "reject"
     SCALE = "scale"  # of the cluster: the number of its nodes
+
+
+def whole_policy(policy: Policy, name: str) -> Policy:
+    """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing."""
+    checked: Policy = check_policy(policy, name, Lever)
+    return checked
 
 
 def levers_of(policy: Policy) -> frozenset[Lever]:
@@ -153,6 +147,8 @@ def _facts(given: Facts[_Kind], kind: type[_Kind], whose: str) -> dict[_Kind, Wh
 
 
 _SYSTEMS: dict[str, System] = {}
+AT = "@"
+"""Stands in the name of what reproduces published code, between the paper's system and the code's source."""
 _T = TypeVar("_T", bound=Callable[..., Any])
 _Fact = TypeVar("_Fact")
 
@@ -238,13 +234,24 @@ def _tell(cls: Any, entry: System) -> None:
 
 
 def systems() -> dict[str, System]:
-    """All registered policies by name: Rota's own, then those of packages and of one's own files."""
-    for module in _modules().values():
+    """All registered policies by name: Rota's own, then those of packages and of one's own files.
+
+    What reproduces published code stands apart, in `published`.
+    """
+    for module in _own_modules().values():
         import_module(module)
     import_policies()
     for entry in entry_points(group="rota.policies"):
         entry.load()
-    return dict(sorted(_SYSTEMS.items()))
+    return {name: one for name, one in sorted(_SYSTEMS.items()) if AT not in name}
+
+
+def published() -> dict[str, System]:
+    """Policies that reproduce published code where it departs from its paper, by name: `PAPER@SOURCE`."""
+    modules: Mapping[str, str] = import_module("rota.published").POLICIES
+    for module in modules.values():
+        import_module(module)
+    return {name: _SYSTEMS[name] for name in sorted(modules)}
 
 
 def system(name: str) -> System:
@@ -252,22 +259,31 @@ def system(name: str) -> System:
     if name not in _SYSTEMS and (module := _modules().get(name)):
         import_module(module)
     if name not in _SYSTEMS:
-        known = systems()
+        known = {**systems(), **published()}
         if name not in known:
             raise no_such_policy(name, known)
     return _SYSTEMS[name]
 
 
 def policy_names() -> list[str]:
-    """Names of all policies as far as they are known without loading any of Rota's or of a package."""
+    """Names of all policies as far as they are known without loading any of Rota's or of a package.
+
+    What reproduces published code is not among them: `rota systems` lists it apart.
+    """
     import_policies()
-    return sorted({*_SYSTEMS, *_modules(), *(entry.name for entry in entry_points(group="rota.policies"))})
+    names = {*_SYSTEMS, *_own_modules(), *(entry.name for entry in entry_points(group="rota.policies"))}
+    return sorted(name for name in names if AT not in name)
 
 
-def _modules() -> dict[str, str]:
+def _own_modules() -> dict[str, str]:
     """The module that registers each of Rota's own systems: `system` in the folder of its name."""
     folders = iter_modules(import_module("rota.systems").__path__)
     return {one.name: f"rota.systems.{one.name}.system" for one in folders}
+
+
+def _modules() -> dict[str, str]:
+    """The module that registers each policy of Rota's, published code included."""
+    return {**_own_modules(), **import_module("rota.published").POLICIES}
 
 
 @dataclass(frozen=True)
@@ -292,7 +308,7 @@ class PolicySpec:
 
     def _made(self, entry: System, *parameters: Parameters) -> Policy:
         try:
-            return whole(entry.make(*parameters), self.name)
+            return whole_policy(entry.make(*parameters), self.name)
         except RotaError:
             raise
         except Exception as error:  # whatever a constructor does
@@ -368,9 +384,9 @@ def parse_policy(text: str) -> PolicySpec:
         if key.strip() in options:
             raise InputError(f"policy {text!r} sets {key.strip()!r} twice; expected each parameter once")
         options[key.strip()] = value.strip()
-    spec = PolicySpec(name, options)
-    entry = system(name)
-    parse_parameters(entry.name, entry.parameters, options)
+    spec = PolicySpec(*todays_name(name, options))
+    entry = system(spec.name)
+    parse_parameters(entry.name, entry.parameters, spec.options)
     return spec
 
 

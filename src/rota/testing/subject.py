@@ -12,7 +12,17 @@ from rota.errors import InputError
 from rota.knowledge.needs import Knowledge, Provider
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
-from rota.scheduler.policy import Lever, Policy, PolicySpec, levers_of, parse_policy, system, systems, whole
+from rota.scheduler.policy import (
+    Lever,
+    Policy,
+    PolicySpec,
+    levers_of,
+    parse_policy,
+    published,
+    system,
+    systems,
+    whole_policy,
+)
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene
 from rota.worlds.simulated.recorder import RunRecorder
@@ -106,7 +116,7 @@ def subject_of(policy: str | PolicySpec | Callable[[], Policy] | Subject, **fact
     if registered is not None:
         return subject_of(registered.name, **facts)
     name = f"{policy.__module__}:{getattr(policy, '__qualname__', type(policy).__qualname__)}"
-    return Subject(name, lambda: whole(policy(), name), **facts)
+    return Subject(name, lambda: whole_policy(policy(), name), **facts)
 
 
 def variants(name: str) -> list[str]:
@@ -118,6 +128,12 @@ def variants(name: str) -> list[str]:
         for text in _other_values(kinds[field.name], field.default):
             texts += _if_allowed(f"{name}:{field.name}={text}")
     return texts
+
+
+def all_variants() -> list[str]:
+    """Every variant of every registered policy but their defaults, and all of published code."""
+    own = [text for name in systems() for text in variants(name)[1:]]
+    return own + [text for name in published() for text in variants(name)]
 
 
 def _other_values(kind: Any, default: Any) -> list[str]:

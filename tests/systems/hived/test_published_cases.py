@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from published import KINDS, RECONFIGURED, Scene, Service, ask_all, cases, reconfigured, request
 
+from published import KINDS, RECONFIGURED, Scene, Service, ask_all, cases, reconfigured, request
 from rota.errors import InputError, PolicyError
 from rota.systems.hived.cells import FREE
 from shared_data import needs_shared

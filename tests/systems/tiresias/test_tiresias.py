@@ -55,7 +55,7 @@ from tiers import first
         ),
         ("tiresias:limits=3,metric=time", "A 4x10 B 4x2@4", {"A": 12, "B": 6}, "seconds, not GPU-seconds"),
         ("tiresias:limits=12,metric=time", "A 4x10 B 4x2@4", {"A": 10, "B": 12}, "12 s are never reached"),
-        ("tiresias:limits=12,mode=artifact", "A 4x10 B 4x2@4", {"A": 12, "B": 6}, "looked at when B comes"),
+        ("tiresias@authors:limits=12", "A 4x10 B 4x2@4", {"A": 12, "B": 6}, "looked at when B comes"),
     ],
 )
 def test_worked_examples(policy: str, jobs: str, expected: dict[str, float], why: str) -> None:
@@ -344,30 +344,30 @@ POLLUX = [
 
 @pytest.mark.parametrize(("jobs", "ends", "why"), POLLUX, ids=[row[-1] for row in POLLUX])
 def test_queues_of_pollux_simulator(jobs: str, ends: dict[str, float], why: str) -> None:
-    assert finishes(play("tiresias:mode=pollux,limits=8", jobs, "2x2")) == ends, why
+    assert finishes(play("tiresias@pollux:limits=8", jobs, "2x2")) == ends, why
 
 
 def test_pollux_simulator_takes_the_emptiest_nodes() -> None:
     """B goes to the second node although it would fill the first, where A is; C has to lie on both."""
-    record = play("tiresias:mode=pollux", "A 1x10 B 2x10@1 C 4x10@2", "2x4")
+    record = play("tiresias@pollux", "A 1x10 B 2x10@1 C 4x10@2", "2x4")
     devices = dict(zip(record.intervals["job_id"], record.intervals["devices"], strict=True))
     assert {name: tuple(of) for name, of in devices.items()} == {"A": (0,), "B": (4, 5), "C": (1, 2, 3, 6)}
 
 
 def artifact(jobs: str, options: str = "", cluster: str = "1x4") -> dict[str, float]:
-    policy = f"tiresias:mode=artifact{options}"
+    policy = f"tiresias@authors{options}"
     return finishes(play(policy, jobs, cluster, Setting(semantics=semantics("tiresias"))))
 
 
 def test_the_simulator_looks_late_at_jobs_of_several_gpus() -> None:
     """4 GPUs reach 100 GPU-s at 25 s.  Seen at 10 s, the next look is (100 - 10) // 4 = 22 s later, at 32."""
     assert finishes(play("tiresias:limits=100", "A 4x60 B 4x5@10"))["B"] == 30
-    assert artifact("A 4x60 B 4x5@10", ",limits=100")["B"] == 37
+    assert artifact("A 4x60 B 4x5@10", ":limits=100")["B"] == 37
 
 
 def test_the_simulator_falls_one_queue_at_a_time() -> None:
     """Both limits are passed at 10 s; A is in the second queue then, as B is in the first."""
-    memories = run_with_memory("tiresias:mode=artifact,limits=4/8", "A 4x30 B 4x30@10", until_s=10)
+    memories = run_with_memory("tiresias@authors:limits=4/8", "A 4x30 B 4x30@10", until_s=10)
     assert {row: seat[0] for row, seat in memories["seats"].items()} == {0: 2, 1: 0}
 
 
@@ -391,9 +391,7 @@ def memories(loop: Loop) -> Iterator[Memory]:
         yield loop.memory
 
 
-@pytest.mark.parametrize(
-    "spec", ["tiresias:promote=1,limits=8/24", "tiresias:mode=artifact,promote=1,limits=8/24"]
-)
+@pytest.mark.parametrize("spec", ["tiresias:promote=1,limits=8/24", "tiresias@authors:promote=1,limits=8/24"])
 def test_memory_holds_live_jobs_only(spec: str) -> None:
     """What ended is forgotten at the next decision, so memory does not grow with the trace."""
     jobs = " ".join(f"J{i} {1 + i % 4}x{5 + i % 7}@{i}" for i in range(40))
@@ -411,11 +409,10 @@ def test_memory_holds_live_jobs_only(spec: str) -> None:
         ("tiresias:limits=7200/3250", "limits=7200/3250 do not rise"),
         ("tiresias:limits=0/3250", "do not rise"),
         ("tiresias:promote=-1", "promote=-1; expected 0 or more"),
-        ("tiresias:quantum=0", "quantum=0; expected 1 or more"),
-        ("tiresias:skew=yes,mode=artifact", "only counts GPUs"),
-        ("tiresias:skew=yes,mode=pollux", "only counts GPUs"),
-        ("tiresias:promote=1,mode=pollux", "neither another order nor promotion"),
-        ("tiresias:order=first-start,mode=artifact", "keeps running jobs ahead; expected order=las"),
+        ("tiresias@authors:quantum=0", "quantum=0; expected 1 or more"),
+        ("tiresias@authors:skew=yes", "has no parameter 'skew'"),
+        ("tiresias@pollux:promote=1", "has no parameter 'promote'"),
+        ("tiresias@authors:order=first-start", "is not one of las, gittins"),
         ("tiresias:metric=minutes", "is not one of gpu-time, time"),
     ],
 )

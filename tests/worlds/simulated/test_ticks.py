@@ -24,7 +24,7 @@ def test_every_job_ends_in_the_same_second(seed: int) -> None:
     random = Random(seed)
     trace, found, cluster = some_jobs(random), tables(random), parse_cluster("2x4")
     setting = Setting(semantics=semantics("pollux"), costs=COSTS, speed=StepTableSpeed(trace, cluster, found))
-    record = play("tiresias:mode=pollux,limits=1500", trace, cluster, setting)
+    record = play("tiresias@pollux:limits=1500", trace, cluster, setting)
     assert finishes(record) == twin(trace, found.workloads["a"], tiresias(1500.0))
 
 

@@ -1,12 +1,12 @@
-"""Tiresias — serve first whoever has received least, without knowing durations.
+"""Tiresias — serve first the job that has received least, without knowing durations.
 
 Paper     Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019
 Decides   order, preemption; with `skew`, placement
 Needs     nothing about the future; `order=gittins` needs the service of past jobs, `skew` the models' skew
 Idea      1. Service received is GPUs times seconds run; a few queues by service, new jobs in the first.
-          2. In a queue, running jobs stay ahead of waiting ones, then who started first is first (LAS); or
-             who is likeliest to end soon is (Gittins index).
-          3. On every event the running set is rebuilt queue by queue; what does not fit is skipped.
+          2. In a queue, running jobs stay ahead of waiting ones, then by start time (LAS), or the job
+             likeliest to end soon is first (Gittins index).
+          3. On every event the running set is rebuilt queue by queue; jobs that do not fit are skipped.
           4. A job that has waited `promote` times as long as it has run returns to the first queue, with the
              rights of one that runs there; so does one that would be stopped after such a wait.
           5. Only models with a skewed tensor-size distribution suffer from being spread out, so only they
@@ -14,15 +14,11 @@ Idea      1. Service received is GPUs times seconds run; a few queues by service
 Departs   Queue limits default to the authors' simulator, not to the paper's testbed.  The paper orders a
           queue by start time and leaves open whether a running job gives way to a waiting one of its queue:
           by default it does not, as in the authors' simulator (`order=first-start` is the literal reading).
-          Who has no more work to show than at its last promotion has twice the limits from then on (ours).
+          A job without progress since its last promotion has twice the limits from then on (ours).
           `pack_limit` is a constant, not re-learned; skew comes from the model's name, not from a profiled
           first run; the switch is the lowest level above the nodes, and a job larger than any goes to the
-          fewest nodes of all.  `mode=artifact` follows the simulator in what differs from the paper: see
-          `artifact.py`; `mode=pollux` the baseline in Pollux' simulator: `pollux.py`.
-Checked   systems/tiresias.md, examples 1 to 6; equals a twin that looks every second on 300 random
-          workloads.  `mode=artifact`: authors' `dlas`, `dlas-gpu`, `dlas-gpu-1` and `dlas-gpu-gittins`,
-          every job of two workloads ends in the same second; `mode=pollux`: the same of five workloads of
-          Pollux' simulator (docs/fidelity.md)
+          fewest nodes of all.  What published simulators do otherwise is `tiresias@authors` and others.
+Checked   systems/tiresias.md, examples 1 to 6; equals a twin that looks every second on 300 random workloads
 """
 
 from __future__ import annotations
@@ -39,9 +35,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.stages.levels import ServiceMetric
 from rota.stages.place import Placement
 from rota.stages.priority import Drift
-from rota.systems.tiresias.artifact import Seats
-from rota.systems.tiresias.pollux import Fifos
-from rota.systems.tiresias.queues import DiscretisedQueues, GittinsQueues
+from rota.systems.tiresias.policy import DiscretisedQueues, GittinsQueues
 
 
 class Order(StrEnum):
@@ -50,15 +44,6 @@ class Order(StrEnum):
     LAS = "las"  # running jobs first, then the first start
     FIRST_START = "first-start"  # the first start, whether it runs or waits
     GITTINS = "gittins"  # largest Gittins index first
-
-
-class TiresiasMode(StrEnum):
-    """Whose rules hold where paper and published simulator differ."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"
-    ELASTICFLOW = "elasticflow"  # its copy of that simulator
-    POLLUX = "pollux"  # the baseline in Pollux' simulator
 
 
 @dataclass(frozen=True)
@@ -79,34 +64,14 @@ class TiresiasParameters:
     """PACKLIMIT: largest tensor over all tensors of a model."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster, without `skew`."""
-    mode: TiresiasMode = TiresiasMode.PAPER
-    """The paper's rules, or those of the authors' simulator."""
-    quantum: float = 3250.0
-    """Service ahead that the index looks at with `mode=artifact`; in the paper it is the queue's limit."""
 
     def __post_init__(self) -> None:
         if not all(0.0 < a < b for a, b in zip(self.limits, (*self.limits[1:], math.inf), strict=True)):
             text = "/".join(f"{limit:g}" for limit in self.limits)
             raise InputError(f"policy 'tiresias': limits={text} do not rise; expected such as 3250/7200")
-        for name, least in (("promote", 0.0), ("pack_limit", 0.0), ("quantum", 1.0)):
-            if not least <= getattr(self, name) < math.inf:
-                raise InputError(
-                    f"policy 'tiresias': {name}={getattr(self, name):g}; expected {least:g} or more"
-                )
-        if self.skew and self.mode is not TiresiasMode.PAPER:
-            raise InputError(
-                "policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact"
-            )
-        if self.mode is TiresiasMode.POLLUX and (self.order is not Order.LAS or self.promote):
-            raise InputError(
-                "policy 'tiresias': Pollux' simulator knows neither another order nor promotion; expected "
-                "order=las and promote=0 with mode=pollux"
-            )
-        if self.order is Order.FIRST_START and self.mode is not TiresiasMode.PAPER:
-            raise InputError(
-                "policy 'tiresias': the simulator keeps running jobs ahead; expected order=las or gittins "
-                f"with mode={self.mode}"
-            )
+        for name in ("promote", "pack_limit"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise InputError(f"policy 'tiresias': {name}={getattr(self, name):g}; expected 0 or more")
 
 
 @register(
@@ -126,23 +91,16 @@ class Tiresias:
     def __init__(self, parameters: TiresiasParameters | None = None) -> None:
         self.parameters = p = parameters or TiresiasParameters()
         gittins = p.order is Order.GITTINS
-        self.inner: DiscretisedQueues | Seats | Fifos
-        if p.mode is TiresiasMode.POLLUX:
-            self.inner = Fifos(p.limits, p.metric)
-        elif p.mode is not TiresiasMode.PAPER:
-            quantum, elasticflow = p.quantum if gittins else None, p.mode is TiresiasMode.ELASTICFLOW
-            self.inner = Seats(p.limits, p.metric, p.promote, quantum, p.placement, elasticflow=elasticflow)
-        else:
-            queues = GittinsQueues if gittins else DiscretisedQueues
-            self.inner = queues(
-                p.limits,
-                p.metric,
-                p.promote,
-                keeps_running=p.order is Order.LAS,
-                placement=Placement.PACKED if p.skew else p.placement,
-                pack_limit=p.pack_limit if p.skew else None,
-                drifts=Drift.RUNNING if gittins else Drift.NEVER,
-            )
+        queues = GittinsQueues if gittins else DiscretisedQueues
+        self.inner = queues(
+            p.limits,
+            p.metric,
+            p.promote,
+            keeps_running=p.order is Order.LAS,
+            placement=Placement.PACKED if p.skew else p.placement,
+            pack_limit=p.pack_limit if p.skew else None,
+            drifts=Drift.RUNNING if gittins else Drift.NEVER,
+        )
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

@@ -1,0 +1,1 @@
+"""One folder for each paper whose published code departs from it."""

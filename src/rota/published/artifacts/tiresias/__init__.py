@@ -1,0 +1,1 @@
+"""Tiresias as three simulators carry it out."""
