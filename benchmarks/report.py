@@ -20,7 +20,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from rota.reports.files import load
-from rota.reports.html import write_report
+from rota.reports.report import write_report
 
 ZOOM = """() => new Promise((done) => {
   const began = performance.now();

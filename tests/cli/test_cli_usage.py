@@ -104,7 +104,7 @@ def test_as_a_page(folder: Path) -> None:
     page = (folder / "usage.html").read_text(encoding="utf-8")
     assert "3 jobs held GPUs for 9 GPU-hours: 11.1% of them failed, 0.0% were cancelled." in page
     assert page.count('<div class="bar">') == 3
-    assert "vision/ann" in page
+    assert "vision/<wbr>ann" in page
 
 
 def test_of_the_cluster(cluster: Canned, folder: Path) -> None:

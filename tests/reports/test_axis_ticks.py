@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rota.reports.chart import (
+    TIME_STEPS_S,
     Axis,
     Tick,
     duration_axis,
@@ -16,10 +17,10 @@ from rota.reports.chart import (
     number_axis,
     share_axis,
     time_axis,
+    time_marks,
     value_axis,
     with_marks,
 )
-from rota.reports.ticks import TIME_STEPS_S, time_marks
 
 DAY_S = 86400.0
 BEGAN = datetime(2017, 10, 3, 14, 37, 12, 400_000, tzinfo=UTC)

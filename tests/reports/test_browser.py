@@ -11,7 +11,7 @@ import pytest
 from report_toys import Row, queue_by_count, toy_trace
 
 from browser import PALE, faults_of, needs_axe
-from rota.reports.html import Notes, write_report
+from rota.reports.report import Notes, write_report
 from tiers import first
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_toys import queue_by_count, toy_trace
 
-from rota.reports.html import write_report
+from rota.reports.report import write_report
 from tiers import first
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ import pytest
 from report_toys import four_policies
 
 from rota.model.record import Record
-from rota.reports.blocks import DRAWS, edges_of, likely, mixtures
 from rota.reports.compare import compare
-from rota.reports.html import render
+from rota.reports.comparison_table import comparison_text
+from rota.reports.confidence import DRAWS, edges_of, likely, mixtures
+from rota.reports.report import render
 from rota.reports.summary import summarise_all
-from rota.reports.table import comparison_text
 
 
 @pytest.fixture(scope="module")

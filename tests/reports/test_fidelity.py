@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
 from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
 from rota.errors import InputError
 from rota.reports.fidelity import CaseResult, Times, Tolerance, as_json, compare_times, page, table
+from rota.reports.terminal import as_text, show_table
 
 
 def times(**jct_s: float | None) -> pl.DataFrame:
@@ -97,9 +96,9 @@ def test_verdict(changes: dict[str, Any], verdict: str, why: str) -> None:
 
 
 def test_the_table_shows_means_difference_and_verdict() -> None:
-    out = StringIO()
-    Console(file=out, width=120).print(table([result(), result(name="other", worst_job="", equal=100)]))
-    first, other = [" ".join(line.split()) for line in out.getvalue().splitlines()[1:]]
+    cases = table([result(), result(name="other", worst_job="", equal=100)])
+    text = as_text(lambda screen: show_table(screen, cases), 120)
+    first, other = [" ".join(line.split()) for line in text.splitlines()[1:]]
     assert first == "toy 1,010.0s 1,000.0s +1.00% 99/100 17 -1,234s 1.3s holds"
     assert other == "other 1,010.0s 1,000.0s +1.00% 100/100 - 1.3s exact"
 

@@ -9,7 +9,7 @@ from report_toys import record
 
 from rota.model.record import Record
 from rota.reports.compare import compare
-from rota.reports.headline import headline
+from rota.reports.comparison_words import headline
 from rota.reports.summary import summarise
 
 HOUR = 3600.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.reports.lettering import cut, text_width, wrapped
+from rota.reports.layout import cut, text_width, wrapped
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import rota
 from play import trace_of
 from rota.reports.compare import compare
 from rota.reports.likeness import Calibration
-from rota.reports.names import breakable
-from rota.reports.notebook import brief
+from rota.reports.page import breakable
+from rota.reports.report import brief
 from rota.reports.summary import summarise
 
 EVIL = "<script>alert(1)</script>"

@@ -7,11 +7,11 @@ import pytest
 from report_toys import record
 
 from rota.reports.compare import compare
-from rota.reports.html import render
+from rota.reports.comparison_table import footnotes
 from rota.reports.overtaken import claimed_gpu_s, overtaken_s
+from rota.reports.report import render
 from rota.reports.sample import Sample
 from rota.reports.summary import summarise
-from rota.reports.table import footnotes
 
 
 def job(submit_s, finish_s, gpus, promised_s=None, **more):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from report_toys import record
 
-from rota.reports.deadlines_kept import Promises, kept_over_time, slack_chart
-from rota.reports.figures import kept_chart
-from rota.reports.html import render
+from rota.reports.deadlines_kept import Promises, kept_over_time
+from rota.reports.figures import kept_chart, slack_chart
+from rota.reports.report import render
 from rota.reports.sample import Sample
 from rota.reports.summary import summarise
 

@@ -16,7 +16,7 @@ from report_toys import Row, record
 from rota.errors import InputError, WorldError
 from rota.model.record import Record
 from rota.model.units import parse_length_in
-from rota.reports.lettering import text_width
+from rota.reports.layout import text_width
 from rota.reports.palette import DARK, LIGHT, STYLES
 from rota.reports.shown import ALSO, DRAWINGS, Figure, figure
 from rota.reports.window import parse_window

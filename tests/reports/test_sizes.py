@@ -15,8 +15,8 @@ from rota.model.grants import Grant
 from rota.model.jobs import Truth
 from rota.model.record import Record
 from rota.reports.figures import common_span, work_chart
-from rota.reports.html import render
 from rota.reports.occupancy import worked
+from rota.reports.report import render
 from rota.reports.series import Steps
 from rota.reports.sizes import HEIGHT, STEPS, changed_most, sizes_figures
 from rota.reports.window import Span

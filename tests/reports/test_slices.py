@@ -7,8 +7,8 @@ import pytest
 import rota
 from play import trace_of
 from rota.reports.metrics import granted_gpu_s, utilisation
+from rota.reports.occupancy import job_parts, whole_gpus_of
 from rota.reports.sample import Sample
-from rota.reports.slices import job_parts, whole_gpus_of
 
 
 def simulated(cluster: str) -> rota.Results:

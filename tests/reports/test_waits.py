@@ -17,7 +17,6 @@ from rota.reports.waits import (
     HELD,
     causes,
     hour_chart,
-    parts_named,
     size_bars,
     split,
     split_bars,
@@ -68,13 +67,15 @@ def _run(policy: str, *waits_s: float, submit_s: tuple[float, ...] | None = None
 def test_bars_have_one_scale() -> None:
     runs = [_run("a", 10, 30), _run("b", 5, 5)]
     bars = split_bars(runs)
-    assert [[share for _, _, share in bar.parts] for bar in bars] == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
-    assert parts_named(bars) == [FIRST]
-    assert split_bars([_run("a", 0, 0)]) == []
+    assert bars is not None
+    assert [row.parts for row in bars.rows] == [(0.0, 20.0, 0.0), (0.0, 5.0, 0.0)]
+    assert [bars.said(row) for row in bars.rows] == [[(FIRST, "20s")], [(FIRST, "5s")]]
+    assert [bars.has(part) for part in range(3)] == [False, True, False]
+    assert split_bars([_run("a", 0, 0)]) is None
     sizes = size_bars(compare([summarise(run) for run in runs]))
-    assert [(name, jobs, [bar.parts[0][2] for bar in bars]) for name, jobs, bars in sizes] == [
-        ("1 GPU", "1 job", [10 / 30, 5 / 30]),
-        ("2-4 GPUs", "1 job", [1.0, 5 / 30]),
+    assert [(of.title, of.caption, [row.parts[0] for row in of.rows], of.scale) for of in sizes] == [
+        ("1 GPU", "1 job", [10.0, 5.0], 30.0),
+        ("2-4 GPUs", "1 job", [30.0, 5.0], 30.0),
     ]
 
 

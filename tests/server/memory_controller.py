@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
 from rota.errors import InputError
-from rota.reports.usage.counting import check_asked
+from rota.reports.usage.gpu_hours import check_asked
 from rota.scheduler.policy import policy_names
 from rota.scheduler.reasons.order import Precedence
 from rota.server.answers.starts import Starts

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from rota.reports.usage.counting import months_between, usage_of
-from rota.reports.usage.held import Held, size_name
+from rota.reports.usage.gpu_hours import Held, months_between, usage_of
 from rota.reports.usage.prices import Prices
+from rota.reports.wording import size_name
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.past_columns import HistoryWindow

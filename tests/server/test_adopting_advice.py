@@ -9,7 +9,7 @@ from answers_play import site
 
 from rota.cli.live import policy as command
 from rota.knowledge.registry import Where, kinds
-from rota.reports.advice.adopting import adoption
+from rota.reports.advice.adoption import adoption
 from rota.reports.advice.candidates import UNNAMED
 from rota.scheduler.policy import parse_policy
 from rota.server.answers.policy import try_policy

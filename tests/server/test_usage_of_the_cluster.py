@@ -15,7 +15,7 @@ from test_store import DONE, RUNNING, attempt
 from rota.client import Refused
 from rota.errors import InputError
 from rota.reports.usage.prices import parse_prices, prices_of
-from rota.reports.usage.wording import notes
+from rota.reports.usage.view import notes
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import IntervalRow, JobState, Step, TokenRow
 from rota.server.store.store import Store

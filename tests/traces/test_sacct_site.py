@@ -13,7 +13,7 @@ from sacct_text import WAITING, dump, gpus, row
 import rota
 from rota.errors import InputError
 from rota.model.jobs import Outcome
-from rota.reports.usage.counting import usage_of
+from rota.reports.usage.gpu_hours import usage_of
 from rota.reports.usage.of_trace import held_of
 from rota.traces import formats, read, write
 from rota.traces.capacity import auto_cluster, peak_demand

@@ -11,7 +11,7 @@ from sacct_text import dump, gpus, row
 from rota.model.jobs import Outcome
 from rota.reports.findings.history import JobHistory
 from rota.reports.findings.studies import study
-from rota.reports.usage.counting import usage_of
+from rota.reports.usage.gpu_hours import usage_of
 from rota.reports.usage.of_trace import held_of
 
 # three jobs of 1, 1 and 2 GPU-hours, of which the first one's start is known and the others failed

@@ -25,8 +25,8 @@ from rota.model.columns import Ints
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.model.units import format_duration
+from rota.reports.finding import Finding, Gain, Remedy, Replay
 from rota.reports.findings import queueing, tenants
-from rota.reports.findings.finding import Finding, Gain, Remedy, Replay
 from rota.reports.findings.history import JobHistory
 from rota.reports.findings.pools import Pools
 from rota.reports.findings.studies import Analysis, study

@@ -13,7 +13,7 @@ from rota.api.site_terms import is_own_history
 from rota.knowledge.needs import Knowledge
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.reports.blocks import FEWEST_JOBS
+from rota.reports.confidence import FEWEST_JOBS
 from rota.scheduler.policy import Lever, Policy, PolicySpec
 from rota.scheduler.reads import Reads
 from rota.worlds.simulated.costs import Costs

@@ -14,8 +14,7 @@ from rota.model.gpu_slices import gpu_part, slice_of
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
-from rota.reports.occupancy import available_gpu_s, paid_nodes, whole_run
-from rota.reports.slices import whole_gpus_of
+from rota.reports.occupancy import available_gpu_s, paid_nodes, whole_gpus_of, whole_run
 from rota.scheduler.early_plans import plans_too_early
 from rota.scheduler.guard.live_rules import MinimumRun
 from rota.scheduler.world import How

@@ -18,15 +18,14 @@ from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.reports.calibration import calibration
 from rota.reports.compare import Comparison, compare
+from rota.reports.comparison_table import comparison_text
+from rota.reports.comparison_words import terms
 from rota.reports.files import write_results
-from rota.reports.html import Notes
 from rota.reports.likeness import Calibration, PolicyFit
 from rota.reports.metrics import METRICS
-from rota.reports.notebook import brief
+from rota.reports.report import Notes, brief
 from rota.reports.shown import Figure, figure
 from rota.reports.summary import Summary, summarise, summarise_all
-from rota.reports.table import comparison_text
-from rota.reports.terms import terms
 from rota.reports.window import Window
 
 FOLDER = Argument("folder", is_file, "the name of a folder")

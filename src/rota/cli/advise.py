@@ -119,7 +119,7 @@ def advise(
     if as_json:
         print_json(advice.to_dict() | {"out": None if out is None else str(out)})
         return
-    from rota.reports.advice.text import show
+    from rota.reports.advice.view import show
 
     show(advice, console(), slurm=advice.is_slurm if slurm is None else slurm)
     if out is not None:

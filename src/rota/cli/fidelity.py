@@ -51,6 +51,7 @@ def fidelity(
     from rota.reports.fidelity import as_json as json_of
     from rota.reports.fidelity import page as page_of
     from rota.reports.fidelity import table
+    from rota.reports.terminal import show_table
 
     values = [""] if vary is None else _values(vary)
     by_case = []
@@ -66,7 +67,7 @@ def fidelity(
     if as_json:
         typer.echo(json_of(results))
     else:
-        console(WIDE).print(table(results))
+        show_table(console(WIDE), table(results))
     missed = sum(not any(result.holds for result in of_case) for of_case in by_case)
     if missed:
         differ = "differs" if missed == 1 else "differ"

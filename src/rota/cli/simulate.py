@@ -60,7 +60,7 @@ def simulate(
 
 def _show(results: Results, out: Path | None) -> None:
     """Table, calibration, what was odd, and where the rest lies."""
-    from rota.reports.table import print_comparison
+    from rota.reports.comparison_table import print_comparison
 
     screen = console()
     trace = results.trace

@@ -11,14 +11,10 @@ import typer
 from rota.cli.live.connect import TokenFileOption, UrlOption, live
 from rota.cli.shell import JsonFlag, check_file, complete_format, console, print_json
 from rota.errors import InputError
-from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.usage import UsageView
-
-SHOWN = 30
-"""Lines of the text; JSON, CSV and page have all."""
 
 
 def usage(
@@ -87,22 +83,26 @@ def usage(
     else:
         figures = _of_trace(trace, format, words, begin, end, price)
     if csv is not None:
-        from rota.reports.usage.table import as_csv
+        from rota.reports.page import write_text
+        from rota.reports.usage.view import csv_text
 
-        _write(csv, as_csv(figures))
+        write_text(csv, csv_text(figures))
     if html is not None:
-        from rota.reports.usage.page import render
+        from rota.reports.page import write_text
+        from rota.reports.usage.view import render
 
-        _write(html, render(figures))
+        write_text(html, render(figures))
     if as_json:
         print_json(figures.model_dump(mode="json"))
     else:
-        _show(figures)
+        from rota.reports.usage.view import show
+
+        show(figures, console())
 
 
 def _check(by: list[str], since: datetime | None, until: datetime | None, price: str | None) -> None:
-    """Raises InputError for options that cannot be, before a trace is read or a controller asked."""
-    from rota.reports.usage.counting import check_asked
+    """What is wrong whatever is counted, said before a trace is read or a controller asked."""
+    from rota.reports.usage.gpu_hours import check_asked
     from rota.reports.usage.prices import parse_prices
 
     check_asked(by, since, until)
@@ -118,7 +118,7 @@ def _of_trace(
     until: datetime | None,
     price: str | None,
 ) -> UsageView:
-    from rota.reports.usage.counting import usage_of
+    from rota.reports.usage.gpu_hours import usage_of
     from rota.reports.usage.of_trace import held_of
     from rota.reports.usage.prices import parse_prices
     from rota.traces import read
@@ -164,34 +164,3 @@ def _day(text: str | None, field: str) -> datetime | None:
         return datetime.strptime(text.strip(), "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         raise InputError.at(f"{text!r} is no day", field=field, expected="such as 2026-11-01") from None
-
-
-def _write(path: Path, text: str) -> None:
-    from rota.model.atomic import replacing
-
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8", newline="")
-
-
-def _show(figures: UsageView) -> None:
-    """A table, its sums, and remarks."""
-    from rich.table import Table
-
-    from rota.reports.usage.wording import columns, notes
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in figures.by:
-        table.add_column(name, overflow="fold")
-    shown = columns(figures)
-    for column in shown:
-        table.add_column(column.head, justify="right", no_wrap=True)
-    for line in figures.lines[:SHOWN]:
-        table.add_row(*line.names, *(column.cell(line) for column in shown))
-    blanks = [""] * (len(figures.by) - 1)
-    table.add_row("all", *blanks, *(column.cell(figures.total) for column in shown), style="bold")
-    screen = console()
-    screen.print(table, highlight=False)
-    more = len(figures.lines) - SHOWN
-    said = [f"{plural(more, 'more line')}: --csv or --json has them all."] if more > 0 else []
-    for sentence in said + notes(figures):
-        screen.print(sentence, style="dim", highlight=False)

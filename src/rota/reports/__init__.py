@@ -1,10 +1,8 @@
-"""What a run says: numbers, tables, figures and files, all drawn from a `Record` and nothing else.
+"""What a run, a trace or a cluster says: numbers, tables, figures and files.
 
-metrics      the registry of every number, each defined by its docstring (docs/metrics.md is printed from it)
-summary      all numbers of one run, per tenant and per size, and their spread over seeds
-compare      several runs beside each other: ratios against a baseline, the best, the calibration
-series       step functions: utilisation, queue length, occupancy of nodes
-table        the comparison in a terminal
-html         the comparison as one file that opens anywhere
-files        a run on disk, and back
+finding    what a report is made of: findings, tables, bars, sections
+page       and terminal, plain, table: the one way each to HTML, a terminal, JSON values, and CSV or Markdown
+metrics    the registry of every number, each defined by its docstring (docs/metrics.md is printed from it)
+report     the comparison of several runs as one file that opens anywhere
+files      a run on disk, and back
 """

@@ -1,4 +1,4 @@
-"""Two policies job by job: who waits less under the second, who more, and who gains and loses most."""
+"""Two policies job by job: which jobs wait less under the second, which more, and which change most."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Pair:
     same: int
     longer: int
     gained_s: float
-    """Mean seconds that those wait less who wait less; 0 if nobody does."""
+    """Mean seconds saved by the jobs that wait less; 0 if none does."""
     lost_s: float
-    """Mean seconds that those wait more who wait more."""
+    """Mean seconds lost by the jobs that wait more; 0 if none does."""
     gains: tuple[Mover, ...]
     """The jobs that gain most, the most first."""
     losses: tuple[Mover, ...]

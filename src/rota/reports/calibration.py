@@ -18,17 +18,13 @@ import polars as pl
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.reports.calibration_words import (
-    NEVER_ENDED,
-    NO_POLICY,
-    NO_STARTS,
-    calibration_text,
-    not_simulated,
-)
+from rota.model.units import format_duration, plural
+from rota.reports.finding import DataTable, Details, Paragraph, Section, TableCell, TableColumn, TableRow
 from rota.reports.likeness import WITHIN, Calibration, Likeness, PolicyFit, Statistics, is_near, misplaced_s
 from rota.reports.metrics import METRICS, Value, waiting_s
-from rota.reports.sample import SIZE_CLASSES, Sample
+from rota.reports.sample import Sample
 from rota.reports.window import Window
+from rota.reports.wording import SIZES, factor_words, part_words, size_codes, words
 
 COMPARED = ("mean_jct_s", "mean_waiting_s", "p50_waiting_s", "p90_waiting_s", "p99_waiting_s", "utilisation")
 """Metrics of which a calibration has the relative difference."""
@@ -36,6 +32,12 @@ FEWEST_OF_A_GROUP = 10
 """Tenants, partitions and QOS with fewer jobs are one group, `others`."""
 OTHERS = "others"
 ALL = "all"
+NO_STARTS = "Uncalibrated: no recorded starts to compare with, so how close this is to reality is unknown."
+NO_POLICY = "Uncalibrated: the policy that the site itself ran is not named."
+NEVER_ENDED = "Uncalibrated: of no job is recorded both when it started and when it ended."
+MOST_GROUPS = 3
+"""Groups that a sentence names."""
+STATISTICS = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
 
 
 def calibration(
@@ -125,11 +127,8 @@ def _groups(truth: Sample, runs: Sequence[Sample], trace: Trace | None) -> Itera
 
 def _kinds(truth: Sample, trace: Trace | None) -> Iterator[tuple[str, Array]]:
     """Kinds of groups that tell some jobs apart (sizes always), and the name of each job's group."""
-    gpus = truth.column("gpus")
-    sizes = np.full(len(truth), SIZE_CLASSES[-1][0], dtype=object)
-    for name, fewest, most in SIZE_CLASSES:
-        sizes[(gpus >= fewest) & (gpus <= most)] = name
-    yield "size", sizes
+    names_of_sizes = np.array([name for name, _ in SIZES], dtype=object)
+    yield "size", names_of_sizes[size_codes(truth.column("gpus"))]
     named: dict[str, Array] = {"tenant": truth.record.jobs["tenant"][truth.rows].fill_null("").to_numpy()}
     if trace is not None:
         named |= _queues(trace, truth.record.jobs["job"].to_numpy()[truth.rows])
@@ -159,7 +158,7 @@ def _pooled(names: Array) -> Array:
 def _ordered(kind: str, names: Array) -> list[str]:
     present = set(names.tolist())
     if kind == "size":
-        return [name for name, _, _ in SIZE_CLASSES if name in present]
+        return [name for name, _ in SIZES if name in present]
     return sorted(present, key=lambda name: (name == OTHERS, name))
 
 
@@ -196,3 +195,176 @@ def _error(ours: float | None, truth: float | None) -> float | None:
     if ours is None or truth is None:
         return None
     return ours / truth - 1 if truth else 0.0 if not ours else None
+
+
+# -- in words -------------------------------------------------------------------------------------------
+
+
+def not_simulated(policy: str) -> str:
+    """What is said if no record is of `policy`."""
+    return f"Uncalibrated: the site's own policy {policy!r} was not simulated."
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """The verdict, then the numbers, then the groups that are not explained."""
+    return " ".join(_sentences(calibration))
+
+
+def _sentences(calibration: Calibration) -> Iterator[str]:
+    whole, unlike = calibration.groups[0], calibration.unexplained()
+    yield f"Calibration: {_verdict(calibration, whole)}"
+    if not whole.jobs:
+        return
+    share, share_seen = calibration.utilisation
+    numbers = [
+        f"mean JCT {_both(whole.jct.mean, whole.jct_seen.mean)}",
+        f"waiting {_waits(whole, tuple(STATISTICS))}",
+        f"utilisation {words(share, 'share')} against {words(share_seen, 'share')}",
+    ]
+    yield f"Replayed against observed: {', '.join(numbers)}; {misplaced_words(calibration)}."
+    if unlike:
+        yield f"Not explained: {unexplained_words(unlike)}."
+
+
+def _replay(calibration: Calibration) -> str:
+    """What was replayed, and why it was taken for the site's own policy."""
+    if calibration.fit is None:
+        return f"a replay of the site's own policy, {calibration.site_policy!r},"
+    tried = f"{len(calibration.fit.misplaced_s)} policies"
+    part = f" on {calibration.fit.part}" if calibration.fit.part else ""
+    return f"a replay of {calibration.site_policy!r}, which fits best of the {tried} tried{part},"
+
+
+def misplaced_words(calibration: Calibration) -> str:
+    """`43% of the waiting is misplaced`; in seconds a job where the jobs had not waited."""
+    whole = calibration.groups[0]
+    if calibration.error is not None:
+        return f"{part_words(calibration.error)} of the waiting is misplaced"
+    off_s = whole.misplaced_s / whole.jobs if whole.jobs else 0.0
+    return "no job waited" if not off_s else f"no job waited, {words(off_s, 's')} on average in the replay"
+
+
+def unexplained_words(unlike: Sequence[Likeness]) -> str:
+    """`jobs of >8 GPUs (wait 6h against 24h), tenant a/b (...) and 3 other groups`."""
+    named = [f"{one.title} ({_worst(one)})" for one in unlike[:MOST_GROUPS]]
+    more = len(unlike) - MOST_GROUPS
+    return ", ".join(named) + (f" and {plural(more, 'other group')}" if more > 0 else "")
+
+
+def _worst(group: Likeness) -> str:
+    """`wait 6h against 24h` on average, or the statistic that does not agree if the mean does."""
+    key = next((key for key in ("mean", "p99", "p90", "p50") if key in group.unlike), "mean")
+    name = "" if key == "mean" else f"{STATISTICS[key]} "
+    return f"{name}wait {_both(getattr(group.waiting, key), getattr(group.waiting_seen, key))}"
+
+
+def _waits(group: Likeness, keys: Sequence[str]) -> str:
+    """`mean 6h against 24h, p99 17h against 41h`."""
+    return ", ".join(
+        f"{STATISTICS[key]} {_both(getattr(group.waiting, key), getattr(group.waiting_seen, key))}"
+        for key in keys
+    )
+
+
+def _both(ours_s: float, seen_s: float) -> str:
+    return f"{words(ours_s, 's')} against {words(seen_s, 's')}"
+
+
+def _verdict(calibration: Calibration, whole: Likeness) -> str:
+    """Whether the replay waits as the site's jobs did, and what to try if it does not."""
+    replay = _replay(calibration)
+    ours_s, seen_s = whole.waiting.mean, whole.waiting_seen.mean
+    if not whole.jobs:
+        return f"{replay} finished no job, so nothing can be compared."
+    if calibration.agrees:
+        return f"{replay} waits about as long as your jobs did: the other rows can be set against observed."
+    if "mean" not in whole.unlike:
+        return (
+            f"{replay} waits about as long as your jobs did on average, but not the same jobs do: of the "
+            "other rows only means of all jobs can be set against observed, not tails nor groups."
+        )
+    if ours_s < seen_s:
+        less = factor_words(ours_s / seen_s).replace("shorter", "less")
+        return (
+            f"{replay} waits {less} than your jobs did, so what is gained over observed is overstated: the "
+            "site had fewer GPUs at hand, or held jobs back by rules that are not replayed. Try --cluster "
+            f"with the site's real nodes and partitions{_or_another(calibration, 'fifo')}."
+        )
+    more = f"{factor_words(ours_s / seen_s)} than your jobs did" if seen_s else "where your jobs did not"
+    return (
+        f"{replay} waits {more}, so what is lost to observed is overstated: this cluster is smaller than the "
+        "site's, or its policy lets more jobs pass. Try a larger --cluster"
+        f"{_or_another(calibration, 'fifo:skip=yes')}."
+    )
+
+
+def _or_another(calibration: Calibration, other: str) -> str:
+    """The advice to replay `other`, unless it is what was replayed, or was tried and fits less."""
+    is_tried = calibration.fit is not None or calibration.site_policy == other
+    return "" if is_tried else f", or --site-policy {other}"
+
+
+# -- on a page ------------------------------------------------------------------------------------------
+
+
+def fit_section(calibration: Calibration) -> Section:
+    """How the replay of the site's own policy fits what was observed: a row for each group of jobs."""
+    whole = calibration.groups[0]
+    in_all = ""
+    if calibration.error is not None:
+        in_all = f" ({part_words(calibration.error)} in all, by the kind of group in which it is most)"
+    note = (
+        f"Each cell: the replay of {calibration.site_policy} / what the trace recorded, over the "
+        f"{whole.jobs:,} jobs that ended in both. ≠: further apart than a fifth, and than a minute. "
+        "Misplaced: the waits of both sides, sorted and compared place by place; a part of all waiting"
+        f"{in_all}."
+    )
+    parts: list[object] = [Paragraph(note), _fit_table(calibration)]
+    if more := len(calibration.groups) - len(calibration.shown):
+        parts.append(
+            Paragraph(f"{plural(more, 'more tenant')}, with less misplaced waiting, are in the JSON.")
+        )
+    if calibration.fit:
+        parts.append(_tried(calibration.fit))
+    return Section("fit", "Replayed against observed", tuple(parts))
+
+
+def _fit_table(calibration: Calibration) -> DataTable:
+    whole_s = calibration.groups[0].waited_s
+    rows = []
+    for group in calibration.shown:
+        waits = [
+            _pair(group.waiting, group.waiting_seen, key, "≠ " if key in group.unlike else "")
+            for key in STATISTICS
+        ]
+        part = group.misplaced_s / whole_s if whole_s else None
+        cells = (
+            TableCell(f"{group.jobs:,}", value=group.jobs),
+            *waits,
+            _pair(group.jct, group.jct_seen, "mean"),
+            TableCell(words(part, "share"), value=group.misplaced_s),
+        )
+        rows.append(TableRow(group.title, cells))
+    heads = ("count", *(f"{name} wait" for name in STATISTICS.values()), "mean JCT", "misplaced")
+    title = "Replayed against observed"
+    return DataTable(title, "Jobs", tuple(map(TableColumn, heads)), tuple(rows), style="cards sortable")
+
+
+def _pair(ours: Statistics, seen: Statistics, key: str, mark: str = "") -> TableCell:
+    """`6h / 24h`: of the replay, and as observed."""
+    here_s, there_s = getattr(ours, key), getattr(seen, key)
+    return TableCell(f"{mark}{words(here_s, 's')} / {words(there_s, 's')}", value=there_s)
+
+
+def _tried(fit: PolicyFit) -> Details:
+    """The policies that were tried for the site's own, and how each fits."""
+    where = f"Replayed on {fit.part}. " if fit.part else ""
+    took = format_duration(fit.spent_s)
+    rows = [(policy, words(off_s, "s")) for policy, off_s in fit.misplaced_s.items()]
+    return Details(
+        "The policies that were tried",
+        (
+            Paragraph(f"{where}Misplaced waiting of each; the least fits best. It took {took}."),
+            DataTable.of_texts("Policies tried", ("Policy", "misplaced waiting"), rows),
+        ),
+    )

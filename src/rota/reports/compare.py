@@ -9,7 +9,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.model.columns import Floats
-from rota.reports.blocks import likely
+from rota.reports.confidence import likely
 from rota.reports.metrics import METRICS, Metric
 from rota.reports.summary import Spread, Summary, spread
 from rota.reports.wording import words
@@ -202,7 +202,7 @@ def ratio(value: float | None, base: float | None) -> float | None:
 
 
 def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:
-    """Names with the best value as it is printed; nobody if all look equal or neither way is better."""
+    """Names with the best value as it is printed; none if all look equal or neither way is better."""
     values = {name: spread.mean for name, spread in of.items() if spread}
     texts = {name: words(value, metric.unit) for name, value in values.items()}
     if metric.better == "neither" or metric.scope == "run" or len(set(texts.values())) < 2:

@@ -10,7 +10,7 @@ from rota.model.record import Record
 from rota.reports.sample import Sample
 
 FEWEST_OF_A_TENANT = 10
-"""Jobs that count from which on a tenant is one among whom the worst treated is sought."""
+"""A tenant with fewer jobs that count is not considered for the worst treated."""
 BRIEF_S = 600.0
 """No time of a job counts as less: a tenant whose jobs last seconds is not a thousand times worse off."""
 
@@ -49,7 +49,7 @@ def rho_present(sample: Sample) -> Floats:
 
 
 def _rho_among(sample: Sample, jobs: Floats) -> Floats:
-    """JCT over that on an equal part of the cluster among so many `jobs`; NaN where it is not known."""
+    """JCT over that on an equal part of the cluster among `jobs` jobs; NaN where it is not known."""
     duration_s = sample.column("duration_s")
     alone_s = duration_s * np.maximum(jobs / max(sample.gpus_of_cluster, 1), 1.0)
     known: Bools = (duration_s > 0) & (sample.column("gpus") > 0)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from rota.errors import InputError
 from rota.model.units import plural
-from rota.reports.files import finite
+from rota.reports.finding import DataTable, TableCell, TableColumn, TableRow
+from rota.reports.plain import json_text, plain
+from rota.reports.table import as_markdown
 
 _HALF_A_DIGIT = 0.0005 + 1e-9
-"""By which a share that is told to three digits may be off."""
+"""A share that is given to three digits may be off by this."""
 _SAME_S = 0.5
 """Completion times closer than this are equal to the second."""
 
@@ -153,17 +152,17 @@ def compare_times(ours: pl.DataFrame, theirs: pl.DataFrame, source: str) -> Time
     )
 
 
-def table(results: Sequence[CaseResult]) -> Table:
+def table(results: Sequence[CaseResult]) -> DataTable:
     """One line per case."""
-    shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    shown.add_column("case", no_wrap=True)
-    for head in ("ours", "theirs", "diff", "equal jobs", "worst job", "engine"):
-        shown.add_column(head, justify="right", no_wrap=True)
-    shown.add_column("")
+    heads = ("ours", "theirs", "diff", "equal jobs", "worst job", "engine")
+    rows = []
     for r in results:
-        colour = "green" if r.holds else "bold red"
-        shown.add_row(*_cells(r), f"{r.engine_seconds:.1f}s", Text(r.verdict, style=colour))
-    return shown
+        name, *numbers = _cells(r)
+        verdict = TableCell(r.verdict, style="green" if r.holds else "bold red")
+        cells = (*map(TableCell, numbers), TableCell(f"{r.engine_seconds:.1f}s"), verdict)
+        rows.append(TableRow(name, cells))
+    columns = (*map(TableColumn, heads), TableColumn("", is_text=True))
+    return DataTable("Fidelity", "case", columns, tuple(rows))
 
 
 def _cells(r: CaseResult) -> tuple[str, ...]:
@@ -176,8 +175,7 @@ def _cells(r: CaseResult) -> tuple[str, ...]:
 def as_json(results: Sequence[CaseResult]) -> str:
     """A list of objects, one per case, with everything `CaseResult` has."""
     derived = ("difference", "equal_share", "in_time_differs", "holds", "verdict")
-    rows = [asdict(r) | {name: getattr(r, name) for name in derived} for r in results]
-    return json.dumps(finite(rows), indent=2)
+    return json_text([plain(r) | {name: getattr(r, name) for name in derived} for r in results])
 
 
 _HEAD = """# Fidelity: ours against the authors' own simulators
@@ -209,8 +207,8 @@ def page(results: Sequence[CaseResult]) -> str:
 def _markdown(results: Sequence[CaseResult]) -> str:
     """Means and counts only: some inputs may not be published job by job, so no single job is named."""
     heads = ("case", "policy", "cluster", "ours", "theirs", "difference", "equal jobs", "")
-    lines = ["| " + " | ".join(heads) + " |", "|---|---|---|" + "---:|" * 4 + "---|"]
+    rows = []
     for r in results:
         name, *numbers, _ = _cells(r)
-        lines.append("| " + " | ".join((name, f"`{r.policy}`", r.cluster, *numbers, r.verdict)) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append((name, f"`{r.policy}`", r.cluster, *numbers, r.verdict))
+    return as_markdown(heads, rows, numbers=range(3, 7))

@@ -15,7 +15,6 @@ from rota.reports.chart import (
     Chart,
     Curve,
     log_time_axis,
-    names_of,
     number_axis,
     share_axis,
     staircase,
@@ -23,26 +22,27 @@ from rota.reports.chart import (
 )
 from rota.reports.clock import clock_of, time_label
 from rota.reports.compare import LEAST
-from rota.reports.deadlines_kept import kept_over_time
+from rota.reports.curves import distribution, time_caption, time_curve
+from rota.reports.deadlines_kept import Promises, kept_over_time
 from rota.reports.metrics import jct_s, waiting_s
 from rota.reports.occupancy import (
     arrivals_span,
     granted,
     paid_nodes,
     waiting,
+    whole_gpus_of,
     whole_run,
     worked,
 )
 from rota.reports.sample import Sample
-from rota.reports.series import Steps, binned, cdf
-from rota.reports.slices import whole_gpus_of
+from rota.reports.series import Steps
 from rota.reports.window import Span, Window
 
 BINS = 500
 """Points of a curve over time; more steps than this are averaged, with their extremes as a band."""
 
 
-NOBODY = "No job ever waited."
+NO_WAITS = "No job ever waited."
 STRETCHES = "Of each job the mean of each stretch on one size."
 
 
@@ -78,47 +78,23 @@ def figure_axis(records: Sequence[Record]) -> tuple[Axis, float]:
 def jct_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
     """Cumulative distribution of JCT, logarithmic time."""
     values = [_known(jct_s(Sample.of(record, window))) for record in records]
-    return _cdf_chart("jct", "Job completion time", "time from submission to finish", records, values)
+    return _distribution("jct", "Job completion time", "time from submission to finish", records, values)
 
 
 def waiting_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
     """Cumulative distribution of all time waited, logarithmic time."""
     values = [_known(waiting_s(Sample.of(record, window))) for record in records]
     label = "all time waited, interruptions included"
-    chart = _cdf_chart("waiting", "Waiting", label, records, values)
-    return chart if any((of >= LEAST).any() for of in values) else replace(chart, caption=NOBODY)
+    chart = _distribution("waiting", "Waiting", label, records, values)
+    return chart if any((of >= LEAST).any() for of in values) else replace(chart, caption=NO_WAITS)
 
 
-def _cdf_chart(
+def _distribution(
     key: str, title: str, label: str, records: Sequence[Record], values: Sequence[Floats]
 ) -> Chart:
-    longest = max((float(v.max()) for v in values if len(v)), default=10.0)
-    shortest = min((float(v.min()) for v in values if len(v)), default=1.0)
-    x = log_time_axis(shortest, longest, label)
-    curves = tuple(
-        _cdf_curve(record, i, of, x) for i, (record, of) in enumerate(zip(records, values, strict=True))
-    )
-    medians = [
-        f"{r.policy} {format_duration(float(np.median(v)))}"
-        for r, v in zip(records, values, strict=True)
-        if len(v)
-    ]
-    text = (
-        f"{title}, cumulative share of finished jobs for {names_of(curves)}. Medians: {', '.join(medians)}."
-    )
-    edge = f"{format_duration(x.low)} and less at the left edge"
-    caption = f"At each time: how many needed no more. Logarithmic, {edge}."
-    return Chart(key, title, caption, text, x, share_axis("share of finished jobs"), curves)
-
-
-def _cdf_curve(record: Record, colour: int, values: Floats, x: Axis) -> Curve:
-    """A staircase from the left edge up to 100 % at the right."""
-    points = cdf(values)
-    below = float((values <= x.low).mean()) if len(values) else 0.0
-    above = points.value > x.low
-    times = np.concatenate(([x.low], points.value[above]))
-    corners = staircase(times, np.concatenate(([below], points.share[above])), x.high)
-    return Curve(record.policy, colour, *corners, dashed=not record.ranked)
+    curves = [(record.policy, of) for record, of in zip(records, values, strict=True)]
+    dashed = {number for number, record in enumerate(records) if not record.ranked}
+    return distribution(key, title, label, curves, "finished jobs", dashed)
 
 
 def utilisation_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
@@ -142,7 +118,7 @@ def queue_chart(records: Sequence[Record], window: Window | None = None) -> Char
     text = f"Jobs waiting over {length}. Longest queue: {', '.join(peaks)}."
     axis = number_axis(highest, "jobs waiting")
     chart = _time_chart("queue", "Queue length", text, records, steps, axis, window)
-    return chart if highest else replace(chart, caption=NOBODY)
+    return chart if highest else replace(chart, caption=NO_WAITS)
 
 
 def work_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
@@ -180,15 +156,12 @@ def _time_chart(
     """`records` on the axis that they share with those `beside` them."""
     span = common_span(beside or records)
     x, part = figure_axis(beside or records)
+    bins = _bins(part)
     curves = tuple(
-        _time_curve(record, i, of, span, _bins(part))
+        time_curve(record.policy, i, of, span, bins, dashed=not record.ranked)
         for i, (record, of) in enumerate(zip(records, steps, strict=True))
     )
-    averaged = any(curve.band for curve in curves)
-    caption = "Exact steps."
-    if averaged:
-        width = format_duration(span.length_s / _bins(part))
-        caption = f"Lines are means over {width}; the pale band spans the lowest and highest value in each."
+    caption = time_caption(curves, span.length_s / bins)
     shaded = None
     if window:
         measured = Sample.of(records[0], window).span
@@ -200,17 +173,6 @@ def _time_chart(
 def _bins(part: float) -> int:
     """Bins over the whole of which `BINS` are in the part shown first, up to four times as many."""
     return min(round(BINS / max(part, 0.25)), 4 * BINS)
-
-
-def _time_curve(record: Record, colour: int, steps: Steps, span: Span, number: int) -> Curve:
-    """Exact steps if they can be shown, else means with a band."""
-    part = steps.within(span.start_s, span.end_s)
-    if len(part.time_s) <= 2 * number or span.length_s == 0:
-        x, y = staircase(part.time_s - span.start_s, part.value, span.length_s)
-        return Curve(record.policy, colour, x, y, dashed=not record.ranked)
-    bins = binned(steps, span.start_s, span.end_s, number)
-    middle = (bins.edges_s[1:] + bins.edges_s[:-1]) / 2 - span.start_s
-    return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), not record.ranked)
 
 
 def kept_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
@@ -226,6 +188,40 @@ def kept_chart(records: Sequence[Record], window: Window | None = None) -> Chart
     series = [steps for _, steps in shown]
     chart = _time_chart("kept", "Promises kept", text, runs, series, y, window, beside=records)
     return _coloured(chart, [place for place, _ in shown])
+
+
+def slack_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
+    """How long before the promised moment jobs were done; None if no policy has promised any."""
+    made = [(i, record, Promises.of(Sample.of(record, window))) for i, record in enumerate(records)]
+    made = [(i, record, promises) for i, record, promises in made if len(promises)]
+    if not made:
+        return None
+    some = np.concatenate([promises.spare_s[promises.spare_s > 1.0] for _, _, promises in made])
+    x = log_time_axis(
+        float(min(some, default=1.0)), float(max(some, default=10.0)), "time to spare at the end"
+    )
+    curves = tuple(_slack_curve(record, i, promises, x) for i, record, promises in made)
+    told = [f"{r.policy} {int(p.kept.sum())} of {len(p)}" for _, r, p in made]
+    middle = [
+        f"{r.policy} {format_duration(float(np.median(p.spare_s[p.kept])))}"
+        for _, r, p in made
+        if p.kept.any()
+    ]
+    text = f"Promised deadlines kept: {', '.join(told)}. Median time to spare: {', '.join(middle)}."
+    caption = (
+        "At each time: how many promised jobs had no more to spare. Logarithmic; at the left edge those that "
+        f"had {format_duration(x.low)} and less, or were late, or not done at all."
+    )
+    return Chart("slack", "Promised deadlines", caption, text, x, share_axis("share of promises"), curves)
+
+
+def _slack_curve(record: Record, colour: int, promises: Promises, x: Axis) -> Curve:
+    """A staircase from the share of promises that are broken or just kept up to 100 %."""
+    spare_s = np.sort(promises.spare_s[promises.spare_s > x.low])
+    left = len(promises) - len(spare_s)
+    times = np.concatenate(([x.low], spare_s))
+    shares = (left + np.arange(len(spare_s) + 1)) / len(promises)
+    return Curve(record.policy, colour, *staircase(times, shares, x.high), dashed=not record.ranked)
 
 
 def nodes_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:

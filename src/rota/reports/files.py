@@ -22,7 +22,8 @@ from rota.model.atomic import replacing
 from rota.model.grants import LIMITS
 from rota.model.parquet import DamagedParquet, damage_told
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
-from rota.reports.html import Notes, write_report
+from rota.reports.plain import json_text
+from rota.reports.report import Notes, write_report
 from rota.reports.summary import Summary, summarise, summarise_all
 from rota.reports.window import Window
 
@@ -102,7 +103,7 @@ def save(
 
 def _save(files: ExitStack, record: Record, summary: Summary, folder: Path, *, place: int, csv: bool) -> None:
     whole = summary.to_dict() | {"run": _facts(record, place)}
-    text = json.dumps(finite(whole), indent=1, ensure_ascii=False, default=str)
+    text = json_text(whole, indent=1)
     path = files.enter_context(replacing(folder / "summary.json"))
     path.write_text(text + "\n", encoding="utf-8")
     for name, table in (("jobs", record.jobs), ("intervals", record.intervals)):
@@ -133,15 +134,6 @@ def _facts(record: Record, place: int) -> dict[str, object]:
         "counts": dict(record.counts),
         "observed": record.observed,
     }
-
-
-def finite(value: Any) -> Any:
-    """JSON knows neither infinity nor NaN: both become null."""
-    if isinstance(value, dict):
-        return {str(key): finite(of) for key, of in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(of) for of in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def load(folder: Path) -> list[Record]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,8 +15,32 @@ from rota.model.record import Record
 from rota.model.units import format_duration, plural
 from rota.reports.chart import Tick
 from rota.reports.occupancy import has_placement, held_devices, node_gpus, node_labels, node_types
-from rota.reports.png import data_uri
 from rota.reports.window import Span
+
+_LEVELS = 64
+
+
+def data_uri(shares: Floats, colour: tuple[int, int, int]) -> str:
+    """`shares` (rows × columns, 0 to 1) as a PNG data URI; 0 is transparent, 1 is `colour`."""
+    levels = np.round(np.clip(shares, 0, 1) * _LEVELS).astype(np.uint8)
+    height, width = levels.shape
+    lines = np.zeros((height, width + 1), dtype=np.uint8)  # each line opens with its filter: none
+    lines[:, 1:] = levels
+    alpha = np.round(np.linspace(0, 255, _LEVELS + 1)).astype(np.uint8)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),  # 8 bits, palette
+        (b"PLTE", bytes(colour) * (_LEVELS + 1)),
+        (b"tRNS", alpha.tobytes()),
+        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IEND", b""),
+    ]
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, body) for name, body in chunks)
+    return "data:image/png;base64," + base64.b64encode(data).decode("ascii")
+
+
+def _chunk(name: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
 
 ROWS_MAX = 128
 """More nodes than this are drawn several to a row."""
@@ -128,7 +155,7 @@ def _deposit(row: Ints, column: Ints, amount: Floats, shape: tuple[int, int]) ->
 
 
 def _filled(record: Record, span: Span) -> str:
-    """How many node-hours were full, in part used and empty, for those who cannot see the picture."""
+    """How many node-hours were full, in part used and empty, for readers who cannot see the picture."""
     size = node_gpus(record)
     busy = occupancy_grid(record, span, np.arange(len(size)), 200) / np.maximum(size, 1)[:, None]
     full, empty = float((busy > 0.999).mean()), float((busy < 0.001).mean())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rota.model.columns import Floats
+from rota.reports.plain import plain
 
 WITHIN = 0.2
 """Two figures agree if they differ by this part of what was observed at most ..."""
@@ -42,9 +42,6 @@ class Statistics:
     def mean_of(cls, several: Sequence[Statistics]) -> Statistics:
         """The mean of each statistic over `several` runs."""
         return cls(*(float(np.mean([getattr(one, key) for one in several])) for key in FEWEST))
-
-    def to_dict(self) -> dict[str, float | None]:
-        return {key: None if np.isnan(value := getattr(self, key)) else value for key in FEWEST}
 
 
 @dataclass(frozen=True)
@@ -94,8 +91,8 @@ class Likeness:
             "kind": self.kind,
             "name": self.name,
             "jobs": self.jobs,
-            "waiting_s": {"replayed": self.waiting.to_dict(), "observed": self.waiting_seen.to_dict()},
-            "jct_s": {"replayed": self.jct.to_dict(), "observed": self.jct_seen.to_dict()},
+            "waiting_s": {"replayed": plain(self.waiting), "observed": plain(self.waiting_seen)},
+            "jct_s": {"replayed": plain(self.jct), "observed": plain(self.jct_seen)},
             "misplaced_s": self.misplaced_s,
             "unlike": list(self.unlike),
         }
@@ -111,15 +108,6 @@ class PolicyFit:
     part: str
     """Of which jobs; empty if of all."""
     spent_s: float
-
-    def to_dict(self) -> dict[str, object]:
-        """All of it as plain values for JSON."""
-        return {
-            "policy": self.policy,
-            "misplaced_s": {name: s if math.isfinite(s) else None for name, s in self.misplaced_s.items()},
-            "part": self.part,
-            "spent_s": self.spent_s,
-        }
 
 
 @dataclass(frozen=True)
@@ -191,7 +179,7 @@ class Calibration:
             "agrees": self.agrees,
             "misplaced_waiting": self.error,
             "groups": [group.to_dict() for group in self.groups],
-            "fit": None if self.fit is None else self.fit.to_dict(),
+            "fit": plain(self.fit),
         }
 
 

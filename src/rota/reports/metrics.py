@@ -17,11 +17,11 @@ from rota.reports.deadlines_kept import Promises, planned_share
 from rota.reports.fairness import alone_on_share_s, rho_present, rho_static, worst_share
 from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
 from rota.reports.overtaken import claimed_gpu_s, overtaken_s, unpromised
-from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
+from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Value, distribution, metric
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
 
-__all__ = ["DISTRIBUTIONS", "METRICS", "Metric", "Unit", "Value"]  # filled by what follows
+__all__ = ["DISTRIBUTIONS", "METRICS", "Metric", "Value"]  # filled by what follows
 
 BRIEF_JOB_S = 10.0
 """Shorter jobs count as this long, so that they do not inflate the slowdown (the usual bound)."""

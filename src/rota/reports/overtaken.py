@@ -1,7 +1,7 @@
 """What promises cost the others: GPUs that promised jobs held while jobs submitted before them waited.
 
 Counted in two ways: for each job without a promise the seconds in which promised jobs that came after it held
-as many GPUs as it asked for; and, so that no GPU counts twice, the GPU-seconds that those who wait can claim
+as many GPUs as it asked for; and, so that no GPU counts twice, the GPU-seconds that waiting jobs can claim
 of promised jobs that came after them, the earliest first, each up to what it asked for.
 """
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.reports.sample import Sample
+from rota.reports.wording import Unit
 
 Value = float | int | None
-Unit = Literal["s", "gpu_s", "share", "times", "count"]
 Better = Literal["lower", "higher", "neither"]
 Scope = Literal["jobs", "cluster", "run"]
 

@@ -11,18 +11,9 @@ import polars as pl
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.record import Record
-from rota.reports.occupancy import arrivals_span, cluster_gpus, whole_run
-from rota.reports.slices import job_parts
+from rota.reports.occupancy import arrivals_span, cluster_gpus, job_parts, whole_run
 from rota.reports.window import Span, Window
-
-SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
-    ("CPU only", 0, 0),
-    ("1 GPU", 1, 1),
-    ("2-4 GPUs", 2, 4),
-    ("5-8 GPUs", 5, 8),
-    (">8 GPUs", 9, 2**62),
-)
-"""Name, fewest and most GPUs requested."""
+from rota.reports.wording import SIZES, size_codes
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ class Sample:
         return self._columns[name][self.rows]
 
     def once(self, name: str, compute: Callable[[], Floats]) -> Floats:
-        """What `compute` gives, kept for the next who asks for `name` of this sample."""
+        """What `compute` gives, kept for later calls with `name` on this sample."""
         if name not in self._kept:
             self._kept[name] = compute()
         return self._kept[name]
@@ -106,8 +97,8 @@ class Sample:
     def finished(self) -> Bools:
         """Ran, and ended in whatever way.
 
-        Who was cancelled while it waited has no work in a replay: who is told durations would serve it first,
-        and have a shorter mean wait by that.
+        A job that was cancelled while it waited has no work in a replay: a policy that knows durations would
+        serve it first, and have a shorter mean wait by that.
         """
         ended: Bools = ~np.isnan(self.column("start_s")) & ~np.isnan(self.column("finish_s"))
         gave_up: Bools = (self.state == "CANCELLED") & (self.column("run_s") == 0)
@@ -163,8 +154,7 @@ def by_account(sample: Sample) -> Iterator[tuple[str, Sample]]:
 
 def by_size(sample: Sample) -> Iterator[tuple[str, Sample]]:
     """The jobs of each size class that occurs, smallest first."""
-    gpus = sample.column("gpus")
-    for name, fewest, most in SIZE_CLASSES:
-        inside = (gpus >= fewest) & (gpus <= most)
-        if inside.any():
+    of_job = size_codes(sample.column("gpus"))
+    for code, (name, _) in enumerate(SIZES):
+        if (inside := of_job == code).any():
             yield name, sample.at(sample.rows[inside])

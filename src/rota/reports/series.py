@@ -25,6 +25,11 @@ class Steps:
         times, first = np.unique(time_s[order], return_index=True)
         return cls(times, np.cumsum(np.add.reduceat(delta[order], first)))
 
+    @classmethod
+    def held(cls, start_s: Floats, end_s: Floats, amount: Floats) -> Steps:
+        """How much is held at each moment by stretches from `start_s` to `end_s`, arrays of one length."""
+        return cls.from_events(np.concatenate((start_s, end_s)), np.concatenate((amount, -amount)))
+
     def at(self, time_s: Floats) -> Floats:
         """The value at each moment of `time_s`."""
         padded = np.concatenate(([0.0], self.value))

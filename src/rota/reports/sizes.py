@@ -82,8 +82,7 @@ def changed_most(records: Sequence[Record]) -> list[int]:
 def _held(record: Record, job: int) -> Steps:
     rows = closed_intervals(record).filter(pl.col("job") == job)
     amount = (rows["gpus"] * rows["share"]).to_numpy().astype(np.float64)
-    times = np.concatenate((rows["start_s"].to_numpy(), rows["end_s"].to_numpy()))
-    return Steps.from_events(times, np.concatenate((amount, -amount)))
+    return Steps.held(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), amount)
 
 
 def _figure(

@@ -9,8 +9,7 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats
 from rota.model.record import Record
-from rota.reports.blocks import likely
-from rota.reports.confidence import drawn
+from rota.reports.confidence import drawn, likely
 from rota.reports.metrics import METRICS, Value
 from rota.reports.sample import Sample, by_account, by_size, by_tenant
 from rota.reports.window import Span, Window

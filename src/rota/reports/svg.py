@@ -8,8 +8,7 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.reports.chart import Chart, Curve, path_of
-from rota.reports.layout import PER_INCH, SWATCH, SWATCH_GAP, ChartLayout, layout, line_of, title_of
-from rota.reports.lettering import FAMILY
+from rota.reports.layout import FAMILY, PER_INCH, SWATCH, SWATCH_GAP, ChartLayout, layout, line_of, title_of
 from rota.reports.palette import STYLES, Style
 
 

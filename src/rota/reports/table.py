@@ -1,222 +1,39 @@
-"""The comparison in a terminal: one row per policy, as many columns as fit."""
+"""The one way to a table in a file or a text: CSV, Markdown, and columns of letters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from io import StringIO
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from rota.model.units import plural
-from rota.reports.blocks import DRAWS, LIKELY
-from rota.reports.compare import Comparison, ComparisonRow, MetricCell
-from rota.reports.likeness import Calibration
-from rota.reports.terms import terms
-from rota.reports.wording import change_words
-
-COLUMNS: tuple[tuple[str, str], ...] = (
-    ("mean_jct_s", "mean JCT"),
-    ("mean_waiting_s", "mean wait"),
-    ("utilisation", "util"),
-    ("finished", "finished"),
-    ("deadline_share", "deadlines"),
-    ("p99_waiting_s", "p99 wait"),
-    ("p99_jct_s", "p99 JCT"),
-    ("p50_jct_s", "p50 JCT"),
-    ("makespan_s", "makespan"),
-    ("mean_slowdown", "slowdown"),
-    ("preemptions", "preempt"),
-    ("mean_rho", "mean ρ"),
-    ("goodput", "goodput"),
-    ("fragmentation", "fragm"),
-    ("mean_delay_s", "to start"),
-    ("engine_seconds", "engine"),
-)
-"""Keys and heads, the most important first: a narrow terminal loses the last ones.
-
-The wait is all time not running; preemptive policies start everyone at once and let them wait afterwards.
-Its tail is what they change; that of completion times is, as a rule, how long the longest jobs are.
-"""
-_PLACES = (0, 7, 6, 1, 5, 14, 9, 11, 8, 2, 13, 12, 10, 4, 3, 15)
-"""Order in which the columns that fit are shown: times first, then the cluster, then counts."""
-_GAP = 2
-_RATIO_OF = frozenset(
-    {"mean_jct_s", "p50_jct_s", "p99_jct_s", "mean_waiting_s", "p99_waiting_s", "mean_delay_s", "makespan_s"}
-)
+import csv
+import io
+from collections.abc import Iterable, Sequence
 
 
-def comparison_table(comparison: Comparison, width: int) -> Table:
-    """A rich table no wider than `width` characters (the first column and mean JCT are always there)."""
-    chosen = fitting(comparison, width)
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=_name_width(width))
-    for key in chosen:
-        table.add_column(dict(COLUMNS)[key], justify="right", no_wrap=True)
-    for line in comparison.lines:
-        cells = [_cell(line, key, comparison) for key in chosen]
-        table.add_row(Text(_name(line), style="bold" if line.ranked else "italic"), *cells)
-    return table
+def as_csv(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """CSV with a line of `heads`; None is empty, and no spreadsheet takes a text for a formula."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue()
 
 
-def print_comparison(
-    comparison: Comparison, console: Console, calibration: Calibration | None = None
-) -> None:
-    """The table, what its marks mean, the numbers that no mean includes, and the calibration."""
-    console.print(comparison_table(comparison, console.width), highlight=False)
-    for sentence in footnotes(comparison):
-        console.print(sentence, style="dim", highlight=False)
-    if calibration:
-        style = "" if calibration.agrees else "yellow"
-        console.print(calibration.text, style=style, highlight=False, markup=False)
+def _cell(value: object) -> object:
+    """`value`, its text behind a quote where it begins like a formula; `-` alone is none."""
+    if value is None or not isinstance(value, str):
+        return "" if value is None else value
+    is_formula = value[:1] in ("=", "+", "@", "\t", "\r") or (value.startswith("-") and value != "-")
+    return f"'{value}" if is_formula else value
 
 
-def comparison_text(comparison: Comparison, width: int, calibration: Calibration | None = None) -> str:
-    """What `print_comparison` prints, without colour."""
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=False, no_color=True, legacy_windows=False)
-    print_comparison(comparison, console, calibration)
-    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+def as_markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """A table in Markdown; the columns at the places `numbers` are aligned right."""
+    rule = "|" + "".join("---:|" if place in numbers else "---|" for place in range(len(heads)))
+    lines = [f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def fitting(comparison: Comparison, width: int) -> list[str]:
-    """Keys of the columns that fit into `width`, in the order they are shown."""
-    names = max(len("policy"), *(len(_name(line)) for line in comparison.lines))
-    left = width - min(names, _name_width(width))
-    chosen: set[str] = set()
-    for key, head in COLUMNS:
-        texts = [_cell(line, key, comparison).plain for line in comparison.lines]
-        if key not in _ALWAYS and not comparison.tells_apart(key):
-            continue
-        left -= max(len(head), *(len(part) for text in texts for part in text.split("\n"))) + _GAP
-        if left < 0 and chosen:
-            break
-        chosen.add(key)
-    return [COLUMNS[i][0] for i in _PLACES if COLUMNS[i][0] in chosen]
-
-
-_ALWAYS = frozenset({"mean_jct_s", "mean_waiting_s", "utilisation", "finished"})
-
-
-def _name_width(width: int) -> int:
-    return max(width // 3, 12)
-
-
-def _name(line: ComparisonRow) -> str:
-    return line.policy + (" !" if line.partial else "")
-
-
-def _cell(line: ComparisonRow, key: str, comparison: Comparison) -> Text:
-    """As `cell_text`, with a star if it is the best."""
-    cell, text = line.cells[key], cell_text(line, key, comparison)
-    first, *below = text.split("\n")
-    first += "*" if cell.best else " "
-    whole = Text(first, style="bold green" if cell.best else "")
-    return whole.append("".join(f"\n{part} " for part in below), style="not bold dim") if below else whole
-
-
-def cell_text(line: ComparisonRow, key: str, comparison: Comparison) -> str:
-    """`5h 12m −38%`: value, and its change against the baseline; below them their intervals, if any."""
-    cell = line.cells[key]
-    text = cell.text if key != "finished" else _finished(line, cell)
-    if cell.margin and not cell.likely and key in _RATIO_OF:
-        text += f" {cell.margin}"
-    is_compared = key in _RATIO_OF and line.policy != comparison.baseline
-    change, *below = (changes(cell) if is_compared else []) or [""]
-    first = f"{text} {change}".rstrip()
-    return "\n".join([first, *([cell.margin] if cell.likely else []), *below])
-
-
-def changes(cell: MetricCell) -> list[str]:
-    """`−38%`, and `[−45%, −30%]` where confidence was asked for; nothing where there is no ratio."""
-    if cell.ratio is None:
-        return []
-    said = [change_words(cell.ratio, cell.metric.unit)]
-    if cell.likely_ratio is not None:
-        low, high = (change_words(edge, cell.metric.unit) for edge in cell.likely_ratio)
-        said.append(f"[{low}, {high}]")
-    return said
-
-
-def _finished(line: ComparisonRow, cell: MetricCell) -> str:
-    return f"{cell.text}/{line.cells['jobs'].text}"
-
-
-def footnotes(comparison: Comparison) -> list[str]:
-    """What the marks mean, and the numbers that no mean includes."""
-    said = [f"Measured: {window}."] if (window := _window(comparison)) else []
-    if len(comparison.lines) > 1:
-        said.append(f"Changes are against {comparison.baseline}; * is the best of a column.")
-    if any(not (line.ranked or line.observed) for line in comparison.lines):
-        said.append("Bounds are not ranked.")
-    notes = [" ".join(said)] if said else []
-    notes += [
-        f"{line.policy}: {', '.join(lost)}; no mean includes them."
-        for line in comparison.lines
-        if (lost := _not_finished(line))
-    ]
-    notes += [
-        f"{line.policy}: {sentence}" for line in comparison.lines if (sentence := _promises(line.cells))
-    ]
-    if comparison.observed and comparison.shared_jobs:
-        known = plural(comparison.shared_jobs, "job")
-        notes.append(
-            f"{comparison.observed.policy}: its means, and changes between it and the policies, are over the "
-            f"{known} of known start and end; the means of the policies are over all that finished."
-        )
-    notes += terms(comparison)
-    partial = [line.policy for line in comparison.lines if line.partial]
-    if partial:
-        notes.append(f"! {', '.join(partial)}: fewer jobs finished than under another policy; not ranked.")
-    notes += spreads(comparison)
-    return notes
-
-
-def spreads(comparison: Comparison) -> list[str]:
-    """What stands beside the numbers: intervals, or deviations over seeds."""
-    if any(cell.likely for line in comparison.lines for cell in line.cells.values()):
-        return [
-            f"[a, b]: between these lie {100 * LIKELY:.0f}% of {DRAWS} mixtures of blocks of the same weeks, "
-            "the same for all policies; below a change, that of the change."
-        ]
-    if any(line.runs > 1 for line in comparison.lines):
-        return ["± is the standard deviation over seeds."]
-    return []
-
-
-def _window(comparison: Comparison) -> str:
-    asked = comparison.summaries[0].window
-    return "" if asked == "all" else f"jobs submitted in {asked}"
-
-
-def _not_finished(line: ComparisonRow) -> Sequence[str]:
-    counted = [(line.cells[key], key) for key in ("unfinished", "rejected")]
-    return [f"{cell.text} {key}" for cell, key in counted if cell.value]
-
-
-BROKEN_BY = {
-    "promises_broken_by_jobs": "since the job failed or was cancelled",
-    "promises_broken_by_faults": "since a node was lost",
-    "promises_broken_otherwise": "since it took longer than was known, or was planned wrongly",
-}
-"""Metrics that share out the promises that were not kept, and whose doing each counts."""
-
-
-def _promises(cells: Mapping[str, MetricCell]) -> str:
-    """What became of promised deadlines, and what they cost the others; empty if none was promised."""
-    if not cells["promises"].value:
-        return ""
-    kept = f"{cells['promises_kept_share'].text} of {cells['promises'].text} promised deadlines kept"
-    if broken := [f"{cells[key].text} {why}" for key, why in BROKEN_BY.items() if cells[key].value]:
-        kept += f" (not kept: {', '.join(broken)})"
-    waited, overtaken = cells["mean_unpromised_waiting_s"], cells["mean_overtaken_s"]
-    if waited.value is None:
-        return f"{kept}; no job without a promise finished."
-    others = f"{kept}; jobs without a promise waited {waited.text} on average"
-    if not overtaken.value:
-        return f"{others}, and none of it while promised jobs that came later held their GPUs."
-    return (
-        f"{others}, {overtaken.text} of it while promised jobs that came later held as many GPUs as they "
-        f"asked for; that is {cells['promises_cost_gpu_s'].text}, each GPU counted once."
-    )
+def as_columns(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of text with their cells below each other, two blanks apart."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "".join(f"{'  '.join(cells).rstrip()}\n" for cells in padded)

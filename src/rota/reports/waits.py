@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from rota.model.columns import Floats
 from rota.model.record import Record
 from rota.model.units import format_duration, plural
-from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, names_of, staircase
+from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, staircase
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison
+from rota.reports.finding import Bar, Bars
 from rota.reports.metrics import waiting_s
 from rota.reports.overtaken import overtaken_s, unpromised
-from rota.reports.sample import SIZE_CLASSES, Sample
+from rota.reports.sample import Sample
 from rota.reports.window import Window
+from rota.reports.wording import NOTHING, listed, words
 
 HELD, FIRST, AGAIN = "not yet allowed to start", "before the first start", "after an interruption"
 OVERTAKEN, OTHERWISE = "overtaken by promised jobs that came later", "otherwise"
 _HOUR_S, _DAY_S = 3600.0, 86400.0
-
-
-@dataclass(frozen=True)
-class WaitBar:
-    """One policy: parts of its mean waiting, each with its length as a share of the longest bar."""
-
-    policy: str
-    colour: int
-    text: str
-    parts: tuple[tuple[str, str, float], ...]
-    """Name, time in words, share."""
 
 
 def split(sample: Sample) -> dict[str, float]:
@@ -54,30 +44,18 @@ def split(sample: Sample) -> dict[str, float]:
     }
 
 
-def split_bars(records: Sequence[Record], window: Window | None = None) -> list[WaitBar]:
-    """The split of every policy, to one scale; empty if nobody waits."""
+def split_bars(records: Sequence[Record], window: Window | None = None) -> Bars | None:
+    """The split of every policy, to one scale; None if no job waits."""
     splits = [split(Sample.of(record, window)) for record in records]
-    longest_s = max((sum(parts.values()) for parts in splits), default=0.0)
-    if longest_s <= 0:
-        return []
-    return [
-        WaitBar(
-            record.policy,
-            number,
-            format_duration(sum(parts.values())) if parts else "–",
-            tuple((name, format_duration(of_s), of_s / longest_s) for name, of_s in parts.items()),
-        )
-        for number, (record, parts) in enumerate(zip(records, splits, strict=True))
-    ]
+    return _bars(
+        "What the mean wait is made of",
+        "Time waited by finished jobs, on average, all policies to one scale.",
+        (HELD, FIRST, AGAIN),
+        [(number, record, parts) for number, (record, parts) in enumerate(zip(records, splits, strict=True))],
+    )
 
 
-def parts_named(bars: Sequence[WaitBar]) -> list[str]:
-    """The parts that any of `bars` has."""
-    seen = {name for bar in bars for name, _, share in bar.parts if share > 0}
-    return [name for name in (HELD, FIRST, AGAIN, OVERTAKEN, OTHERWISE) if name in seen]
-
-
-def promise_bars(records: Sequence[Record], window: Window | None = None) -> list[WaitBar]:
+def promise_bars(records: Sequence[Record], window: Window | None = None) -> Bars | None:
     """Where deadlines were promised, the mean waiting of the other jobs: overtaken by promises, or not."""
     made = []
     for number, record in enumerate(records):
@@ -85,22 +63,33 @@ def promise_bars(records: Sequence[Record], window: Window | None = None) -> lis
         others = unpromised(sample) & sample.finished
         if others.any():
             waits_s = float(np.nanmean(sample.column("waiting_s")[others]))
-            made.append((record.policy, number, waits_s, float(overtaken_s(sample)[others].mean())))
-    longest_s = max((waits_s for _, _, waits_s, _ in made), default=0.0)
-    if longest_s <= 0:
-        return []
-    return [
-        WaitBar(
-            policy,
-            number,
-            format_duration(waits_s),
-            tuple(
-                (name, format_duration(of_s), of_s / longest_s)
-                for name, of_s in ((OVERTAKEN, late_s), (OTHERWISE, max(waits_s - late_s, 0.0)))
-            ),
+            late_s = float(overtaken_s(sample)[others].mean())
+            made.append((number, record, {OVERTAKEN: late_s, OTHERWISE: max(waits_s - late_s, 0.0)}))
+    caption = (
+        "Mean wait of the finished jobs that were promised nothing. Overtaken: meanwhile promised jobs that "
+        "were submitted later held as many GPUs as they asked for."
+    )
+    return _bars("What promises cost the others", caption, (OVERTAKEN, OTHERWISE), made)
+
+
+def _bars(
+    title: str, caption: str, names: tuple[str, ...], made: Sequence[tuple[int, Record, Mapping[str, float]]]
+) -> Bars | None:
+    """A row for each run, by its number, of seconds by part; None if all are 0."""
+    if not any(sum(parts.values()) > 0 for _, _, parts in made):
+        return None
+    rows = tuple(
+        Bar(
+            record.policy,
+            tuple(parts.get(name, 0.0) for name in names),
+            format_duration(sum(parts.values())) if parts else NOTHING,
+            curve=number,
+            ranked=record.ranked,
+            each=tuple(format_duration(parts.get(name, 0.0)) for name in names),
         )
-        for policy, number, waits_s, late_s in made
-    ]
+        for number, record, parts in made
+    )
+    return Bars(title, caption, rows, names)
 
 
 def causes(records: Sequence[Record], window: Window | None = None) -> list[tuple[str, list[float | None]]]:
@@ -128,32 +117,27 @@ def _cause_shares(sample: Sample) -> dict[str, float]:
     }
 
 
-def size_bars(comparison: Comparison) -> list[tuple[str, str, list[WaitBar]]]:
-    """Mean waiting by size class: name, "n jobs", and a bar for each policy, all to one scale."""
-    first = {line.policy: number for number, line in enumerate(comparison.lines)}
-    means: dict[str, list[tuple[str, float | None]]] = {}
-    for policy in first:
-        runs = [summary for summary in comparison.summaries if summary.policy == policy]
-        for name, _, _ in SIZE_CLASSES:
-            values = [run.sizes[name]["mean_waiting_s"] for run in runs if name in run.sizes]
-            known = [float(value) for value in values if value is not None]
-            if values:
-                means.setdefault(name, []).append((policy, float(np.mean(known)) if known else None))
-    longest_s = max((value or 0.0 for rows in means.values() for _, value in rows), default=0.0)
+def size_bars(comparison: Comparison) -> list[Bars]:
+    """Mean waiting by class of size, with a bar for each policy, all to one scale."""
+    sizes = comparison.summaries[0].sizes
+    rows = {name: [_size_bar(name, i, comparison) for i in range(len(comparison.lines))] for name in sizes}
+    known = {name: tuple(bar for bar in of if bar is not None) for name, of in rows.items()}
+    longest_s = max((bar.parts[0] for of in known.values() for bar in of), default=0.0)
     if longest_s <= 0:
         return []
-    sizes = comparison.summaries[0].sizes
-    return [
-        (name, counted, [_bar(p, first[p], value, longest_s) for p, value in rows])
-        for name, rows in means.items()
-        if name in sizes
-        for counted in [plural(sizes[name]["jobs"] or 0, "job")]
-    ]
+    counted = {name: plural(sizes[name]["jobs"] or 0, "job") for name in sizes}
+    return [Bars(name, counted[name], of, top=longest_s) for name, of in known.items()]
 
 
-def _bar(policy: str, colour: int, value_s: float | None, longest_s: float) -> WaitBar:
-    text = "–" if value_s is None else format_duration(value_s)
-    return WaitBar(policy, colour, text, (("waiting", text, (value_s or 0.0) / longest_s),))
+def _size_bar(size: str, number: int, comparison: Comparison) -> Bar | None:
+    """The bar of the policy of that number; None where it has no jobs of this size."""
+    line = comparison.lines[number]
+    runs = [of.sizes for of in comparison.summaries if of.policy == line.policy and size in of.sizes]
+    if not runs:
+        return None
+    known = [float(value) for of in runs if (value := of[size]["mean_waiting_s"]) is not None]
+    mean_s = float(np.mean(known)) if known else None
+    return Bar(line.policy, (mean_s or 0.0,), words(mean_s, "s"), curve=number, ranked=line.ranked)
 
 
 _MOST_IDLE = 6
@@ -183,11 +167,12 @@ def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart
         for record, of in zip(records, hours, strict=True)
         if not np.isnan(of).all()
     )
+    names = listed([record.policy for record in records])
     return Chart(
         "hours",
         "Waiting by hour of submission",
         f"Of the jobs submitted in each hour of the day.{_idle_hours(hours[0])}",
-        f"Mean waiting by hour of submission for {names_of(curves)}. Longest: {worst}.",
+        f"Mean waiting by hour of submission for {names}. Longest: {worst}.",
         hour_axis(label),
         duration_axis(highest_s, "mean waiting"),
         curves,

@@ -34,7 +34,7 @@ class Window:
     start: WindowEdge
     end: WindowEdge | None
     text: str
-    """As somebody typed it."""
+    """As it was typed."""
 
     def __str__(self) -> str:
         return self.text

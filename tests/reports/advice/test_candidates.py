@@ -12,7 +12,7 @@ from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import parse_cluster
 from rota.model.trace import Trace
-from rota.reports.advice.adopting import adoption
+from rota.reports.advice.adoption import adoption
 from rota.reports.advice.candidates import Situation, candidates
 from rota.scheduler.policy import parse_policy, systems
 from rota.traces.deadlines import parse_deadlines, with_deadlines

@@ -11,8 +11,7 @@ from advice_play import CLUSTER, busy
 
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
-from rota.reports.advice.goals import GOALS, WeightedGoals, parse_goals, wanted
-from rota.reports.advice.power import parse_power
+from rota.reports.advice.goals import GOALS, WeightedGoals, parse_goals, parse_power, wanted
 from rota.reports.sample import Sample
 from rota.reports.summary import summarise
 from rota.reports.window import parse_window

@@ -8,7 +8,7 @@ import pytest
 from advice_play import busy
 
 from play import trace_of
-from rota.reports.advice.slurm import nearest
+from rota.reports.advice.adoption import nearest
 from rota.scheduler.policy import parse_policy, systems
 
 KNOWN = {

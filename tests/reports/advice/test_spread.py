@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rota.reports.advice.goals import GOALS, Parts, WeightedGoals
-from rota.reports.advice.spread import drawn_costs
-from rota.reports.blocks import DRAWS
+from rota.reports.advice.verdict import drawn_costs
+from rota.reports.confidence import DRAWS
 
 JCT = WeightedGoals((GOALS["jct"],), (1.0,))
 SUBMIT_S = np.arange(600.0)

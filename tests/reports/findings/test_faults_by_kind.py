@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from test_planted_faults import trace_of
 
-from rota.reports.findings import sending
+from rota.reports.finding import LIKELY, SURE, Bar, Finding, NamedJob
+from rota.reports.findings import fault_files
 from rota.reports.findings.faults import IN_FULL, grouped
-from rota.reports.findings.finding import LIKELY, SURE, Bar, Finding, NamedJob
 from rota.reports.findings.page import render
 from rota.reports.findings.studies import Analysis, study
 from sacct_site import FAULTS, Site, dump
@@ -53,7 +53,7 @@ def test_faults_stand_by_kind_with_one_figure(site: Analysis) -> None:
     assert group.note == "Idle: below the threshold."
     assert group.figure is not None
     assert len(group.figure.rows) == 12
-    assert [one.kind.key for one in site.groups] == [
+    assert [one.about.key for one in site.groups] == [
         "idle_user",
         "failing_array",
         "wrong_partition",
@@ -66,14 +66,14 @@ def test_the_page_shows_the_worst_in_full_and_all_in_a_table(site: Analysis) -> 
     assert page.count("Idle GPU-hours by user") == 1
     assert page.count("held GPUs that did nothing.") == IN_FULL
     assert page.count("Idle: below the threshold.") == 1
-    table = page.split("<table>")[1].split("</table>")[0]
+    table = page.split('<table class="cards">')[1].split("</table>")[0]
     assert table.count("<tr>") == 1 + len(MANY)
     assert "findings.csv" in page
     assert "findings.csv" not in render(replace(site, findings=()))
 
 
 def test_the_table_has_every_job_of_every_fault(site: Analysis) -> None:
-    rows = list(csv.DictReader(io.StringIO(sending.as_csv(site.faults))))
+    rows = list(csv.DictReader(io.StringIO(fault_files.csv_text(site.faults))))
     assert [row["subject"] for row in rows] == [one.subject for one in site.faults]
     for row, finding in zip(rows, site.faults, strict=True):
         assert row["job_ids"].split() == [job.id for job in finding.jobs]
@@ -85,12 +85,12 @@ def test_the_table_has_every_job_of_every_fault(site: Analysis) -> None:
 
 
 def test_each_user_has_a_text_that_is_ready_to_send(site: Analysis) -> None:
-    texts = sending.texts(site.faults, "sacct.txt")
+    texts = fault_files.texts(site.faults, "sacct.txt")
     assert set(texts) == {"nlp-idler.txt", "vision-carl.txt", "bio-wendy.txt", "bio-greta.txt"}
     by_user = {one.user: one for one in site.faults}
     for user, finding in by_user.items():
         text = texts[f"{user.replace('/', '-')}.txt"]
-        assert text.startswith(f"{sending.HEAD}{user}\n")
+        assert text.startswith(f"{fault_files.HEAD}{user}\n")
         assert finding.sentence in text
         assert f"How sure this is: {finding.certainty}" in text
         lines = [line.split()[0] for line in text.splitlines() if line and line[0].isdigit() and "  " in line]
@@ -99,20 +99,20 @@ def test_each_user_has_a_text_that_is_ready_to_send(site: Analysis) -> None:
 
 
 def test_users_whose_names_make_one_file_name_have_two_files() -> None:
-    texts = sending.texts([idle("a/b"), idle("a-b"), idle("../../etc/x"), idle("A b")], "s")
+    texts = fault_files.texts([idle("a/b"), idle("a-b"), idle("../../etc/x"), idle("A b")], "s")
     assert len(texts) == 4
     assert not any("/" in name or name.startswith(".") for name in texts)
 
 
 def test_texts_of_an_earlier_run_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    sending.write([idle("ann"), idle("bob")], "s", tmp_path)
+    fault_files.write([idle("ann"), idle("bob")], "s", tmp_path)
     (tmp_path / "findings" / "mine.txt").write_text("notes\n")
-    sending.write([idle("bob")], "s", tmp_path)
+    fault_files.write([idle("bob")], "s", tmp_path)
     assert sorted(path.name for path in (tmp_path / "findings").iterdir()) == ["bob.txt", "mine.txt"]
-    sending.write([], "s", tmp_path / "findings")
+    fault_files.write([], "s", tmp_path / "findings")
     assert (tmp_path / "findings" / "findings.csv").read_text().count("\n") == 1
 
 
 def test_a_cell_is_no_formula() -> None:
-    (row,) = csv.DictReader(io.StringIO(sending.as_csv([idle("=cmd")])))
+    (row,) = csv.DictReader(io.StringIO(fault_files.csv_text([idle("=cmd")])))
     assert row["user"] == "'=cmd"

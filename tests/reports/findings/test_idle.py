@@ -10,7 +10,7 @@ from test_studies import trace_of
 from rota.model.trace import Trace
 from rota.reports.findings.studies import Analysis, study
 from rota.reports.usage.busy import utilisation_of
-from rota.reports.usage.counting import usage_of
+from rota.reports.usage.gpu_hours import usage_of
 from rota.reports.usage.of_trace import held_of
 from rota.traces import read
 from shared_data import ROOT, needs_shared

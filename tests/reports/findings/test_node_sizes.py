@@ -11,7 +11,7 @@ from test_studies import trace_of
 from rota.api.analysis import analyze
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.trace import Trace
-from rota.reports.findings.finding import Finding
+from rota.reports.finding import Finding
 from rota.reports.findings.studies import study
 from shared_data import ROOT, needs_shared
 

@@ -17,13 +17,10 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
-from rota.reports.usage.counting import months_between, usage_of
-from rota.reports.usage.held import Held
-from rota.reports.usage.months import months_of
+from rota.reports.usage.gpu_hours import Held, months_between, usage_of
 from rota.reports.usage.of_trace import held_of
-from rota.reports.usage.page import render
 from rota.reports.usage.prices import parse_prices, prices_text
-from rota.reports.usage.wording import notes
+from rota.reports.usage.view import months_of, notes, render
 from rota.traces import read
 from rota.traces.describe import describe
 from rota.wire.usage import UsageLine, UsageView

@@ -7,6 +7,6 @@ advice.write("advice.html")
 
 from __future__ import annotations
 
-from rota.reports.advice.advising import Advice, advise
+from rota.reports.advice.advice import Advice, advise
 
 __all__ = ["Advice", "advise"]

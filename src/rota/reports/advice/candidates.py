@@ -25,15 +25,15 @@ ALWAYS = (
     "tiresias:order=gittins",
     "las",
 )
-"""Tried on every trace; whoever is replayed in a second comes first."""
+"""Tried on every trace; those that replay within a second come first."""
 BY_GROUP = ("pai",)
 BETWEEN_TENANTS = ("drf",)
 FOR_FAIRNESS = ("themis", "gavel")
 FOR_SIZES = ("afs", "elan")
-"""Tried where jobs may change their size and somebody says how fast they are then."""
+"""Tried where jobs may change their size and their speeds at other sizes are given."""
 FOR_DEADLINES = ("edf", "deadline_sla", "chronus")
 UNNAMED = (*ALWAYS, *BY_GROUP, *BETWEEN_TENANTS, *FOR_FAIRNESS, *FOR_SIZES, *FOR_DEADLINES)
-"""Whoever may be tried without being named, in the order in which they run."""
+"""Policies that are tried without being named, in the order in which they run."""
 _SITE = "needs quotas, cells or labels that are a site's own: name it with its parameters"
 _SLOW = "takes turns of a minute or so, which takes long to replay: name it, with a shorter --window"
 UNASKED: Mapping[str, str] = {
@@ -44,7 +44,7 @@ UNASKED: Mapping[str, str] = {
     "gandiva": _SLOW,
     "gandiva_fair": _SLOW,
 }
-"""Systems that are tried only if somebody names them, and why."""
+"""Systems that are tried only if they are named, and why."""
 UNTOLD: Mapping[Knowledge, str] = {
     Knowledge.SCALING: "needs speeds by number of GPUs and jobs that may change it (--scaling, --elastic)",
     Knowledge.GOODPUT: "needs profiles of step times and gradient noise (--goodput)",
@@ -52,12 +52,12 @@ UNTOLD: Mapping[Knowledge, str] = {
     Knowledge.REGIMES: "needs to know how batch sizes change, which no trace says",
     Knowledge.PAIRS: "needs rates of jobs beside each other",
 }
-"""Kinds of knowledge that a trace does not have by itself, and what is said of who needs them."""
+"""Kinds of knowledge that a trace does not have by itself, and what is said of policies that need them."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Who is tried, in this order, and of every other system why not."""
+    """The policies that are tried, in this order, and of every other system why not."""
 
     specs: tuple[PolicySpec, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -66,7 +66,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Situation:
-    """What decides who can be tried."""
+    """What decides which policies can be tried."""
 
     trace: Trace
     cluster: Cluster
@@ -134,12 +134,12 @@ def _why_not(spec: PolicySpec, situation: Situation) -> str:
         return UNASKED[spec.name]
     needs = spec.make().needs
     for kind, why in UNTOLD.items():
-        # To whom sizes are an extra, jobs of one size are no obstacle.
+        # Where sizes are an extra, jobs of one size are no obstacle.
         is_extra = kind is Knowledge.SCALING and spec.name in FOR_FAIRNESS
         if kind in needs and not is_extra and not _is_told(kind, situation):
             return why
     if not needs <= kinds(Where.LIVE):
-        return "needs what nobody could tell it on a live cluster"
+        return "needs what no live cluster can tell it"
     if spec.name in FOR_DEADLINES and not (situation.has_deadlines and "deadlines" in situation.goals):
         return "serves deadlines" + ("" if situation.has_deadlines else ", which no job has")
     if spec.name in BETWEEN_TENANTS and not situation.has_tenants:
@@ -158,5 +158,5 @@ def _is_told(kind: Knowledge, situation: Situation) -> bool:
 
 
 def reads_durations(spec: PolicySpec) -> bool:
-    """Whether it is told how long jobs run."""
+    """Whether it reads how long jobs run."""
     return Knowledge.DURATION in spec.make().needs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rota.model.units import plural
-from rota.reports.advice.facts import AdviceFacts
-from rota.reports.advice.text import adopt_lines
+from rota.reports.advice.advice import Advice
 from rota.reports.advice.verdict import VerdictLine
+from rota.reports.advice.view import adopt_lines, by_durations, left_out_table, ranking
 from rota.reports.advice.wording import (
     SOURCES,
     change,
@@ -18,9 +19,10 @@ from rota.reports.advice.wording import (
     replay_sentence,
     spread_sentence,
     time_sentence,
-    value_words,
 )
-from rota.reports.html import environment, style_named
+from rota.reports.calibration import fit_section
+from rota.reports.finding import Paragraph, ReportPage, Section, Terms
+from rota.reports.page import page_text
 
 LEAST_FACTOR = 1.1
 """The axis of changes reaches so far to either side at least ..."""
@@ -34,14 +36,18 @@ APART_ON_A_PHONE = 30.0
 
 
 @dataclass(frozen=True)
-class DrawnPolicy:
-    """A policy's row of the figure; places are per cents of its width."""
+class Ranges:
+    """How far each policy's cost is from the present one's, and within which range it likely lies."""
 
-    policy: str
-    at: float
-    low: float
-    high: float
-    said: str
+    kind: ClassVar[str] = "ranges"
+    title: str
+    caption: str
+    rows: tuple[tuple[str, str, float, float, float], ...]
+    """Policy, change in words, and its place, lowest and highest, in per cents of the width."""
+    marks: tuple[tuple[float, str, bool], ...]
+    """Place and text of each mark, and whether a phone has room for it."""
+    now: float
+    """Place of the present policy."""
 
 
 @dataclass(frozen=True)
@@ -77,62 +83,121 @@ class Scale:
         return chosen
 
 
-def render(advice: AdviceFacts) -> str:
-    """The page as text."""
-    verdict, wanted, trials = advice.verdict, advice.wanted, advice.trials
-    ranked = [line for line in verdict.lines if not line.unranked]
-    scale = Scale.of(ranked)
-    observed = trials.observed
-    return (
-        environment()
-        .get_template("advice.html")
-        .render(
+def render(advice: Advice) -> str:
+    """The page as HTML."""
+    calibration = advice.trials.calibration
+    is_firm = advice.is_calibrated and not advice.verdict.unsupported
+    verdict = "verdict" if is_firm else "verdict warning"
+    sections = [
+        Section("ranking", "Ranking", tuple(_ranking_parts(advice))),
+        Section("told", "If durations are known from elsewhere", tuple(_told_parts(advice))),
+        *([fit_section(calibration)] if calibration is not None and calibration.groups else []),
+        Section("adopt", "To adopt it" if advice.verdict.firm else "To watch it", tuple(_adopting(advice))),
+        Section("slurm", "What comes nearest in Slurm", tuple(_slurm_parts(advice))),
+        Section("rests", "What it rests on", tuple(_base_parts(advice))),
+    ]
+    return page_text(
+        ReportPage(
             title=f"Which policy for {advice.trace.source.rpartition('/')[2]}",
-            headline=headline(advice),
-            firm=verdict.firm,
-            supported=advice.is_calibrated and not verdict.unsupported,
-            calibration=trials.calibration,
-            replay=replay_sentence(advice),
-            remarks=trials.remarks,
-            facts=_facts(advice),
-            goals=list(zip(wanted.goals, wanted.weights, strict=True)),
-            several=wanted.one is None,
-            observed=None if observed is None else _cells(advice, observed.values),
-            rows=[(line, _cells(advice, line.values), *_changes(advice, line)) for line in verdict.lines],
-            tied=len(verdict.undecided) > 1,
-            drawn=[_drawn(advice, line, scale) for line in ranked],
-            marks=[
-                (scale.place(one), "as now" if one == 1.0 else change(wanted, one), is_roomy)
-                for one, is_roomy in scale.marks().items()
-            ],
-            now=scale.place(1.0),
-            told=[(SOURCES.get(one.source, one.source), one) for one in verdict.told],
-            told_rows=_told_rows(advice),
-            spread=spread_sentence(advice),
-            adopting=[] if verdict.stays else list(adopt_lines(advice, slurm=False))[:-1],
-            best=verdict.best.policy,
-            near=advice.slurm,
-            left_out=_left_out(advice),
-            check=check_line(advice),
-            whole=not advice.part.said,
-            more_style=style_named("advice"),
-            time=time_sentence(advice),
+            lead=headline(advice),
+            sections=tuple(section for section in sections if section.parts),
+            notes=(
+                Paragraph(replay_sentence(advice), verdict),
+                *(Paragraph(remark, "verdict warning") for remark in advice.trials.remarks),
+            ),
+            facts=tuple(_facts(advice)),
         )
     )
 
 
-def _left_out(advice: AdviceFacts) -> list[tuple[str, str]]:
-    """Reasons with the names they hold for."""
-    why: dict[str, list[str]] = {}
-    for name, reason in [
-        *advice.candidates.left_out,
-        *((n, "the time was over") for n in advice.trials.undone),
-    ]:
-        why.setdefault(reason, []).append(name)
-    return [(", ".join(names), reason) for reason, names in why.items()]
+def _ranking_parts(advice: Advice) -> Iterator[object]:
+    """What is wanted, how the policies rank by it, and how firm that is."""
+    wanted = advice.wanted
+    pairs = []
+    for goal, weight in zip(wanted.goals, wanted.weights, strict=True):
+        name = goal.label if wanted.one else f"{goal.label} ({goal.key}, weight {100 * weight:.0f}%)"
+        pairs.append((name, f"{goal.means[0].upper()}{goal.means[1:]}."))
+    yield Terms(tuple(pairs))
+    yield ranking(advice)
+    yield Paragraph(
+        "Change is against the present policy, replayed. Tinted: the best, and what can't be told apart from "
+        f"it. Interruptions: running jobs that had to give way, in all. {spread_sentence(advice)}"
+    )
+    yield _ranges(advice)
 
 
-def check_line(advice: AdviceFacts) -> str:
+def _ranges(advice: Advice) -> Ranges:
+    ranked = [line for line in advice.verdict.lines if not line.unranked]
+    scale = Scale.of(ranked)
+    marks = tuple(
+        (scale.place(one), "as now" if one == 1.0 else change(advice.wanted, one), is_roomy)
+        for one, is_roomy in scale.marks().items()
+    )
+    return Ranges(
+        "How firm it is",
+        "Change against the present policy: the dot is the measured change, the line its likely range. "
+        "Better is to the left, logarithmic.",
+        tuple(_drawn(advice, line, scale) for line in ranked),
+        marks,
+        scale.place(1.0),
+    )
+
+
+def _told_parts(advice: Advice) -> Iterator[object]:
+    """What becomes of the ranking with durations from elsewhere; nothing if it stays."""
+    table, told = by_durations(advice), advice.verdict.told
+    if table is None:
+        return
+    yield Paragraph(
+        "No operator of a cluster knows how long a job will run. The ranking above is with durations from "
+        f"{SOURCES.get(told[0].source, told[0].source)}; this is what becomes of the policies that read "
+        "durations with other sources. The rest stays as it is.",
+        "",
+    )
+    yield table
+    best = " ".join(f"With {SOURCES.get(one.source, one.source)}: {', '.join(one.best)}." for one in told)
+    yield Paragraph(
+        "The first replay of each. Tinted: the best with this source, or not to be told apart from it. "
+        + best
+    )
+
+
+def _adopting(advice: Advice) -> Iterator[object]:
+    """The lines that bring the best into force; nothing if the present policy stays."""
+    lines = () if advice.verdict.stays else tuple(adopt_lines(advice, slurm=False))[:-1]
+    if lines:
+        yield Paragraph("\n".join(lines), "code wrap")
+
+
+def _slurm_parts(advice: Advice) -> Iterator[object]:
+    near = advice.slurm
+    yield Paragraph(f"To {advice.verdict.best.policy}: {near.idea}", "")
+    for title, lines in (("slurm.conf", near.conf), ("Accounting database", near.sacctmgr)):
+        if lines:
+            yield Paragraph(title, "title")
+            yield Paragraph("\n".join(lines), "code")
+    if near.cannot:
+        yield Paragraph("What no line can say", "title")
+        yield Paragraph("\n".join(near.cannot), "list")
+    yield Paragraph(
+        "As slurm.conf(5) and sacctmgr(1) of version 22.05 describe it. The replays above are of the policy "
+        "itself, not of these lines."
+    )
+
+
+def _base_parts(advice: Advice) -> Iterator[object]:
+    """What was run, and which policies were not tried."""
+    again = "The same policies on the whole trace:"
+    if not advice.part.said:
+        again = "The first replay of each policy, again:"
+    yield Paragraph(f"{time_sentence(advice)} {again}", "")
+    yield Paragraph(check_line(advice), "code wrap")
+    if table := left_out_table(advice):
+        yield Paragraph(table.title, "title")
+        yield table
+
+
+def check_line(advice: Advice) -> str:
     """The command that shows the first replay of each policy again."""
     names = ",".join([str(advice.present), *(str(spec) for spec in advice.candidates.specs)])
     told = ",".join(f"{kind}={source}" for kind, source in advice.knowledge.items())
@@ -142,7 +207,7 @@ def check_line(advice: AdviceFacts) -> str:
     )
 
 
-def _facts(advice: AdviceFacts) -> list[tuple[str, str]]:
+def _facts(advice: Advice) -> list[tuple[str, str]]:
     counted = len(advice.trials.present[0].submit_s)
     return [
         ("Trace", advice.trace.source),
@@ -156,40 +221,11 @@ def _facts(advice: AdviceFacts) -> list[tuple[str, str]]:
     ]
 
 
-def _cells(advice: AdviceFacts, values: Sequence[float]) -> list[str]:
-    return [value_words(goal, value) for goal, value in zip(advice.wanted.goals, values, strict=True)]
-
-
-def _changes(advice: AdviceFacts, line: VerdictLine) -> tuple[str, str]:
-    if line.is_present:
-        return "", ""
-    return change(advice.wanted, line.ratio), range_words(advice.wanted, line)
-
-
-def _drawn(advice: AdviceFacts, line: VerdictLine, scale: Scale) -> DrawnPolicy:
+def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> tuple[str, str, float, float, float]:
+    """A row of `Ranges`."""
     if not math.isfinite(line.ratio):
-        return DrawnPolicy(line.policy, scale.place(1.0), scale.place(1.0), scale.place(1.0), "not compared")
-    said = (
-        "as now"
-        if line.is_present
-        else f"{change(advice.wanted, line.ratio)}, likely {range_words(advice.wanted, line)}"
-    )
-    return DrawnPolicy(
-        line.policy, scale.place(line.ratio), scale.place(line.low), scale.place(line.high), said
-    )
-
-
-def _told_rows(advice: AdviceFacts) -> list[tuple[str, list[tuple[str, bool]]]]:
-    """Policy, and for each source its values and whether it is among the best; those that change with it."""
-    told = advice.verdict.told
-    first = told[0].values
-    rows = []
-    for name in first:
-        if any(one.values.get(name, first[name]) != first[name] for one in told[1:]):
-            cells = [
-                ("; ".join(_cells(advice, one.values[name])), name in one.best)
-                for one in told
-                if name in one.values
-            ]
-            rows.append((name, cells))
-    return rows
+        now = scale.place(1.0)
+        return line.policy, "not compared", now, now, now
+    changed = f"{change(advice.wanted, line.ratio)}, likely {range_words(advice.wanted, line)}"
+    places = (scale.place(line.ratio), scale.place(line.low), scale.place(line.high))
+    return (line.policy, "as now" if line.is_present else changed, *places)

@@ -12,7 +12,7 @@ from rota.model.units import format_duration, parse_duration, plural
 from rota.reports.window import Window, WindowEdge, parse_window
 
 MOST_JOBS = 10_000
-"""Jobs that count, unless somebody asks for more."""
+"""Jobs that count, unless the caller asks for more."""
 LEAD = 0.2
 """For this part of its length, jobs submitted before it are replayed as well, so that it does not begin on an
 empty cluster.  They do not count."""

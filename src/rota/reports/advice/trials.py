@@ -83,7 +83,7 @@ class TrialPlan:
     fit: PolicyFit | None
     """How the present policy was found; None if it was named, or if nothing is recorded."""
     unread: tuple[str, ...]
-    """What was said to it and nobody here reads, neither the present policy nor a candidate, as sentences."""
+    """Options that neither the present policy nor a candidate reads, as sentences."""
     seeds: int
     world: Mapping[str, Any]
     """Further words for `simulate`."""
@@ -110,7 +110,7 @@ class TrialRuns:
 
     @property
     def seeds(self) -> int:
-        """Seeds under which everybody has run that ran at all."""
+        """Seeds under which all policies have run that ran at all."""
         return min([len(self.present), *map(len, self.runs.values())], default=0)
 
 
@@ -157,7 +157,7 @@ class TrialRunner:
         trials.remarks = (*here, *plan.unread)
 
     def _seed(self, seed: int, ran: Sequence[PolicySpec]) -> None:
-        """Everybody once more with submissions moved; nobody, if the time does not do for all."""
+        """All policies once more with submissions moved; none, if the time is too short for all."""
         plan, trials = self.plan, self.trials
         if seed >= plan.seeds or not ran:
             return
@@ -189,7 +189,7 @@ class TrialRunner:
         part: ReplayedPart | None = None,
         seed: int = 0,
     ) -> dict[str, Measured]:
-        """What each of `specs` came to; of nobody once the time is over."""
+        """What each of `specs` came to; nothing once the time is over."""
         if self.left_s <= 0.0:
             return {}
         try:

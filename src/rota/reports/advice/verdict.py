@@ -1,18 +1,127 @@
-"""Who does best, who cannot be told apart from whom, and what that is worth."""
+"""Which policy does best, which cannot be told apart from it, and what that is worth."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rota.reports.advice.goals import WeightedGoals
-from rota.reports.advice.spread import PolicyCosts, drawn_costs
-from rota.reports.advice.support import unsupported
+from rota.model.columns import Floats
+from rota.reports.advice.goals import Parts, WeightedGoals
 from rota.reports.advice.trials import Measured, TrialRuns
-from rota.reports.blocks import FEWEST_JOBS
+from rota.reports.calibration import misplaced_words, unexplained_words
+from rota.reports.confidence import DRAWS, FEWEST_JOBS, Mixtures, edges_of, likely, mixtures
+from rota.reports.likeness import WITHIN, Calibration, Likeness
+from rota.reports.wording import words
+
+TAIL, FAIRNESS = "tail", "fairness"
+GROUPS = ("size", "partition", "QOS", "priority")
+"""Kinds of groups about which every goal says something; fairness speaks of tenants."""
+
+
+def unsupported(
+    calibration: Calibration | None, wanted: WeightedGoals, error: float | None
+) -> tuple[str, ...]:
+    """Why the fit supports no firm claim about the goals, as clauses; empty if it does, or if none is known.
+
+    `error` is how far the replay's goals are from those observed, as a ratio less 1.
+    """
+    if calibration is None or not calibration.calibrated:
+        return ()
+    return tuple(_reasons(calibration, wanted, error))
+
+
+def _reasons(calibration: Calibration, wanted: WeightedGoals, error: float | None) -> Iterator[str]:
+    whole = calibration.groups[0]
+    keys = {goal.key for goal in wanted.goals}
+    if not whole.jobs:
+        yield "it finished no job"
+        return
+    if "mean" in whole.unlike:
+        yield f"jobs wait {_apart(whole, 'mean')} on average"
+    elif not calibration.agrees:
+        yield f"jobs wait about as long on average, but {misplaced_words(calibration)}"
+    if TAIL in keys and "p99" in whole.unlike:
+        yield f"the hundredth that waits longest waits at least {_apart(whole, 'p99')}"
+    if error is not None and error > WITHIN:
+        yield f"the goal itself is {100 * error:.0f}% off"
+
+
+def unexplained(calibration: Calibration | None, wanted: WeightedGoals) -> str:
+    """Of what nothing is said, since it does not fit: tails and groups, as one clause; empty if all fits."""
+    if calibration is None or not calibration.groups:
+        return ""
+    whole, keys = calibration.groups[0], {goal.key for goal in wanted.goals}
+    kinds = (*GROUPS, "tenant") if FAIRNESS in keys else GROUPS
+    said = [f"the longest waits (p99 {_apart(whole, 'p99')})"] if "p99" in whole.unlike else []
+    groups = calibration.unexplained(*kinds)
+    return ", ".join([*said, *([unexplained_words(groups)] if groups else [])])
+
+
+def _apart(group: Likeness, key: str) -> str:
+    ours_s, seen_s = getattr(group.waiting, key), getattr(group.waiting_seen, key)
+    return f"{words(ours_s, 's')} against {words(seen_s, 's')}"
+
+
+Run = Sequence[Parts]
+"""The parts of one run, goal by goal."""
+
+
+@dataclass(frozen=True)
+class PolicyCosts:
+    """What each of several policies costs (`WeightedGoals.cost`), by draw."""
+
+    names: tuple[str, ...]
+    draws: Floats
+    """[policy, draw]"""
+
+    def between(self, first: str, second: str) -> tuple[float, float]:
+        """Within which the cost of `first` less that of `second` lies in `LIKELY` of the draws."""
+        change = self.draws[self.names.index(first)] - self.draws[self.names.index(second)]
+        return likely(change)
+
+
+def drawn_costs(
+    runs: Mapping[str, Sequence[Run]], wanted: WeightedGoals, submit_s: Sequence[Floats]
+) -> PolicyCosts:
+    """The draws of all policies.
+
+    `runs` has for each policy one run of every seed; `submit_s` the counted submissions of every seed.
+    """
+    edges = [edges_of(moments) for moments in submit_s]
+    drawn = mixtures([len(one) + 1 for one in edges])
+    draws = np.array(
+        [
+            _costs([_blocks(run, edge) for run, edge in zip(of, edges, strict=True)], drawn, wanted)
+            for of in runs.values()
+        ]
+    )
+    return PolicyCosts(tuple(runs), draws.reshape(len(runs), DRAWS))
+
+
+def _blocks(run: Run, edges: Floats) -> list[list[Floats]]:
+    """By goal, the values of each block."""
+    cut = []
+    for parts in run:
+        place = np.searchsorted(edges, parts.moment_s, side="right")
+        order = np.argsort(place, kind="stable")
+        cut.append(np.split(parts.values[order], np.searchsorted(place[order], np.arange(1, len(edges) + 1))))
+    return cut
+
+
+def _costs(
+    by_seed: Sequence[Sequence[Sequence[Floats]]], drawn: Mixtures, wanted: WeightedGoals
+) -> list[float]:
+    costs = []
+    for seed, chosen in zip(drawn.seeds.tolist(), drawn.picks, strict=True):
+        mixtures = [
+            np.concatenate([of_goal[block] for block in chosen.tolist()]) for of_goal in by_seed[seed]
+        ]
+        values = [goal.fold(mixture) for goal, mixture in zip(wanted.goals, mixtures, strict=True)]
+        costs.append(wanted.cost(values) if np.isfinite(values).all() else np.nan)
+    return costs
 
 
 @dataclass(frozen=True)
@@ -46,7 +155,7 @@ class ToldDurations:
     values: Mapping[str, tuple[float, ...]]
     """By policy; those that read no durations stay as they were."""
     best: tuple[str, ...]
-    """The best, and who cannot be told apart from it."""
+    """The best, and those that cannot be told apart from it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +184,7 @@ class Verdict:
 
     @property
     def undecided(self) -> tuple[VerdictLine, ...]:
-        """The best, and whoever cannot be told apart from it."""
+        """The best, and those that cannot be told apart from it."""
         return tuple(line for line in self.lines if line.undecided)
 
     @property

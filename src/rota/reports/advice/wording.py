@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rota.model.units import format_duration, plural
-from rota.reports.advice.facts import AdviceFacts
+from rota.reports.advice.advice import Advice
 from rota.reports.advice.goals import Goal, WeightedGoals
-from rota.reports.advice.support import unexplained
-from rota.reports.advice.verdict import VerdictLine
-from rota.reports.blocks import FEWEST_JOBS, LIKELY
-from rota.reports.calibration_words import part_words
-from rota.reports.wording import NOTHING, change_words, significant, words
+from rota.reports.advice.verdict import VerdictLine, unexplained
+from rota.reports.confidence import FEWEST_JOBS, LIKELY
+from rota.reports.wording import NOTHING, change_words, listed, part_words, significant, words
 
 MOST_NAMES = 3
 """Names in a sentence; of more it says how many."""
@@ -43,19 +41,12 @@ def range_words(wanted: WeightedGoals, line: VerdictLine) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """`a, b and c`, `a, b, c and 4 others`."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {plural(len(names) - most, 'other')}"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else ""
-
-
-def headline(advice: AdviceFacts) -> str:
+def headline(advice: Advice) -> str:
     """What to do, in a few sentences."""
     return " ".join(_headline(advice))
 
 
-def _headline(advice: AdviceFacts) -> Iterator[str]:
+def _headline(advice: Advice) -> Iterator[str]:
     verdict = advice.verdict
     best, present = verdict.best, verdict.present
     if not verdict.enough:
@@ -82,7 +73,7 @@ def _headline(advice: AdviceFacts) -> Iterator[str]:
         yield f"It says nothing of what the replay does not explain: {apart}."
 
 
-def _without_a_fit(advice: AdviceFacts) -> Iterator[str]:
+def _without_a_fit(advice: Advice) -> Iterator[str]:
     """What does best in a replay that does not fit what happened, and what a firm word would take."""
     best, present = advice.verdict.best, advice.verdict.present
     if advice.verdict.stays:
@@ -107,7 +98,7 @@ def _without_a_fit(advice: AdviceFacts) -> Iterator[str]:
         yield f"Until then let {best.policy} run in the shadow of the present policy."
 
 
-def _moved(advice: AdviceFacts, line: VerdictLine) -> str:
+def _moved(advice: Advice, line: VerdictLine) -> str:
     """`mean JCT goes from 11h 47m to 9h 35m (−19%; −28% to −9% in other mixtures of the same weeks)`."""
     wanted, present = advice.wanted, advice.verdict.present
     changed = f"{change(wanted, line.ratio)}, likely {range_words(wanted, line)}"
@@ -120,8 +111,8 @@ def _moved(advice: AdviceFacts, line: VerdictLine) -> str:
     return f"{'; '.join(goes)} ({changed}{'' if wanted.one else ' by the weighted mean'})"
 
 
-def _ties(advice: AdviceFacts) -> Iterator[str]:
-    """Who cannot be told apart from the best."""
+def _ties(advice: Advice) -> Iterator[str]:
+    """The policies that cannot be told apart from the best."""
     verdict = advice.verdict
     ties = [line.policy for line in verdict.undecided if line is not verdict.best]
     if not ties:
@@ -138,7 +129,7 @@ def _ties(advice: AdviceFacts) -> Iterator[str]:
         )
 
 
-def _told(advice: AdviceFacts) -> Iterator[str]:
+def _told(advice: Advice) -> Iterator[str]:
     """Whether it holds with durations from elsewhere."""
     verdict = advice.verdict
     first, *others = verdict.told
@@ -147,7 +138,7 @@ def _told(advice: AdviceFacts) -> Iterator[str]:
     for one in verdict.doubts:
         yield (
             f"With durations from {SOURCES.get(one.source, one.source)} it would not be among the best, but "
-            f"{listed(one.best)}."
+            f"{listed(one.best, MOST_NAMES)}."
         )
     if others and not verdict.doubts:
         named = listed([SOURCES.get(one.source, one.source) for one in others])
@@ -163,7 +154,7 @@ SOURCES = {
 """Where durations come from, in words."""
 
 
-def replay_sentence(advice: AdviceFacts) -> str:
+def replay_sentence(advice: Advice) -> str:
     """How far the replay of the present policy is from what happened."""
     verdict, calibration = advice.verdict, advice.trials.calibration
     if advice.trials.observed is None or calibration is None or verdict.replay_error is None:
@@ -178,7 +169,7 @@ def replay_sentence(advice: AdviceFacts) -> str:
     return f"{text} {apart}; smaller differences are called undecided."
 
 
-def spread_sentence(advice: AdviceFacts) -> str:
+def spread_sentence(advice: Advice) -> str:
     """What a range is."""
     verdict = advice.verdict
     seeds = f"{plural(verdict.seeds, 'replay')} of each"
@@ -190,7 +181,7 @@ def spread_sentence(advice: AdviceFacts) -> str:
     )
 
 
-def time_sentence(advice: AdviceFacts) -> str:
+def time_sentence(advice: Advice) -> str:
     """What was run, and what the time did not allow for."""
     trials = advice.trials
     said = [f"Replayed in {format_duration(trials.spent_s)}"]
@@ -200,7 +191,7 @@ def time_sentence(advice: AdviceFacts) -> str:
     if missing:
         lacking.append(f"durations from {listed([SOURCES.get(one, one) for one in missing])}")
     if lacking:
-        said.append(f"no time was left for {listed(lacking, len(lacking))} (--time)")
+        said.append(f"no time was left for {listed(lacking)} (--time)")
     if advice.seeds > advice.verdict.seeds:
         said.append(f"{advice.verdict.seeds} of {advice.seeds} seeds were reached")
     return "; ".join(said) + "."

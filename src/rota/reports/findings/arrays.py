@@ -12,8 +12,9 @@ from rota.model.columns import Bools
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
 from rota.model.jobs import Outcome
 from rota.model.units import format_duration
+from rota.model.words import hours
+from rota.reports.finding import SURE, Bar, Finding, Said
 from rota.reports.findings.failures import FailedAttempts
-from rota.reports.findings.finding import SURE, Bar, Finding, Said, Unsaid, hours
 from rota.reports.findings.history import JobHistory, failed, named_jobs
 from rota.reports.findings.thresholds import Thresholds
 
@@ -35,9 +36,9 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     died = failed(history) & (history.run_s >= 0) & np.isfinite(history.trace.truth.duration_s)
     jobs, seen = history.trace.jobs, history.trace.observed
     if not (jobs.group_names or (seen is not None and seen.arrays)):
-        return Said(unsaid=(Unsaid(STUDY, WHAT, "JobID of array tasks (17_3), or JobName (group)"),))
+        return Said.gap(STUDY, WHAT, "JobID of array tasks (17_3), or JobName (group)")
     if not (history.outcome != Outcome.COMPLETED).any():
-        return Said(unsaid=(Unsaid(STUDY, WHAT, "the outcome of each job (State, outcome), or none failed"),))
+        return Said.gap(STUDY, WHAT, "the outcome of each job (State, outcome), or none failed")
     if not died.any():
         return Said()
     ways = _ways(history)
@@ -97,7 +98,7 @@ def _groups(history: JobHistory, least: int) -> list[_Group]:
 
 
 def _same_way(group: _Group, died: Bools, ways: Mapping[int, str]) -> tuple[str, list[int]]:
-    """The commonest way of dying in the group, and who died in it."""
+    """The commonest way of dying in the group, and the rows that died in it."""
     dead = [row for row in group.rows if died[row]]
     counts = Counter(ways.get(row, NO_SIGNATURE) for row in dead)
     if not counts:
@@ -107,7 +108,7 @@ def _same_way(group: _Group, died: Bools, ways: Mapping[int, str]) -> tuple[str,
 
 
 def _stands_out(group: _Group, dead: list[int], died: Bools, groups: int, thresholds: Thresholds) -> bool:
-    """Enough of them, nearly all, and too many for chance at the failure rate of everybody else."""
+    """Enough of them, nearly all, and too many for chance at the failure rate of all others."""
     rows = list(group.rows)
     if len(dead) < thresholds.array_tasks:
         return False

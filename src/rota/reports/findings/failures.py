@@ -10,10 +10,12 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
 from rota.model.jobs import PREEMPTED, REQUEUED, Outcome
 from rota.model.units import format_duration, plural
-from rota.reports.findings.figures import bars, distribution
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, hours, percent
+from rota.model.words import hours
+from rota.reports.curves import distribution
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import HOUR_S, JobHistory, failed
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.wording import percent
 
 STUDY = "failures"
 _ADAPTIVE = Remedy(
@@ -71,12 +73,12 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """Outcomes, reasons, moments, cost, retries, and what a pre-run would have caught."""
     known = history.ran
     if not known.any():
-        return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", "run times"),))
+        return Said.gap(STUDY, "what failed, when and of what", "run times")
     trials = FailedAttempts.of(history)
     taken = _taken_away(history)
     if not (len(trials.row) or taken) and bool((history.outcome == Outcome.COMPLETED).all()):
         needs = "the outcome of each job (State, outcome), or none failed or was cancelled"
-        return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", needs),))
+        return Said.gap(STUDY, "what failed, when and of what", needs)
     findings = [_outcomes(history), *taken]
     unsaid = []
     if len(trials.row):
@@ -113,7 +115,7 @@ def _outcomes(history: JobHistory) -> Finding:
         f"{percent(jobs)} of the jobs {', '.join(said[:-1])} or {said[-1]}, and took {percent(part)} of the "
         "GPU-hours."
     )
-    figure = bars("How jobs ended", "Length: share of GPU-hours.", rows, top=1.0)
+    figure = Bars.of("How jobs ended", "Length: share of GPU-hours.", rows, top=1.0)
     return Finding(*("outcomes", STUDY, sentence, part, "share"), numbers=numbers, figure=figure)
 
 
@@ -203,7 +205,7 @@ def _reasons(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
         Finding(
             *("failure_reasons", STUDY, sentence, count[most] / len(trials.row), "share"),
             numbers={"attempts": count, "gpu_hours": cost},
-            figure=bars("What attempts failed of", "GPU-hours lost.", rows),
+            figure=Bars.of("What attempts failed of", "GPU-hours lost.", rows),
         )
     ]
 
@@ -233,7 +235,7 @@ def _retries(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
         Finding(
             *("retries", STUDY, sentence, wasted, "GPU-hours"),
             numbers={"jobs": len(again), "helped": float(good.mean()), "wasted": float(bad.mean())},
-            figure=bars("What became of jobs that were tried again", "Jobs.", rows),
+            figure=Bars.of("What became of jobs that were tried again", "Jobs.", rows),
             remedies=(_ADAPTIVE,) if wasted > 0 else (),
         )
     ]
@@ -253,14 +255,12 @@ def _prerun(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds)
     )
     marks_s = [60.0, 180.0, 600.0, 1800.0, 3600.0]
     rows = [
-        (f"within {format_duration(mark_s)}", (part,), percent(part))
-        for mark_s in marks_s
-        for part in [float((trials.run_s <= mark_s).mean())]
+        (f"within {format_duration(mark_s)}", float((trials.run_s <= mark_s).mean())) for mark_s in marks_s
     ]
     return Finding(
         *("prerun", STUDY, sentence, share, "share"),
         numbers={"spared_gpu_hours": float(spared)},
-        figure=bars("Failed attempts by how early they failed", "Share of failed attempts.", rows, top=1.0),
+        figure=Bars.shares("Failed attempts by how early they failed", "Share of failed attempts.", rows),
         note="Taken that what fails early fails on one GPU as well; failures that need many GPUs do not.",
         remedies=(
             Remedy("philly", "systems/philly.md", "describes the pre-run pool (not built as a policy)"),

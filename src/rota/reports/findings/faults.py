@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rota.model.units import plural
-from rota.reports.findings.figures import MOST_BARS
-from rota.reports.findings.finding import LIKELY, SURE, Bars, Finding, Remedy, hours
+from rota.model.words import hours
+from rota.reports.finding import LIKELY, MOST_BARS, SURE, Bars, Finding, Remedy
 
 IN_FULL = 10
 """Findings of one kind that are shown in full; the others stand in the table."""
@@ -75,7 +76,8 @@ KINDS = (
 class FaultGroup:
     """All faults of one kind, the worst first."""
 
-    kind: FaultKind
+    kind: ClassVar[str] = "faults"
+    about: FaultKind
     findings: tuple[Finding, ...]
 
     @property
@@ -117,8 +119,8 @@ class FaultGroup:
         if not rows:
             return None
         more = len(rows) - MOST_BARS
-        caption = self.kind.caption + (f" The worst {MOST_BARS}; the table has all." if more > 0 else "")
-        return Bars(self.kind.figure, caption, rows[:MOST_BARS], self.kind.parts, self.kind.top)
+        caption = self.about.caption + (f" The worst {MOST_BARS}; the table has all." if more > 0 else "")
+        return Bars(self.about.figure, caption, rows[:MOST_BARS], self.about.parts, self.about.top)
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:

@@ -1,4 +1,4 @@
-"""A trace as the arrays that all studies read: who held what from when to when, and how it went.
+"""A trace as the arrays that all studies read: which job held what from when to when, and how it went.
 
 A job holds its GPUs from its start for as long as it ran.  Where the trace records no start of any job, each
 stands where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the
@@ -20,9 +20,9 @@ from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.model.whole_gpus import gpus_held
 from rota.reports.clock import WallClock, clock_named
-from rota.reports.findings.finding import NamedJob
+from rota.reports.finding import NamedJob
 from rota.reports.usage.busy import used_column, utilisation_of
-from rota.reports.usage.held import SIZES
+from rota.reports.wording import size_codes
 
 HOUR_S = 3600.0
 
@@ -52,26 +52,26 @@ class JobHistory:
 
     trace: Trace
     cluster: Cluster | None
-    """As stated; None if nobody did."""
+    """As stated; None if it is not."""
     starts: bool
     """Whether the trace recorded starts."""
     gpus: Floats
     """Held while it ran: shares count as such, MIG slices by their part of a GPU."""
     submit_s: Floats
     eligible_s: Floats
-    """When it could have started; submission where nobody recorded that."""
+    """When it could have started; submission where that is not recorded."""
     start_s: Floats
     end_s: Floats
     """When it let its GPUs go."""
     run_s: Floats
-    """All attempts; 0 if it never ran, or nobody knows."""
+    """All attempts; 0 if it never ran, or if that is unknown."""
     ran: Bools
     """Held GPUs for some time."""
     dated: Bools
     """Held GPUs, and it is known when."""
     gpu_hours: Floats
     size: Array
-    """Class of `rota.reports.usage.held.SIZES`."""
+    """Class of `rota.reports.wording.SIZES`."""
     tenant: NamedCodes
     user: NamedCodes
     outcome: Array
@@ -111,7 +111,7 @@ class JobHistory:
             ran=ran,
             dated=dated,
             gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
-            size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
+            size=size_codes(jobs.gpus),
             tenant=NamedCodes(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
             user=NamedCodes(people.code[np.maximum(jobs.tenant, 0)], people.names),
             outcome=trace.truth.outcome,
@@ -147,7 +147,7 @@ def _people(paths: Sequence[str], format: str) -> list[str]:
 
 
 def _cpu_cores(trace: Trace) -> Floats:
-    """Mean cores busy while the last attempt ran; NaN for all if nobody's processor time was counted."""
+    """Mean cores busy while the last attempt ran; NaN for all if no processor time was counted."""
     cpu_s, run_s = used_column(trace, "cpu_s"), trace.truth.duration_s
     known = np.isfinite(cpu_s) & np.isfinite(run_s) & (run_s > 0)
     if not known.any() or float(np.median(cpu_s[known])) <= 0.0:

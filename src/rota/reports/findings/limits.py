@@ -1,4 +1,4 @@
-"""How much of their time limits jobs use, and who asks for far more than any of the jobs needs."""
+"""How much of their time limits jobs use, and which users ask for far more than their jobs need."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.model.jobs import Outcome
 from rota.model.units import format_duration, plural
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import SURE, Bar, Finding, Remedy, Replay, Said, Unsaid, percent
+from rota.reports.finding import SURE, Bar, Bars, Finding, Remedy, Replay, Said
 from rota.reports.findings.history import JobHistory, named_jobs
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.wording import percent
 
 STUDY = "workload"
 _BACKFILL = Remedy(
@@ -24,10 +24,10 @@ _NEARLY_ALL = 95.0
 def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """The site's median use of limits, and the users who stand out of a site that asks for what it needs."""
     limit_s = history.trace.jobs.limit_s
-    # Who failed at once or was cancelled says nothing of how long the job would have run.
+    # A job that failed at once or was cancelled says nothing of how long the job would have run.
     known = history.ran & np.isfinite(limit_s) & (limit_s > 0) & (history.outcome == Outcome.COMPLETED)
     if not known.any():
-        return Said(unsaid=(Unsaid(STUDY, "how generous time limits are", "TimelimitRaw (limit_s)"),))
+        return Said.gap(STUDY, "how generous time limits are", "TimelimitRaw (limit_s)")
     run_s = history.trace.truth.duration_s
     used = np.where(known, np.minimum(run_s / np.where(known, limit_s, 1.0), 1.0), np.nan)
     middle = float(np.median(used[known]))
@@ -39,12 +39,8 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
         else f"The median job uses {percent(middle)} of the time limit that its user stated."
     )
     marks = [0.1, 0.25, 0.5, 0.9]
-    rows = [
-        (f"at most {percent(mark)}", (part,), percent(part))
-        for mark in marks
-        for part in [float((used[known] <= mark).mean())]
-    ]
-    figure = bars("Part of the time limit that is used", "Share of completed jobs.", rows, top=1.0)
+    rows = [(f"at most {percent(mark)}", float((used[known] <= mark).mean())) for mark in marks]
+    figure = Bars.shares("Part of the time limit that is used", "Share of completed jobs.", rows)
     finding = Finding(
         *("limits", STUDY, sentence, middle, "share"),
         numbers={"p10": float(np.percentile(used[known], 10)), "p90": float(np.percentile(used[known], 90))},

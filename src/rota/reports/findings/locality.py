@@ -3,17 +3,100 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from rota.model.cluster import ANY_TYPE, Cluster
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import plural
-from rota.reports.findings.figures import bars, steps_of
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, percent
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import JobHistory
-from rota.reports.findings.node_sizes import NodeSizes
 from rota.reports.findings.pools import integral, when
 from rota.reports.findings.thresholds import Thresholds
+from rota.reports.series import Steps
+from rota.reports.wording import percent
+from rota.traces.recorded_nodes import SeenNode, seen_nodes
+
+
+@dataclass(frozen=True)
+class NodeSizes:
+    """GPUs of each node that jobs ran on, by name; a MIG slice counts as one, as gangs ask for them."""
+
+    least: dict[str, int]
+    """For certain."""
+    most: dict[str, int]
+    """As far as one can tell; the same where the size is known."""
+    stated: bool
+    """Whether a stated cluster says it."""
+
+    @classmethod
+    def of(cls, history: JobHistory) -> NodeSizes:
+        """The nodes of the history."""
+        nodes = seen_nodes(history.trace)
+        cluster = history.cluster
+        bounds = _seen(nodes) if cluster is None else _stated(cluster, nodes)
+        names = [node.name for node in nodes]
+        least, most = ({name: pair[i] for name, pair in zip(names, bounds, strict=True)} for i in (0, 1))
+        return cls(least, most, cluster is not None)
+
+    @property
+    def unsure(self) -> list[str]:
+        """Nodes whose size is not known for certain."""
+        return [name for name, least in self.least.items() if self.most[name] > least]
+
+    def needed(self, gpus: Ints, nodes: Sequence[tuple[str, ...]]) -> tuple[Ints, Ints]:
+        """Fewest of its nodes on which each gang has room: for certain, and if all are as large as can be.
+
+        `gpus` of each gang, shape (n,), and the `nodes` that it ran on.
+        """
+        certain, possible = (
+            np.array(
+                [
+                    _fewest(size, [of.get(node, 0) for node in own])
+                    for size, own in zip(gpus, nodes, strict=True)
+                ],
+                dtype=np.int64,
+            )
+            for of in (self.least, self.most)
+        )
+        return certain, possible
+
+
+def _fewest(gpus: int, sizes: list[int]) -> int:
+    """How many of the largest nodes hold the gang; all if they do not, as far as one knows."""
+    enough = np.cumsum(sorted(sizes, reverse=True)) >= gpus
+    return int(np.argmax(enough)) + 1 if enough.any() else len(sizes)
+
+
+def _seen(nodes: Sequence[SeenNode]) -> list[tuple[int, int]]:
+    """What was held on each, and the most that was held on one of its type."""
+    largest: dict[str, int] = {}
+    for node in nodes:
+        largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.most)
+    return [(node.most, largest[node.gpu_type]) for node in nodes]
+
+
+def _stated(cluster: Cluster, nodes: Sequence[SeenNode]) -> list[tuple[int, int]]:
+    """The size of the stated node of that name, else that of those of its type."""
+    of_name = dict(zip(cluster.node_names, cluster.node_gpus.tolist(), strict=True))
+    by_name = [of_name.get(node.name) for node in nodes]
+    pairs = zip(nodes, by_name, strict=True)
+    return [_of_type(cluster, node) if size is None else (size, size) for node, size in pairs]
+
+
+def _of_type(cluster: Cluster, node: SeenNode) -> tuple[int, int]:
+    """The least and the largest of the sizes stated for its type that have room for what was held there."""
+    types = [name.casefold() for name in cluster.type_names]
+    kind = types.index(node.gpu_type.casefold()) if node.gpu_type.casefold() in types else None
+    known = kind is not None and node.gpu_type != ANY_TYPE
+    sizes = cluster.node_gpus[cluster.node_type == kind] if known else cluster.node_gpus
+    fitting = sizes[sizes >= max(node.most, 1)]
+    if not len(fitting):
+        return node.most, node.most
+    return int(fitting.min()), int(fitting.max())
+
 
 STUDY = "locality"
 LEAST_JOBS = 20
@@ -33,14 +116,14 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """How many gangs are spread, and utilisation by spread and by company."""
     seen = history.trace.observed
     if not history.starts or seen is None or not seen.nodes:
-        return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)"),))
+        return Said.gap(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)")
     rows = np.array([row for row in seen.nodes if history.dated[row]], dtype=np.int64)
-    # Who does nothing does so anywhere: idle jobs say nothing of locality or company.
+    # Idle jobs are idle anywhere: they say nothing of locality or company.
     works = np.nan_to_num(history.utilisation) > thresholds.idle_utilisation
     parts = [_gangs(history, rows[history.trace.jobs.gpus[rows] > 1], rows, works)]
     if not works[rows].any():
         needs = "utilisation (TRESUsageInTot with gres/gpuutil)"
-        parts.append(Said(unsaid=(Unsaid(STUDY, "what spreading and company do to utilisation", needs),)))
+        parts.append(Said.gap(STUDY, "what spreading and company do to utilisation", needs))
     else:
         parts.append(_by_company(history, rows, works[rows]))
     return Said.together(parts)
@@ -51,7 +134,7 @@ def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
     seen = history.trace.observed
     assert seen is not None
     if not len(gangs):
-        return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "jobs with several GPUs"),))
+        return Said.gap(STUDY, "where gangs lay", "jobs with several GPUs")
     places = [seen.nodes[row] for row in gangs.tolist()]
     nodes = np.array([len(own) for own in places])
     sizes = NodeSizes.of(history)
@@ -85,7 +168,7 @@ def _spread(history: JobHistory, gangs: Ints, spread: Bools, may_be: Bools, size
         if int(own.sum()) >= LEAST_JOBS:
             of = float(spread[own].mean())
             rows.append((plural(size, "GPU"), (of,), f"{percent(of)} of {int(own.sum()):,}"))
-    figure = bars("Gangs on more nodes than they need", "Share of the jobs of each size.", rows, top=1.0)
+    figure = Bars.of("Gangs on more nodes than they need", "Share of the jobs of each size.", rows, top=1.0)
     return Finding(
         *("spread_gangs", STUDY, sentence, share, "share"),
         numbers={
@@ -147,7 +230,7 @@ def _by_spread(history: JobHistory, gangs: Ints, nodes: Ints) -> list[Finding]:
         Finding(
             *("locality_utilisation", STUDY, sentence, gap, "share"),
             numbers={"gpus": size, "by_nodes": means, "significant": sure},
-            figure=bars(f"Utilisation of gangs of {size} GPUs", "By nodes.", rows, top=1.0),
+            figure=Bars.of(f"Utilisation of gangs of {size} GPUs", "By nodes.", rows, top=1.0),
             remedies=(_PHILLY,) if sure and gap > 0.02 else (),
         )
     ]
@@ -166,7 +249,7 @@ def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
             pairs.append((float(a.mean()), float(b.mean()), min(len(a), len(b)), _error(a, b)))
     if sum(n for _, _, n, _ in pairs) < LEAST_JOBS:
         needs = f"{LEAST_JOBS} measured jobs of kinds that ran alone on their nodes and beside others"
-        return Said(unsaid=(Unsaid(STUDY, "what company does to utilisation", needs),))
+        return Said.gap(STUDY, "what company does to utilisation", needs)
     weight = np.array([n for _, _, n, _ in pairs], dtype=np.float64)
     a, b = (float(np.average([pair[i] for pair in pairs], weights=weight)) for i in (0, 1))
     part = weight / weight.sum()
@@ -177,18 +260,14 @@ def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
         f"Jobs kept their GPUs busy {percent(a)} of the time alone on their nodes, and {percent(b)} beside "
         f"others, each kind compared with itself{tells}."
     )
-    bar_rows = [("alone", (a,), percent(a)), ("beside others", (b,), percent(b))]
-    return Said(
-        (
-            Finding(
-                *("interference", STUDY, sentence, a - b, "share"),
-                numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
-                figure=bars(
-                    "Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows, top=1.0
-                ),
-                note="A kind is one user, one name, one size.",
-                remedies=(_AVOID,) if sure and a - b > 0.02 else (),
-            ),
+    bar_rows = [("alone", a), ("beside others", b)]
+    return Said.one(
+        Finding(
+            *("interference", STUDY, sentence, a - b, "share"),
+            numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
+            figure=Bars.shares("Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows),
+            note="A kind is one user, one name, one size.",
+            remedies=(_AVOID,) if sure and a - b > 0.02 else (),
         )
     )
 
@@ -212,7 +291,7 @@ def company_share(history: JobHistory, rows: Ints) -> Floats:
     for places in of_node.values():
         at = np.array(places, dtype=np.int64)
         start_s, end_s = history.start_s[rows[at]], history.end_s[rows[at]]
-        there = steps_of(start_s, end_s, np.ones(len(at)))
+        there = Steps.held(start_s, end_s, np.ones(len(at)))
         beside = integral(when(there, there.value > 1.5), start_s, end_s)
         share[at] = np.maximum(share[at], beside / np.maximum(end_s - start_s, 1e-9))
     return share

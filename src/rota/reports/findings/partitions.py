@@ -8,19 +8,19 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import format_duration, plural
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import LIKELY, Bar, Finding, Remedy, Said, Unsaid, percent
+from rota.reports.finding import LIKELY, Bar, Bars, Finding, Remedy, Said
 from rota.reports.findings.history import HOUR_S, JobHistory, named_jobs
 from rota.reports.findings.pools import Pools, integral, when
 from rota.reports.findings.thresholds import Thresholds
 from rota.reports.series import Steps
+from rota.reports.wording import percent
 
 STUDY = "queueing"
 WHAT = "which jobs waited for the wrong partition"
 _FEW = 5
-"""Of a partition with fewer jobs nobody knows how long its jobs may run."""
+"""A partition with fewer jobs does not show how long its jobs may run."""
 MANY = 3
-"""So many users, if they are half of the partition's, are no single one who sends jobs wrongly."""
+"""From this number of users on, half of a partition's, it is no single user's mistake."""
 _REMEDY = Remedy("gavel", "systems/gavel.md", "gives every job the GPUs of any type it can use")
 
 
@@ -38,7 +38,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
     labels = sorted({label for cell in pools.cells for label in cell.labels})
     if not history.starts or not labels:
         needs = "Partition" if history.starts else "the start of each job"
-        return Said(unsaid=(Unsaid(STUDY, WHAT, needs),))
+        return Said.gap(STUDY, WHAT, needs)
     if len(labels) < 2:
         return Said()
     waited_s = np.nan_to_num(history.waits_s)
@@ -71,7 +71,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
 
 
 def _times(submit_s: Floats, apart_s: float) -> int:
-    """How often somebody chose: jobs that come together are one choice."""
+    """The number of choices: jobs that come together are one choice."""
     times, last_s = 0, -np.inf
     for at_s in np.sort(submit_s).tolist():
         if at_s - last_s >= apart_s:
@@ -127,7 +127,7 @@ def _crowded(
             "users": users,
             "waited_h": total_s / HOUR_S,
         },
-        figure=bars(
+        figure=Bars.of(
             "Mean wait once eligible",
             "All jobs.",
             [(name, (mean,), format_duration(mean)) for name, mean in means],
@@ -208,7 +208,7 @@ def _of(history: JobHistory, label: str) -> Bools:
 
 
 def _may_use(history: JobHistory, other: _Elsewhere, rows: Ints) -> Bools:
-    """The user's tenant has run there, or several have, or nobody: it is no other tenant's own."""
+    """The user's tenant has run there, or several have, or none: the partition is no other tenant's own."""
     there = _of(history, other.label)
     tenants = set(history.tenant.code[there].tolist())
     if len(tenants) != 1:

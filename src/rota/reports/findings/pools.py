@@ -1,7 +1,7 @@
 """Where jobs could have run, and how much of it was free when: nodes for the same jobs are one cell.
 
 Capacity is that of the cluster as stated, or the most that jobs held at one moment: a floor of what was
-there, so that "free" is never claimed of GPUs that nobody has seen.
+there, so that "free" is never claimed of GPUs that no job has shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from rota.model.cluster import ANY_TYPE, Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.whole_gpus import whole_gpus
-from rota.reports.findings.figures import steps_of
 from rota.reports.findings.history import JobHistory
 from rota.reports.series import Steps
 
@@ -33,7 +32,7 @@ class NodePool:
     labels: frozenset[str]
     """Partitions; empty if the trace names none."""
     gpu_type: str
-    """Empty if nobody says."""
+    """Empty if it is unknown."""
     capacity: float
     used: Steps
     widest: float
@@ -89,7 +88,7 @@ class Pools:
         )
 
     def free(self, cells: tuple[int, ...]) -> Steps:
-        """GPUs that nobody holds in `cells`, over time; never below none."""
+        """GPUs of `cells` that no job holds, over time; never below none."""
         if cells not in self._free:
             used = [self.cells[i].used for i in cells]
             times = np.unique(np.concatenate([steps.time_s for steps in used])) if used else np.zeros(0)
@@ -158,7 +157,7 @@ def _cells_of_jobs(
     cells = []
     for name in sorted(set(key[dated].tolist())):
         own = dated & (key == name)
-        used = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
+        used = Steps.held(history.start_s[own], history.end_s[own], history.gpus[own])
         own_labels, gpu_type = name_of[name]
         peak = _peak(history, np.flatnonzero(own), history.gpus[own])
         cells.append(NodePool(own_labels, gpu_type, peak, used, float(history.gpus[own].max())))
@@ -169,7 +168,7 @@ def _peak(history: JobHistory, rows: Ints, amount: Floats) -> float:
     """Most that `rows` held at once; stamps of a second may overlap where one job follows another."""
     start_s, end_s = history.start_s[rows], history.end_s[rows]
     shorter = np.minimum(OVERLAP_S, 0.5 * (end_s - start_s))
-    return float(steps_of(start_s, end_s - shorter, amount).value.max(initial=0.0))
+    return float(Steps.held(start_s, end_s - shorter, amount).value.max(initial=0.0))
 
 
 def _one(types: frozenset[str]) -> str:
@@ -245,5 +244,5 @@ def _cell(
         peaks.append(max(_peak(history, rows, each), gpus))
     rows = np.array([row for of_node, _ in of_nodes for row, _ in of_node], dtype=np.int64)
     each = np.array([amount for of_node, _ in of_nodes for _, amount in of_node])
-    used = steps_of(history.start_s[rows], history.end_s[rows], each)
+    used = Steps.held(history.start_s[rows], history.end_s[rows], each)
     return NodePool(labels, gpu_type, sum(peaks), used, max(peaks))

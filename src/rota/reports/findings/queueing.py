@@ -13,12 +13,12 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats
 from rota.model.units import format_duration
-from rota.reports.findings.figures import bars, distribution, steps_of
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, percent
+from rota.reports.curves import distribution
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said, Unsaid
 from rota.reports.findings.history import HOUR_S, JobHistory
 from rota.reports.findings.pools import Pools, integral, when
 from rota.reports.series import Steps
-from rota.reports.usage.held import SIZES
+from rota.reports.wording import SIZES, percent
 
 STUDY = "queueing"
 BEFORE, FAIR, FRAGMENTED, FULL = "before eligible", "fair share", "fragmentation", "full"
@@ -49,7 +49,7 @@ _QUOTA = Remedy(
 def study(history: JobHistory, pools: Pools) -> Said:
     """How long jobs waited, and of what that time is made."""
     if not history.starts:
-        return Said(unsaid=(Unsaid(STUDY, "how long jobs waited, and why", "the start of each job"),))
+        return Said.gap(STUDY, "how long jobs waited, and why", "the start of each job")
     started = history.dated
     wait_s = np.where(started, np.maximum(history.start_s - history.submit_s, 0.0), 0.0)
     quotas = _quotas(history)
@@ -107,7 +107,7 @@ def _both(room: Steps, above: Steps) -> Steps:
 
 def _used_by(history: JobHistory, tenant: int) -> Steps:
     own = history.dated & (history.tenant.code == tenant)
-    steps = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
+    steps = Steps.held(history.start_s[own], history.end_s[own], history.gpus[own])
     return Steps(np.concatenate(([-np.inf], steps.time_s)), np.concatenate(([0.0], steps.value)))
 
 
@@ -128,7 +128,8 @@ def _waits(history: JobHistory, started: Bools, wait_s: Floats, parts: Mapping[s
         f"Jobs waited {format_duration(mean)} on average before they started "
         f"(median {format_duration(middle)}, 90th percentile {format_duration(tail)})"
     )
-    by_size = [(name, waits[history.size[started] == code]) for code, (name, _) in enumerate(SIZES)]
+    of_size = [(name, waits[history.size[started] == code]) for code, (name, _) in enumerate(SIZES)]
+    by_size = [(name, own) for name, own in of_size if len(own)]
     figure = distribution("waits", "Waiting by size", "from submission to start", by_size)
     return Finding(
         *("waiting", STUDY, sentence + ".", mean, "s"),
@@ -158,7 +159,7 @@ def _fragmentation(
     largest = sorted(named, key=lambda name: -shares[name])
     words = ", ".join(f"{percent(shares[name])} {_WORDS[name]}" for name in largest)
     sentence = f"Of all the time that jobs waited they spent {words}."
-    figure = bars(
+    figure = Bars.of(
         "What the wait is made of, by size", "Shares of the time waited, and the mean wait.", rows, named, 1.0
     )
     remedies = []

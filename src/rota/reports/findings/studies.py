@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from rota.model.cluster import Cluster
 from rota.model.gpu_slices import said_of_slices
 from rota.model.trace import OddRows, Trace
 from rota.model.whole_gpus import slice_hours, types_held
+from rota.model.words import hours
+from rota.reports.finding import Bars, Finding, Said, Unsaid
 from rota.reports.findings import (
     arrays,
     failures,
@@ -24,12 +26,11 @@ from rota.reports.findings import (
     workload,
 )
 from rota.reports.findings.faults import KINDS, FaultGroup, grouped
-from rota.reports.findings.finding import Bars, Finding, Said, Unsaid, gpu_count, hours
 from rota.reports.findings.history import HOUR_S, JobHistory
 from rota.reports.findings.pools import Pools
 from rota.reports.findings.thresholds import Thresholds
-
-STUDIES = ("utilisation", "queueing", "locality", "failures", "workload", "tenants")
+from rota.reports.plain import plain
+from rota.reports.wording import gpu_count
 
 
 @dataclass(frozen=True)
@@ -73,46 +74,35 @@ class Analysis:
             "facts": dict(self.facts),
             "faults": [_plain(one) for one in self.faults],
             "findings": [_plain(one) for one in self.findings if not one.fault],
-            "unsaid": [asdict(one) for one in self.unsaid],
+            "unsaid": plain(self.unsaid),
             "checked": list(self.checked),
-            "thresholds": asdict(self.thresholds),
+            "thresholds": plain(self.thresholds),
             "remarks": list(self.remarks),
         }
 
 
 def _plain(finding: Finding) -> dict[str, object]:
     figure = finding.figure
+    rows = figure.rows if isinstance(figure, Bars) else None
     return {
-        "key": finding.key,
-        "study": finding.study,
-        "sentence": finding.sentence,
-        "value": finding.value,
-        "unit": finding.unit,
-        "subject": finding.subject or None,
-        "user": finding.user or None,
-        "certainty": finding.certainty or None,
-        "evidence": finding.evidence or None,
+        **{name: getattr(finding, name) for name in ("key", "study", "sentence", "value", "unit")},
+        **{name: getattr(finding, name) or None for name in ("subject", "user", "certainty", "evidence")},
         "job_ids": [job.id for job in finding.jobs],
-        "numbers": dict(finding.numbers),
+        "numbers": plain(finding.numbers),
         "note": finding.note or None,
         "figure": None if figure is None else figure.title,
-        "bars": [{"name": row.name, "parts": list(row.parts), "text": row.text} for row in figure.rows]
-        if isinstance(figure, Bars)
-        else None,
+        "bars": None
+        if rows is None
+        else [{"name": row.name, "parts": list(row.parts), "text": row.text} for row in rows],
         "remedies": [
-            {
-                "system": one.system,
-                "page": one.page,
-                "why": one.why,
-                "gain": None if one.gain is None else asdict(one.gain),
-            }
+            {"system": one.system, "page": one.page, "why": one.why, "gain": plain(one.gain)}
             for one in finding.remedies
         ],
     }
 
 
 def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds | None = None) -> Analysis:
-    """All findings of `trace`; `cluster` where somebody states it, else what its jobs show of it."""
+    """All findings of `trace`; `cluster` as stated; None takes what its jobs show of it."""
     limits_ = thresholds or Thresholds()
     history = JobHistory.of(trace, cluster)
     pools = Pools.of(history)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rota.model.units import format_duration
-from rota.reports.findings.figures import bars
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said
 from rota.reports.findings.history import JobHistory
 from rota.reports.wording import two_digits
 
@@ -27,7 +26,7 @@ def study(history: JobHistory) -> Said:
     """How far apart tenants are in the mean and at the tail of their waits."""
     what = "what each tenant's jobs went through"
     if not history.starts:
-        return Said(unsaid=(Unsaid(STUDY, what, "the start of each job"),))
+        return Said.gap(STUDY, what, "the start of each job")
     # One account says nothing of fairness: then its users are compared.
     who = history.tenant if len(history.tenant.names) > 1 else history.user
     wait_s = history.waits_s
@@ -40,7 +39,7 @@ def study(history: JobHistory) -> Said:
     }
     if len(of) < 2:
         needs = f"two tenants (Account, User) with at least {LEAST_JOBS} jobs that started"
-        return Said(unsaid=(Unsaid(STUDY, what, needs),))
+        return Said.gap(STUDY, what, needs)
     means = {name: float(waits.mean()) for name, waits in of.items()}
     tails = {name: float(np.percentile(waits, 95)) for name, waits in of.items()}
     worst, best = max(means, key=lambda name: means[name]), min(means, key=lambda name: means[name])
@@ -61,15 +60,15 @@ def study(history: JobHistory) -> Said:
         (name, (means[name],), f"{format_duration(means[name])}, 95%: {format_duration(tails[name])}")
         for name in ranked
     ]
-    figure = bars("Mean wait once eligible, by tenant", "And the wait that one job in twenty passes.", rows)
-    return Said(
-        (
-            Finding(
-                *("tenant_spread", STUDY, sentence, apart, "ratio"),
-                numbers={"mean_s": means, "p95_s": tails, "jobs": {name: len(of[name]) for name in of}},
-                figure=figure if any(tails.values()) else None,
-                note=f"Means differ by a factor of {two_digits(apart)}." if apart >= 1.2 else "",
-                remedies=(_FAIR, _SHARES) if apart >= 2.0 else (),
-            ),
+    figure = Bars.of(
+        "Mean wait once eligible, by tenant", "And the wait that one job in twenty passes.", rows
+    )
+    return Said.one(
+        Finding(
+            *("tenant_spread", STUDY, sentence, apart, "ratio"),
+            numbers={"mean_s": means, "p95_s": tails, "jobs": {name: len(of[name]) for name in of}},
+            figure=figure if any(tails.values()) else None,
+            note=f"Means differ by a factor of {two_digits(apart)}." if apart >= 1.2 else "",
+            remedies=(_FAIR, _SHARES) if apart >= 2.0 else (),
         )
     )

@@ -11,7 +11,7 @@ from rota.errors import InputError
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Chosen so that a clean history names nobody; `docs/analyze.md` says what each is weighed against."""
+    """Chosen so that a clean history names no user; `docs/analyze.md` says what each is weighed against."""
 
     idle_utilisation: float = 0.05
     """A job whose GPUs are busy for no larger part of the time is idle."""
@@ -20,19 +20,19 @@ class Thresholds:
     idle_run_h: float = 0.5
     """Shorter jobs are never called idle: they load, and end."""
     idle_gpu_hours: float = 8.0
-    """A user is named from so many idle GPU-hours on ..."""
+    """A user is named from this number of idle GPU-hours on ..."""
     idle_part_of_user: float = 0.5
     """... if they are this part of the user's measured GPU-hours, or ..."""
     idle_part_of_all: float = 0.05
-    """... this part of everybody's."""
+    """... this part of those of all users."""
     array_tasks: float = 5.0
-    """An array, or a user's jobs of one name, is named if so many of it died ..."""
+    """An array, or a user's jobs of one name, is named if this number of it died ..."""
     array_part: float = 0.8
     """... which is this part of all that ended, and this part of them died in the same way ..."""
     array_chance: float = 0.001
     """... and chance would do that to any of the groups, at the failure rate of all others, no likelier."""
     wrong_wait_min: float = 15.0
-    """A job may have been sent to the wrong partition if it waited so long ..."""
+    """A job may have been sent to the wrong partition if it waited for this time ..."""
     wrong_part: float = 0.8
     """... and for this part of that time its partition had no room and the other one had ..."""
     wrong_full: float = 0.6
@@ -40,23 +40,23 @@ class Thresholds:
     wrong_free: float = 0.5
     """... and room being this part of the other one's GPUs."""
     wrong_jobs: float = 3.0
-    """A user is named from so many such jobs on ..."""
+    """A user is named from this number of such jobs on ..."""
     wrong_apart_min: float = 10.0
     """... on as many occasions so far apart, since jobs that come together are one choice, ..."""
     wrong_hours: float = 2.0
-    """... that waited so long together ..."""
+    """... that waited for these hours together ..."""
     wrong_part_of_user: float = 0.2
     """... and are this part of the user's jobs in that partition, or ..."""
     wrong_hours_alone: float = 48.0
-    """... waited so long together, however many other jobs there are."""
+    """... waited for these hours together, however many other jobs there are."""
     wrong_own_part: float = 0.5
     """With less than this part of their jobs there, half of a partition's users together are a crowd."""
     limit_used: float = 0.1
     """A user over-asks if nearly all (95 %) of the jobs use no larger part of their time limits ..."""
     limit_jobs: float = 10.0
-    """... of at least so many jobs ..."""
+    """... of at least this number of jobs ..."""
     limit_factor: float = 4.0
-    """... and the median job of the others uses so many times more: who asks as all do does not stand out."""
+    """... and the median job of the others uses this many times more, so that the user stands out."""
     prerun_s: float = 180.0
     """How long a pre-run on one GPU would take: failures up to then would be caught by it."""
 

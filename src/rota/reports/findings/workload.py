@@ -6,11 +6,12 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.model.units import format_duration
-from rota.reports.findings.figures import bars, distribution
-from rota.reports.findings.finding import Finding, Remedy, Replay, Said, Unsaid, hours, percent
+from rota.model.words import hours
+from rota.reports.curves import distribution
+from rota.reports.finding import Bars, Finding, Remedy, Replay, Said
 from rota.reports.findings.history import HOUR_S, JobHistory
 from rota.reports.findings.pools import Pools
-from rota.reports.usage.held import SIZES
+from rota.reports.wording import SIZES, percent
 
 STUDY = "workload"
 BURSTY_CV = 2.0
@@ -47,7 +48,7 @@ def _sizes(history: JobHistory) -> Said:
     """Jobs and GPU-hours by size."""
     with_gpus = history.gpus > 0
     if not with_gpus.any():
-        return Said(unsaid=(Unsaid(STUDY, "how large jobs are", "jobs that ask for GPUs"),))
+        return Said.gap(STUDY, "how large jobs are", "jobs that ask for GPUs")
     whole = float(history.gpu_hours.sum())
     rows, numbers = [], {}
     for code, (name, _) in enumerate(SIZES):
@@ -63,11 +64,11 @@ def _sizes(history: JobHistory) -> Said:
         f"{len(history.gpus):,} jobs took {hours(whole)} GPU-hours: {percent(single)} asked for one GPU, and "
         f"those that asked for more took {percent(wide)} of the GPU-hours."
     )
-    figure = bars("Jobs by size", "Length: share of GPU-hours.", rows, top=1.0)
-    if not whole:  # nobody knows how long they ran
+    figure = Bars.of("Jobs by size", "Length: share of GPU-hours.", rows, top=1.0)
+    if not whole:  # it is unknown how long they ran
         sentence = f"Of {len(history.gpus):,} jobs, {percent(single)} asked for one GPU."
-        counted = [(name, (numbers[name]["jobs"],), percent(numbers[name]["jobs"])) for name, _, _ in rows]
-        figure = bars("Jobs by size", "Share of jobs.", counted, top=1.0)
+        counted = [(name, numbers[name]["jobs"]) for name, _, _ in rows]
+        figure = Bars.shares("Jobs by size", "Share of jobs.", counted)
     numbers_all = {
         "jobs": len(history.gpus),
         "gpu_hours": whole,
@@ -76,14 +77,14 @@ def _sizes(history: JobHistory) -> Said:
         "largest": int(history.trace.jobs.gpus.max()),
         "by_size": numbers,
     }
-    return Said((Finding("sizes", STUDY, sentence, single, "share", numbers=numbers_all, figure=figure),))
+    return Said.one(Finding("sizes", STUDY, sentence, single, "share", numbers=numbers_all, figure=figure))
 
 
 def _durations(history: JobHistory) -> Said:
     """Run times, and how much of the GPU time the longest hold."""
     run_s = history.run_s[history.ran]
     if not len(run_s):
-        return Said(unsaid=(Unsaid(STUDY, "how long jobs run", "run times"),))
+        return Said.gap(STUDY, "how long jobs run", "run times")
     p50, p90, p99 = (float(of) for of in np.percentile(run_s, [50, 90, 99]))
     long = history.ran & (history.run_s >= p90)
     whole = float(history.gpu_hours.sum())
@@ -92,12 +93,13 @@ def _durations(history: JobHistory) -> Said:
         f"Half of the jobs ran for less than {format_duration(p50)}, and the longest tenth, from "
         f"{format_duration(p90)} on, took {percent(part)} of the GPU-hours."
     )
-    by_size = [
+    of_size = [
         (name, history.run_s[history.ran & (history.size == code)]) for code, (name, _) in enumerate(SIZES)
     ]
-    figure = distribution("run times", "Run time by size", "all attempts together", by_size)
+    by_size = [(name, own) for name, own in of_size if len(own)]
+    figure = distribution("run-times", "Run time by size", "all attempts together", by_size)
     numbers = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "long_tenth_share": part}
-    return Said((Finding("durations", STUDY, sentence, p50, "s", numbers=numbers, figure=figure),))
+    return Said.one(Finding("durations", STUDY, sentence, p50, "s", numbers=numbers, figure=figure))
 
 
 def _coming(variation: float) -> str:
@@ -110,7 +112,7 @@ def _bursts(history: JobHistory) -> Said:
     """How unevenly jobs come, all together and tenant by tenant."""
     variation = _variation(history.submit_s)
     if not np.isfinite(variation):
-        return Said(unsaid=(Unsaid(STUDY, "how jobs come", "several moments of submission"),))
+        return Said.gap(STUDY, "how jobs come", "several moments of submission")
     of_tenants = {
         name: _variation(history.submit_s[history.tenant.code == code])
         for code, name in enumerate(history.tenant.names)
@@ -130,9 +132,11 @@ def _bursts(history: JobHistory) -> Said:
         (f"{6 * i:02d} to {6 * i + 6:02d} h", (float(part),), percent(float(part)))
         for i, part in enumerate(hour)
     ]
-    figure = bars("Submissions by time of day", "Share of jobs.", rows) if len(rows) else None
+    figure = Bars.of("Submissions by time of day", "Share of jobs.", rows) if len(rows) else None
     numbers = {"cv": variation, "cv_by_tenant": of_tenants, "within_5s": together}
-    return Said((Finding("burstiness", STUDY, sentence, variation, "ratio", numbers=numbers, figure=figure),))
+    return Said.one(
+        Finding("burstiness", STUDY, sentence, variation, "ratio", numbers=numbers, figure=figure)
+    )
 
 
 def _variation(submit_s: Floats) -> float:
@@ -155,7 +159,7 @@ def _recurrence(history: JobHistory) -> Said:
     """How many jobs come again under one name of one user, and how alike their run times are."""
     jobs = history.trace.jobs
     if not jobs.group_names or not (jobs.group >= 0).any():
-        return Said(unsaid=(Unsaid(STUDY, "which jobs come again", "JobName (group)"),))
+        return Said.gap(STUDY, "which jobs come again", "JobName (group)")
     _, code, count = np.unique(
         np.stack((jobs.tenant, jobs.group), 1), axis=0, return_inverse=True, return_counts=True
     )
@@ -179,22 +183,16 @@ def _recurrence(history: JobHistory) -> Said:
         f"{RECURRING} times{alike}."
     )
     marks = [1, 2, 5, 10, 50]
-    rows = [
-        (f"{mark} times or more", (part,), percent(part))
-        for mark in marks
-        for part in [float((count[code] >= mark).mean())]
-    ]
-    figure = bars("Jobs by how often their kind came", "Share of jobs.", rows, top=1.0)
+    rows = [(f"{mark} times or more", float((count[code] >= mark).mean())) for mark in marks]
+    figure = Bars.shares("Jobs by how often their kind came", "Share of jobs.", rows)
     numbers = {"kinds": len(count), "spread_factor": spread}
     remedies = (_PREDICT,) if share >= 0.3 else ()
-    return Said(
-        (
-            Finding(
-                *("recurrence", STUDY, sentence, share, "share"),
-                numbers=numbers,
-                figure=figure,
-                remedies=remedies,
-            ),
+    return Said.one(
+        Finding(
+            *("recurrence", STUDY, sentence, share, "share"),
+            numbers=numbers,
+            figure=figure,
+            remedies=remedies,
         )
     )
 
@@ -204,15 +202,8 @@ def _fractions(history: JobHistory) -> Said:
     share = history.gpus / np.maximum(history.trace.jobs.gpus, 1)
     part = (share < 1.0 - 1e-9) & (history.gpus > 0)
     if not part.any():
-        return Said(
-            unsaid=(
-                Unsaid(
-                    STUDY,
-                    "how fractions of GPUs are used",
-                    "jobs that ask for one (gpu_share), or MIG slices",
-                ),
-            )
-        )
+        needs = "jobs that ask for one (gpu_share), or MIG slices"
+        return Said.gap(STUDY, "how fractions of GPUs are used", needs)
     jobs = float(part.sum() / (history.gpus > 0).sum())
     held = float(history.gpu_hours[part].sum() / max(history.gpu_hours.sum(), 1e-12))
     mean = float(share[part].mean())
@@ -221,12 +212,8 @@ def _fractions(history: JobHistory) -> Said:
         f"they took {percent(held)} of the GPU-hours."
     )
     marks = [0.25, 0.5, 0.75]
-    rows = [
-        (f"at most {mark:g} GPU", (of,), percent(of))
-        for mark in marks
-        for of in [float((share[part] <= mark).mean())]
-    ]
-    figure = bars("Fractions asked for", "Share of the jobs that ask for one.", rows, top=1.0)
+    rows = [(f"at most {mark:g} GPU", float((share[part] <= mark).mean())) for mark in marks]
+    figure = Bars.shares("Fractions asked for", "Share of the jobs that ask for one.", rows)
     return Said(
         (Finding(*("fractions", STUDY, sentence, jobs, "share"), figure=figure, remedies=(_FRACTIONS,)),)
     )
@@ -238,7 +225,7 @@ def _types(history: JobHistory, pools: Pools) -> Said:
     low_s, high_s = history.span_s
     if not history.starts or not types or high_s <= low_s:
         needs = "types of GPUs (AllocTRES with gres/gpu:TYPE, ran_type) and starts"
-        return Said(unsaid=(Unsaid(STUDY, "how load lies between GPU types", needs),))
+        return Said.gap(STUDY, "how load lies between GPU types", needs)
     if len(types) < 2:
         return Said()
     share = {}
@@ -254,13 +241,13 @@ def _types(history: JobHistory, pools: Pools) -> Said:
         if share[full] - share[empty] >= UNEVEN
         else f"GPU types are loaded alike: between {percent(share[empty])} and {percent(share[full])} held."
     )
-    rows = [(name, (share[name],), percent(share[name])) for name in types]
+    rows = [(name, share[name]) for name in types]
     gap = share[full] - share[empty]
     finding = Finding(
         *("type_imbalance", STUDY, sentence, gap, "share"),
         numbers={"held": share},
-        figure=bars("Held by type of GPU", "Part of the time, of the GPUs seen.", rows, top=1.0),
+        figure=Bars.shares("Held by type of GPU", "Part of the time, of the GPUs seen.", rows),
         note=pools.why,
         remedies=(_TYPES,) if gap >= UNEVEN else (),
     )
-    return Said((finding,))
+    return Said.one(finding)

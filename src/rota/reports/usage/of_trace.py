@@ -17,7 +17,8 @@ from rota.model.jobs import PREEMPTED, Outcome
 from rota.model.trace import Trace
 from rota.model.whole_gpus import types_held
 from rota.reports.usage.busy import utilisation_of
-from rota.reports.usage.held import Held, size_name
+from rota.reports.usage.gpu_hours import Held
+from rota.reports.wording import size_name
 from rota.wire.usage import UNKNOWN
 
 

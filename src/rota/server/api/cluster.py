@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from rota.reports.usage.prices import parse_prices
-from rota.reports.usage.table import as_csv
+from rota.reports.usage.view import csv_text
 from rota.server.api.forms import MOST_ENDED, Reason, TableFormat
 from rota.server.api.problems import refusals
 from rota.server.api.route_parts import (
@@ -123,7 +123,7 @@ def usage(
     """Say where the GPU-hours went, jobs that still run with what they have had, and what they cost."""
     prices = None if price is None else parse_prices(price)
     table = history.usage(by.split(","), since, until, prices)
-    return Response(as_csv(table), media_type="text/csv") if format is TableFormat.CSV else answer(table)
+    return Response(csv_text(table), media_type="text/csv") if format is TableFormat.CSV else answer(table)
 
 
 @router.get("/costs", response_model=list[CostView])

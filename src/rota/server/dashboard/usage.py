@@ -12,9 +12,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from rota.errors import InputError
-from rota.reports.usage.months import months_of
 from rota.reports.usage.prices import parse_prices
-from rota.reports.usage.table import as_csv
+from rota.reports.usage.view import csv_text, months_of
 from rota.server.api.route_parts import AskedHistory, Person
 from rota.server.api.services import HistoryService
 from rota.server.dashboard.responses import HEADERS, data, page
@@ -98,7 +97,7 @@ AskedFor = Annotated[UsageAsked, Depends(_asked)]
 @router.get("/usage")
 def show(request: Request, history: AskedHistory, who: Person, asked: AskedFor) -> Response:
     """The page."""
-    from rota.reports.usage.wording import columns, notes, summary
+    from rota.reports.usage.view import columns, notes, summary
 
     shown = usage_page(history, asked)
     usage = shown.usage
@@ -132,7 +131,7 @@ def months(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
 def export(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
     """All lines, as a file."""
     headers = HEADERS | {"Content-Disposition": 'attachment; filename="rota-usage.csv"'}
-    return Response(as_csv(counted(history, asked)[0]), headers=headers, media_type="text/csv")
+    return Response(csv_text(counted(history, asked)[0]), headers=headers, media_type="text/csv")
 
 
 def day_start(text: str, field: str) -> float | None:

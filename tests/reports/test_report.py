@@ -19,9 +19,9 @@ from report_toys import Row, four_policies, queue_by_count, record, toy_trace
 from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.reports.figures import common_span, utilisation_chart
-from rota.reports.html import Notes, render, write_report
+from rota.reports.gantt import data_uri
 from rota.reports.likeness import Calibration
-from rota.reports.png import data_uri
+from rota.reports.report import Notes, render, write_report
 from rota.reports.shown import figure
 from rota.reports.window import parse_window
 from tiers import first

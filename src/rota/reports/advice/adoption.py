@@ -1,19 +1,58 @@
-"""What comes nearest to a policy in Slurm: configuration lines, and what no line can say.
+"""How the winner comes into force: the lines for a live cluster, and what comes nearest in Slurm.
 
-Lines are as slurm.conf(5) and sacctmgr(1) of Slurm 22.05 describe them.  Controller and database of that
-version took all of them; on a node of two slots the three of `fifo` behaved as the policies do
-(docs/advise.md).  QOS and fair-share need slurmdbd.  Whatever else a site has configured stays.
+Lines for Slurm are as slurm.conf(5) and sacctmgr(1) of version 22.05 describe them.  Controller and database
+of that version took all of them; on a node of two slots the three of `fifo` behaved as the policies do
+(docs/advise.md).  QOS and fair-share need slurmdbd.  What else a site has configured stays.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.registry import ORDER, Where, kinds
 from rota.model.trace import Trace
+from rota.reports.advice.candidates import reads_durations
+from rota.reports.advice.trials import DURATION
 from rota.scheduler.policy import Lever, PolicySpec
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """The lines that let a policy decide."""
+
+    set_line: str
+    """Empty if no live cluster can run it."""
+    shadow_line: str
+    """Beside the present policy, without acting."""
+    knowledge_line: str
+    """What has to be told when the controller starts; empty if its defaults do."""
+    refused: str = ""
+    """Why there is no line."""
+
+
+def adoption(spec: PolicySpec, knowledge: Mapping[str, str]) -> Adoption:
+    """The lines for `spec`, which was told what `knowledge` says."""
+    lacks = sorted(kind.value for kind in spec.make().needs - kinds(Where.LIVE))
+    if lacks:
+        why = f"{spec} needs {', '.join(lacks)}, which no live cluster provides"
+        return Adoption("", "", "", why)
+    name = shlex.quote(str(spec))
+    return Adoption(f"rota policy set {name}", f"rota policy shadow {name}", _knowledge(spec, knowledge))
+
+
+def _knowledge(spec: PolicySpec, knowledge: Mapping[str, str]) -> str:
+    """`rota up --knowledge duration=predicted` where the live default is another source."""
+    source = knowledge.get(DURATION, "")
+    is_default = source == ORDER[Where.LIVE][0].value
+    possible = source == Provenance.PREDICTED.value and Knowledge.DURATION in kinds(Where.LIVE)
+    if not reads_durations(spec) or is_default or not possible:
+        return ""
+    return f"rota up --knowledge {DURATION}={source}"
 
 
 @dataclass(frozen=True)
@@ -45,11 +84,11 @@ _DATABASE = (
     "PriorityType=priority/multifactor",
 )
 _GPUS = "AccountingStorageTRES=gres/gpu"
-_LIMITS = "Backfill believes time limits: without them every job could run for ever and nobody passes."
+_LIMITS = "Backfill believes time limits: without them every job could run for ever and no job passes."
 _CLASSES = "Slurm has no order by run time: classes of time limits stand in for it, and users choose theirs."
 _UNCHANGED = "A job keeps its class while it runs, however much it has received or has left."
 _REQUEUE = (
-    "A job that gives way is requeued and begins its script anew: only a script that resumes from a "
+    "A job that gives way is requeued and begins its script again: only a script that resumes from a "
     "checkpoint keeps its work.",
     "Suspending is no way around it: a suspended job does not release its GPUs (slurm.conf(5), PreemptMode).",
 )
@@ -80,7 +119,7 @@ def _fifo(spec: PolicySpec, trace: Trace) -> Near:
 def _skip() -> Near:
     parameters = "SchedulerParameters=bf_continue,bf_min_age_reserve=2592000"
     return Near(
-        "Backfill that reserves for nobody who has waited for less than 30 days: who fits passes.",
+        "Backfill that reserves for no job that has waited for less than 30 days: a job that fits passes.",
         (_BACKFILL, parameters, _ARRIVAL),
         (),
         ("After 30 days, the most that the option takes, a job that still waits gets a reservation.",),
@@ -144,11 +183,11 @@ def _fair(spec: PolicySpec, trace: Trace) -> Near:
         "to what a node has"
     )
     return Near(
-        "Fair-share between accounts: who has used less than their share of the last weeks comes first.",
+        "Fair-share between accounts: those that used less than their share of the last weeks come first.",
         (*conf, partition, _BACKFILL, f"SchedulerParameters=bf_window={_window_min(trace)},bf_continue"),
         ("sacctmgr modify account ACCOUNT set fairshare=10",),
         (
-            "Fair-share orders those that wait; nobody who runs gives way for it.",
+            "Fair-share orders jobs that wait; no running job gives way for it.",
             "It divides use in the past, not when jobs will be done.",
         ),
     )

@@ -16,8 +16,8 @@ from rota.errors import InputError
 from rota.model.record import Record
 from rota.reports.calibration import calibration
 from rota.reports.compare import compare
+from rota.reports.comparison_table import comparison_text
 from rota.reports.summary import summarise
-from rota.reports.table import comparison_text
 from rota.reports.window import parse_window
 from rota.reports.wording import change_words, factor_words
 from rota.traces.registry import find
@@ -161,7 +161,7 @@ OBSERVED, SITE = _run("observed", 100.0, observed=True), _run("fifo", 110.0)
 CALIBRATIONS = [
     # records            site     says
     ([OBSERVED, SITE], "fifo", "mean JCT 1m 50s against 1m 40s"),
-    ([OBSERVED, SITE], None, "nobody named"),
+    ([OBSERVED, SITE], None, "is not named"),
     ([OBSERVED, SITE], "las", "'las' was not simulated"),
     ([SITE], "fifo", "no recorded starts to compare with"),
 ]

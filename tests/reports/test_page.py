@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.reports.html import told
-from rota.reports.names import breakable, loose
+from rota.reports.page import breakable, loose, told
 
 
 @pytest.mark.parametrize(

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-
-from rota.model.atomic import replacing
 from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.model.units import format_duration, plural
 from rota.reports.against import Pair, pairs
-from rota.reports.chart import UNITS
+from rota.reports.calibration import fit_section
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison, compare
-from rota.reports.deadlines_kept import slack_chart
+from rota.reports.comparison_table import fitted_table, footnotes, spreads, table_of_all, whole_table
+from rota.reports.comparison_words import headline, terms
 from rota.reports.definitions import definitions
 from rota.reports.drawn import drawn
 from rota.reports.figures import (
@@ -32,24 +26,22 @@ from rota.reports.figures import (
     nodes_chart,
     one_per_policy,
     queue_chart,
+    slack_chart,
     utilisation_chart,
     waiting_chart,
     work_chart,
 )
+from rota.reports.finding import DataTable, TableCell, TableColumn, TableRow
 from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
-from rota.reports.headline import headline
 from rota.reports.likeness import Calibration
 from rota.reports.metrics import METRICS
-from rota.reports.names import breakable, loose
-from rota.reports.palette import BARS, DARK, LIGHT, dash
+from rota.reports.page import environment, write_text
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import Summary, summarise_all
-from rota.reports.table import changes, spreads
-from rota.reports.terms import terms
-from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
+from rota.reports.waits import causes, hour_chart, promise_bars, size_bars, split_bars
 from rota.reports.window import Span, Window
-from rota.reports.wording import NOTHING, change_words, words
+from rota.reports.wording import NOTHING, words
 
 TIMES: tuple[str, ...] = ("mean_waiting_s", "p90_waiting_s", "p99_waiting_s", "mean_delay_s")
 TIMES += ("mean_jct_s", "p50_jct_s", "p90_jct_s", "p99_jct_s", "mean_slowdown", "mean_rho", "max_rho")
@@ -66,8 +58,8 @@ WORK: tuple[str, ...] = (
     "makespan_s",
 )
 WORK += ("finished", "unfinished", "failed", "rejected", "engine_seconds")
-_SCRIPTS = ("core", "charts", "gantt", "pairs", "tables")
-"""In this order; each stands on those before it."""
+_WIDTH = 110
+"""Characters of the table in a terminal that would have the columns of `brief`."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +87,7 @@ def write_report(
 ) -> None:
     """Write the report of `records` to `path`, whole or not at all."""
     text = render(records, baseline=baseline, window=window, notes=notes, summaries=summaries)
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def render(
@@ -116,26 +107,27 @@ def render(
     duels = pairs(runs, window)
     axis_span = Span(span.start_s, span.start_s + time.high)
     charts = [chart(runs, window) for chart in (jct_chart, waiting_chart, utilisation_chart, queue_chart)]
-    bars, others = split_bars(runs, window), promise_bars(runs, window)
     clock = clock_of(runs[0])
     template = environment().get_template("report.html")
     return template.render(
+        title=notes.title,
+        scripted=True,
         notes=notes,
         comparison=comparison,
         headline=headline(comparison),
         terms=[*terms(comparison), *spreads(comparison)],
         facts=_facts(records, comparison, window),
         tables=[
-            ("Times", [key for key in TIMES if comparison.tells_apart(key)]),
-            ("Work and outcomes", [key for key in WORK if comparison.tells_apart(key)]),
+            whole_table(comparison, title, keys)
+            for title, of in (("Times", TIMES), ("Work and outcomes", WORK))
+            if (keys := [key for key in of if comparison.tells_apart(key)])
         ],
+        all_metrics=table_of_all(comparison),
         constant=_constant(comparison),
-        metrics=METRICS,
         charts={chart.key: chart for chart in charts},
         hours=hour_chart(runs, window),
-        split=bars,
-        split_parts=parts_named(bars),
-        causes=causes(runs, window),
+        split=split_bars(runs, window),
+        causes=_causes_table(causes(runs, window), runs),
         size_bars=size_bars(comparison),
         time=time,
         shown=shown,
@@ -144,14 +136,15 @@ def render(
         slack=slack_chart(runs, window),
         kept=kept_chart(runs, window),
         nodes=nodes_chart(runs, window),
-        others=others,
-        others_parts=parts_named(others),
+        others=promise_bars(runs, window),
         lanes=sizes_figures(runs, axis_span),
         gantts=[gantt(run, span, shown) for run in runs],
         pictured=span.length_s / time.high,
         drawn=drawn(runs, axis_span, shown, duels),
         base=[line.policy for line in comparison.lines].index(comparison.baseline),
-        duels=_against_baseline(duels, [run.policy for run in runs], comparison.baseline),
+        duels=_duels_table(_against_baseline(duels, runs, comparison.baseline), runs, comparison.baseline),
+        fit=fit_section(notes.calibration) if notes.calibration and notes.calibration.groups else None,
+        odd=odd_table(notes.odd) if notes.odd else None,
         sizes=group_tables(comparison, "sizes"),
         tenants=group_tables(comparison, "tenants"),
         provenance=_provenance(runs),
@@ -160,51 +153,15 @@ def render(
     )
 
 
-@cache
-def environment() -> Environment:
-    """Where templates are found, and what they can call."""
-    environment = Environment(
-        loader=PackageLoader("rota.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    folder = files("rota.reports") / "templates"
-    environment.globals |= {
-        "units": int(UNITS),
-        "colours_of": {"light": LIGHT, "dark": DARK, "bars": BARS},
-        "dash": dash,
-        "words": words,
-        "duration": format_duration,
-        "plural": lambda count, one, many: f"{count:,} {one if count == 1 else many}",
-        "changes": changes,
-        "change_words": change_words,
-        "style": style_named("report"),
-        "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),
-    }
-    environment.filters |= {"told": told, "name": breakable, "loose": loose}
-    return environment
+def brief(comparison: Comparison, calibration: Calibration | None = None, remarks: Sequence[str] = ()) -> str:
+    """What a notebook shows of a comparison: headline, table and remarks, as HTML without a script.
 
-
-_TYPED = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z][a-z-]*)")
-"""What stands in backticks, and options, in a sentence that is written for a terminal."""
-
-
-def told(sentence: str) -> Markup:
-    """`sentence` for a page: what is to be typed is code, and no option is broken over two lines."""
-
-    def code(typed: re.Match[str]) -> str:
-        return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"
-
-    return Markup(_TYPED.sub(code, str(escape(sentence))))
-
-
-def style_named(name: str) -> Markup:
-    """The style sheet `name` beside the templates, to stand in a page."""
-    return Markup(
-        (files("rota.reports") / "templates" / f"{name}.css").read_text(encoding="utf-8")
-    )  # ours, not input
+    What comes from outside is escaped in it.
+    """
+    notes = [*footnotes(comparison), *([calibration.text] if calibration else []), *remarks]
+    table = fitted_table(comparison, _WIDTH)
+    template = environment().get_template("brief.html")
+    return template.render(headline=headline(comparison), table=table, notes=notes)
 
 
 def _constant(comparison: Comparison) -> list[tuple[str, str]]:
@@ -214,9 +171,67 @@ def _constant(comparison: Comparison) -> list[tuple[str, str]]:
     return [(label, text) for label, text in said if text != NOTHING]
 
 
-def _against_baseline(duels: Sequence[Pair], names: Sequence[str], baseline: str) -> list[tuple[int, Pair]]:
+def _causes_table(
+    shares_of: Sequence[tuple[str, Sequence[float | None]]], runs: Sequence[Record]
+) -> DataTable | None:
+    """What kept jobs from their first start, under each policy; None if there is nothing to tell apart."""
+    if len(shares_of) < 2:
+        return None
+    columns = tuple(
+        TableColumn(run.policy, is_name=True, curve=number, dashed=not run.ranked)
+        for number, run in enumerate(runs)
+    )
+    rows = tuple(
+        TableRow(name, tuple(TableCell(words(share, "share"), value=share) for share in shares))
+        for name, shares in shares_of
+    )
+    title = (
+        "What kept jobs from their first start: share of that time, by the constraint that was dominant when "
+        "the wait began"
+    )
+    return DataTable(title, "Cause", columns, rows, has_caption=True, style="cards sortable")
+
+
+_DUEL_HEADS = ("Jobs", "wait less", "on average by", "wait the same", "wait more", "on average by")
+
+
+def _duels_table(
+    duels: Sequence[tuple[int, Pair]], runs: Sequence[Record], baseline: str
+) -> DataTable | None:
+    """How many jobs wait less, the same and more than under the baseline; None for one policy."""
+    rows = []
+    for number, pair in duels:
+        jobs = max(pair.jobs, 1)
+        cells = [
+            TableCell(f"{pair.jobs:,}", value=pair.jobs),
+            *_part_and_mean(pair.shorter, jobs, pair.gained_s),
+            TableCell(words(pair.same / jobs, "share"), value=pair.same),
+            *_part_and_mean(pair.longer, jobs, pair.lost_s),
+        ]
+        run = runs[number]
+        rows.append(TableRow(run.policy, tuple(cells), curve=number, ranked=run.ranked))
+    if not rows:
+        return None
+    title = f"Jobs that finished under both, against {baseline}"
+    columns = tuple(map(TableColumn, _DUEL_HEADS))
+    return DataTable(title, "Policy", columns, tuple(rows), has_caption=True, style="cards sortable")
+
+
+def _part_and_mean(count: int, jobs: int, mean_s: float) -> tuple[TableCell, TableCell]:
+    part = TableCell(words(count / jobs, "share"), value=count)
+    return part, TableCell(format_duration(mean_s), value=mean_s)
+
+
+def odd_table(odd: Sequence[OddRows]) -> DataTable:
+    """Odd rows of a trace, and what was done with them."""
+    heads = ("What", "Rows", "Done", "For instance")
+    rows = [(one.what, f"{one.count:,}", one.done, ", ".join(one.examples)) for one in odd]
+    return DataTable.of_texts("Odd rows of the trace", heads, rows, has_caption=True)
+
+
+def _against_baseline(duels: Sequence[Pair], runs: Sequence[Record], baseline: str) -> list[tuple[int, Pair]]:
     """The pairs of the baseline with each other policy, turned so that the baseline is the first."""
-    base = names.index(baseline)
+    base = [run.policy for run in runs].index(baseline)
     of_base = [pair for pair in duels if base in (pair.first, pair.second)]
     turned = [pair if pair.first == base else pair.turned() for pair in of_base]
     return [(pair.second, pair) for pair in turned]

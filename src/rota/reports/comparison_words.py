@@ -1,11 +1,12 @@
-"""On what terms each policy ran, as sentences: what it was told, what its stops cost, what it lacked."""
+"""What a comparison says in sentences: its result, by total waiting, and on what terms each policy ran."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rota.reports.compare import Comparison, ComparisonRow
+from rota.reports.compare import LEAST, Comparison, ComparisonRow
+from rota.reports.wording import SAME, factor_words, listed
 
 _TRUTH = ("oracle", "noisy")
 """Provenances of what the simulator itself tells."""
@@ -45,7 +46,7 @@ class RunTerms:
     told: str
     """What it was told, as a clause without a subject; empty if nothing worth a word."""
     stops: str
-    """What its stops cost, as a clause; empty if there were none, or nobody said."""
+    """What its stops cost, as a clause; empty if there were none, or if it is unknown."""
     without: str
     """What it went without and what to give, as a clause without a subject; empty if nothing."""
 
@@ -71,7 +72,7 @@ def _shared(clauses: Sequence[tuple[str, str, str]]) -> list[str]:
 
 
 def _sentence(names: Sequence[str], first: str, second: str) -> str:
-    who = _listed(names)
+    who = listed(names)
     if not first:
         return f"{who}: {second}."
     first = first if len(names) == 1 else first.replace("was told", "were told", 1)
@@ -95,7 +96,7 @@ def _told(provenance: Mapping[str, object]) -> str:
     if not words:
         return ""
     no_site = ", which no site knows" if any(source in _TRUTH for source in known.values()) else ""
-    return f"was told {_listed(words)}{no_site}"
+    return f"was told {listed(words)}{no_site}"
 
 
 def _stops(line: ComparisonRow, provenance: Mapping[str, object]) -> str:
@@ -119,13 +120,8 @@ def _counted(line: ComparisonRow) -> dict[str, int]:
 def _cost(counts: Sequence[str], cost: str) -> str:
     is_one = len(counts) == 1 and counts[0].startswith("1 ")
     if not cost:
-        return f"{_listed(counts)} {'was' if is_one else 'were'} free"
-    return f"{_listed(counts)} cost {cost}{'' if is_one else ' each'}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        return f"{listed(counts)} {'was' if is_one else 'were'} free"
+    return f"{listed(counts)} cost {cost}{'' if is_one else ' each'}"
 
 
 def _without(lacks: object) -> str:
@@ -133,4 +129,78 @@ def _without(lacks: object) -> str:
     if not isinstance(lacks, Mapping) or not lacks:
         return ""
     names, give = [str(name) for name in lacks], list(dict.fromkeys(map(str, lacks.values())))
-    return f"went without {_listed(names)}: give {_listed(give)}"
+    return f"went without {listed(names)}: give {listed(give)}"
+
+
+_LONGER = 1.05
+"""A tail that grows by more than this part is said."""
+WAITING = "mean_waiting_s"
+"""What policies are judged by: all time not running, whether before the first start or after a preemption."""
+
+
+def headline(comparison: Comparison) -> str:
+    """The policy under which jobs wait least, and what it does to the longest waits and completion times."""
+    return " ".join(_sentences(comparison))
+
+
+def _sentences(comparison: Comparison) -> Iterator[str]:
+    base = comparison.reference
+    rivals = [line for line in comparison.contenders if line is not base and not line.partial]
+    best = min([base, *rivals], key=_waiting)
+    text = best.cells[WAITING].text
+    if rivals and max(map(_waiting, [base, *rivals])) < LEAST:
+        yield f"No job waits, whichever policy decides; mean JCT {base.cells['mean_jct_s'].text}."
+    elif not rivals:
+        yield f"{base.policy}: a job waits {text} on average; mean JCT {base.cells['mean_jct_s'].text}."
+    elif best is base or text == base.cells[WAITING].text:
+        named = "was observed" if base.observed else _named(base, comparison)
+        yield f"Nobody waits less than {named}: {base.cells[WAITING].text} a job on average."
+    else:
+        yield (
+            f"Under {best.policy} a job waits {text} on average, against "
+            f"{base.cells[WAITING].text} {_named(base, comparison)}{_change(best, WAITING)}."
+        )
+        yield f"The 1% who wait longest wait at least {_against(best, base, 'p99_waiting_s')}."
+        yield f"Mean JCT {_against(best, base, 'mean_jct_s')}."
+        yield from _reservations(best, base, comparison)
+    if comparison.observed and comparison.observed is not base:
+        of = f", over the {comparison.shared_jobs:,} whose start and end are recorded"
+        waited = comparison.observed.cells[WAITING].text
+        yield f"In fact a job waited {waited}{of if comparison.shared_jobs else ''}."
+
+
+def _reservations(best: ComparisonRow, base: ComparisonRow, comparison: Comparison) -> Iterator[str]:
+    """What the comparison owes to a tail that grew, to its terms, and to a baseline that is easily beaten."""
+    if (best.cells["p99_jct_s"].ratio or 0.0) > _LONGER:
+        yield f"But the 1% that take longest take at least {_against(best, base, 'p99_jct_s')}."
+    yield from terms(comparison, (best, base))
+    if _is_strict_fifo(base.policy) and base.policy != comparison.site_policy:
+        yield f"{base.policy} keeps all waiting behind the first in line: fifo:skip=yes is harder to beat."
+
+
+def _is_strict_fifo(policy: str) -> bool:
+    name, _, parameters = policy.partition(":")
+    return name == "fifo" and "skip=yes" not in parameters and "backfill=easy" not in parameters
+
+
+def _waiting(line: ComparisonRow) -> float:
+    value = line.cells[WAITING].value
+    return float("inf") if value is None else value
+
+
+def _named(base: ComparisonRow, comparison: Comparison) -> str:
+    """`under fifo`, and what makes it the measure of the others."""
+    if base.observed:
+        return "as observed"
+    stands_in = base.policy == comparison.site_policy
+    return f"under {base.policy}" + (", which stands for the site's own policy" if stands_in else "")
+
+
+def _against(line: ComparisonRow, base: ComparisonRow, key: str) -> str:
+    return f"{line.cells[key].text}, against {base.cells[key].text}{_change(line, key)}"
+
+
+def _change(line: ComparisonRow, key: str) -> str:
+    cell = line.cells[key]
+    words = factor_words(cell.ratio, cell.metric.unit)
+    return "" if cell.ratio is None or words == SAME else f" ({words})"

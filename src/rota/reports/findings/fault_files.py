@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rota.model.atomic import replacing
 from rota.model.units import format_duration, plural
-from rota.model.words import NONE
+from rota.model.words import NONE, hours
+from rota.reports.finding import Finding, NamedJob
 from rota.reports.findings.faults import KINDS
-from rota.reports.findings.finding import Finding, NamedJob, hours
-from rota.reports.usage.table import safe_cell
+from rota.reports.page import write_text
+from rota.reports.table import as_columns, as_csv
 
 TABLE, FOLDER = "findings.csv", "findings"
 HEAD = "What a history of jobs shows of those of "
@@ -25,22 +23,22 @@ COLUMNS = (
 _UNSAFE = re.compile(r"[^\w.@+-]+")
 
 
-def as_csv(faults: Sequence[Finding]) -> str:
-    """A line for each fault; `job_ids` has all of its jobs, separated by blanks."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for one in faults:
-        gpu_hours = sum(job.gpu_hours for job in one.jobs)
-        ids = " ".join(job.id for job in one.jobs)
-        texts = (one.key, one.user, one.subject, one.certainty, one.evidence)
-        figures = (f"{one.value:.6g}", one.unit, len(one.jobs), f"{gpu_hours:.6g}")
-        writer.writerow([*map(safe_cell, texts), *figures, safe_cell(one.sentence), safe_cell(ids)])
-    return out.getvalue()
+def csv_text(faults: Sequence[Finding]) -> str:
+    """CSV with a line for each fault; `job_ids` has all of its jobs, separated by blanks."""
+    return as_csv(COLUMNS, map(_csv_row, faults))
+
+
+def _csv_row(fault: Finding) -> tuple[object, ...]:
+    gpu_hours = sum(job.gpu_hours for job in fault.jobs)
+    return (
+        *(fault.key, fault.user, fault.subject, fault.certainty, fault.evidence),
+        *(f"{fault.value:.6g}", fault.unit, len(fault.jobs), f"{gpu_hours:.6g}", fault.sentence),
+        " ".join(job.id for job in fault.jobs),
+    )
 
 
 def texts(faults: Sequence[Finding], source: str) -> dict[str, str]:
-    """By name of the file: what to tell each user of their jobs in `source`."""
+    """By name of the file: the text for each user about their jobs in `source`."""
     by_user: dict[str, list[Finding]] = {}
     for finding in faults:
         by_user.setdefault(finding.user, []).append(finding)
@@ -57,14 +55,12 @@ def write(faults: Sequence[Finding], source: str, folder: Path) -> None:
     """Write `TABLE` and the texts in `FOLDER` below `folder`; texts of an earlier run are removed."""
     place = folder / FOLDER
     new = texts(faults, source)
-    if new:
-        place.mkdir(exist_ok=True)
     for old in sorted(place.glob("*.txt")) if place.is_dir() else ():
         if old.name not in new and old.read_bytes().startswith(HEAD.encode()):
             old.unlink()
-    for path, content in ((folder / TABLE, as_csv(faults)), *((place / name, new[name]) for name in new)):
-        with replacing(path) as part:
-            part.write_text(content, encoding="utf-8")
+    write_text(folder / TABLE, csv_text(faults))
+    for name, text in new.items():
+        write_text(place / name, text)
 
 
 def _text(user: str, findings: Sequence[Finding], source: str) -> str:
@@ -89,6 +85,4 @@ def _table(jobs: Sequence[NamedJob]) -> str:
         ran, held = format_duration(job.run_s), hours(job.gpu_hours)
         names = job.id, job.name or NONE, job.node_set or NONE
         lines.append((*names, job.submitted, f"{job.gpus}", ran, held, job.outcome))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
-    return "".join(f"{'  '.join(cells).rstrip()}\n" for cells in padded)
+    return as_columns(lines)

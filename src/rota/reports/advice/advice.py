@@ -8,6 +8,7 @@ advice.write("advice.html")
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,14 @@ from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.model.units import parse_duration
-from rota.reports.advice.candidates import Situation, candidates
-from rota.reports.advice.facts import AdviceFacts
-from rota.reports.advice.goals import parse_goals, wanted
-from rota.reports.advice.part import MOST_JOBS, part_of
-from rota.reports.advice.power import parse_power
+from rota.reports.advice.adoption import Adoption, Near, adoption, nearest
+from rota.reports.advice.candidates import Candidates, Situation, candidates
+from rota.reports.advice.goals import WeightedGoals, parse_goals, parse_power, wanted
+from rota.reports.advice.part import MOST_JOBS, ReplayedPart, part_of
 from rota.reports.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watch
-from rota.reports.advice.verdict import judge
+from rota.reports.advice.verdict import Verdict, judge
 from rota.reports.likeness import PolicyFit
-from rota.scheduler.policy import parse_policy
+from rota.scheduler.policy import PolicySpec, parse_policy
 from rota.traces.capacity import cluster_from
 from rota.traces.describe import TRACE
 from rota.worlds.simulated.costs import Costs
@@ -55,18 +55,63 @@ _TABLES: Mapping[str, frozenset[Knowledge]] = {
 """What can be told once a table is given."""
 
 
-class Advice(AdviceFacts):
+@dataclass(frozen=True)
+class Advice:
     """What to do, and all that it rests on; it shows itself."""
+
+    trace: Trace
+    """As it was read."""
+    part: ReplayedPart
+    cluster: Cluster
+    cluster_said: str
+    """As it was typed."""
+    wanted: WeightedGoals
+    present: PolicySpec
+    candidates: Candidates
+    knowledge: Mapping[str, str]
+    costs: str
+    durations: tuple[str, ...]
+    """Other sources of durations that were to be tried."""
+    seeds: int
+    """Replays of each policy that were to be made."""
+    nearer: PolicyFit | None
+    """The fit to what was recorded, if the present policy was named and does not fit."""
+    trials: TrialRuns
+    verdict: Verdict
+
+    @property
+    def best(self) -> PolicySpec:
+        return parse_policy(self.verdict.best.policy)
+
+    @property
+    def adoption(self) -> Adoption:
+        """How the best comes into force."""
+        return adoption(self.best, self.knowledge)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether it is known how far the replay of the present policy is from what happened."""
+        return self.trials.calibration is not None and self.trials.calibration.calibrated
+
+    @property
+    def is_slurm(self) -> bool:
+        """Whether the trace is from a site with Slurm."""
+        return self.trace.format == "sacct"
+
+    @property
+    def slurm(self) -> Near:
+        """What comes nearest to the best in Slurm."""
+        return nearest(self.best, self.trace)
 
     def to_dict(self) -> dict[str, object]:
         """Everything, as plain values for JSON."""
-        from rota.reports.advice.plain import plain
+        from rota.reports.advice.plain import plain_advice
 
-        return plain(self)
+        return plain_advice(self)
 
     def text(self, width: int = 100, *, slurm: bool | None = None) -> str:
         """One screen of text."""
-        from rota.reports.advice.text import text
+        from rota.reports.advice.view import text
 
         return text(self, width, slurm=self.is_slurm if slurm is None else slurm)
 
@@ -78,12 +123,10 @@ class Advice(AdviceFacts):
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the page to `path`, whole or not at all."""
-        from rota.model.atomic import replacing
+        from rota.reports.page import write_text
 
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as partial:
-            partial.write_text(self.html(), encoding="utf-8")
+        write_text(target, self.html())
         return target
 
 
@@ -130,8 +173,8 @@ def advise(
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
     present    what the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
-    knowledge  what candidates are told, and by whom; durations are `predicted` if nobody says otherwise
-    costs      of interruptions; `RESTARTS` if nobody says
+    knowledge  what candidates are told, and by which source; durations are `predicted` unless given
+    costs      of interruptions; `RESTARTS` unless given
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`
     window     the latest such stretch of the trace, `30d`, or START:END; all of it if None
     most_jobs  of the trace that count: the latest

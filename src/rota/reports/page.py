@@ -1,0 +1,93 @@
+"""The one way to a page: what a report says as one HTML file, which opens anywhere, offline, and prints."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from rota.model.atomic import replacing
+from rota.model.units import format_duration
+from rota.reports.chart import UNITS
+from rota.reports.finding import ReportPage
+from rota.reports.palette import BARS, DARK, LIGHT, dash
+from rota.reports.wording import words
+
+_SCRIPTS = ("core", "charts", "gantt", "pairs", "tables")
+"""In this order; each stands on those before it."""
+
+
+def page_text(page: ReportPage) -> str:
+    """The page as HTML."""
+    return environment().get_template("page.html").render(title=page.title, page=page, scripted=False)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a page, or another file of text, whole or not at all; its folder is made if it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+
+
+@cache
+def environment() -> Environment:
+    """The templates, and what they can call; they escape what they are given."""
+    made = Environment(
+        loader=PackageLoader("rota.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {
+        "units": int(UNITS),
+        "colours_of": {"light": LIGHT, "dark": DARK, "bars": BARS},
+        "dash": dash,
+        "words": words,
+        "duration": format_duration,
+        "plural": lambda count, one, many: f"{count:,} {one if count == 1 else many}",
+        "style": _file("report.css"),
+        "script": Markup("").join(_file(f"{name}.js") for name in _SCRIPTS),
+    }
+    made.filters |= {"told": told, "name": breakable, "loose": loose}
+    return made
+
+
+def _file(name: str) -> Markup:
+    """A style sheet or script beside the templates, to stand in a page as it is."""
+    return Markup((files("rota.reports") / "templates" / name).read_text(encoding="utf-8"))  # ours, not input
+
+
+_TYPED = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z][a-z-]*)")
+"""What stands in backticks, and options, in a sentence that is written for a terminal."""
+
+
+def told(sentence: str) -> Markup:
+    """`sentence` for a page: what is to be typed is code, and no option is broken over two lines."""
+
+    def code(typed: re.Match[str]) -> str:
+        return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"
+
+    return Markup(_TYPED.sub(code, str(escape(sentence))))
+
+
+_JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
+"""Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
+_SHORT = 20
+"""Letters up to which a table keeps a name on one line."""
+
+
+def breakable(name: str) -> Markup:
+    """`name` for a page: broken between its parts where it has to be, inside one only if that is too long."""
+    parts = [str(escape(part)) for part in _JOINT.split(name)]
+    kind = "name short" if len(name) <= _SHORT else "name"
+    return Markup(f'<span class="{kind}">{"<wbr>".join(parts)}</span>')
+
+
+def loose(name: str) -> str:
+    """`name` with places to break it, where no element can stand: the label of a cell."""
+    return _JOINT.sub("\u200b", name)
