@@ -6,10 +6,8 @@ modules beside them (`tools/compiled_engine.py`).  ROTA_COMPILE=0 leaves everyth
 ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md has the
 figures.  What is written in C is always built: the process that keeps an attempt (`engines/rota/shim.c`),
 the walk of the interior-point method (`solvers/inner_walk.c`), Pollux' breeding (`solvers/breeding.c`),
-AFS' tournament (`solvers/tournament.c`), plans on curves of free GPUs (`solvers/future.c`), what is noted of
-jobs that stop and begin together (`table/turnover.c`, `worlds/simulated/ends.c`), turns of Gandiva
-(`systems/gandiva/turns.c`), the plans of ElasticFlow's artifact (`systems/elasticflow/climb.c`) and the
-reasons of Philly's waits (`systems/philly/waits.c`).
+plans on curves of free GPUs (`solvers/future.c`) and the plans of ElasticFlow's artifact
+(`published/artifacts/elasticflow/climb.c`).
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ HOT = [
     "src/rota/model/whole.py",
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
-    "src/rota/table/turnover.py",
     "src/rota/table/progress.py",
     "src/rota/table/device_memory.py",
     "src/rota/table/occupancy.py",
@@ -70,11 +67,14 @@ HOT = [
     "src/rota/systems/pai/queues.py",
     "src/rota/systems/pai/machines.py",
     "src/rota/systems/elasticflow/asks.py",
-    "src/rota/systems/elasticflow/backward.py",
-    "src/rota/systems/elasticflow/events.py",
-    "src/rota/systems/elasticflow/hand_out.py",
-    "src/rota/systems/elasticflow/artifact.py",
+    "src/rota/published/artifacts/elasticflow/backward.py",
+    "src/rota/published/artifacts/elasticflow/events.py",
+    "src/rota/published/artifacts/elasticflow/hand_out.py",
+    "src/rota/published/artifacts/elasticflow/artifact.py",
     "src/rota/solvers/dominant_share.py",
+    "src/rota/solvers/shared_caps.py",
+    "src/rota/solvers/one_by_one.py",
+    "src/rota/solvers/tournament.py",
     "src/rota/systems/drf/book.py",
     "src/rota/systems/drf/placing.py",
     "src/rota/systems/drf/filling.py",
@@ -83,32 +83,24 @@ HOT = [
     "src/rota/systems/fifo/backfill.py",
     "src/rota/systems/las/quanta.py",
     "src/rota/systems/tiresias/policy.py",
-    "src/rota/systems/gandiva/server_group.py",
-    "src/rota/systems/gandiva/server_index.py",
-    "src/rota/systems/gandiva/server_groups.py",
-    "src/rota/systems/gandiva/migration.py",
+    "src/rota/systems/gandiva/servers.py",
+    "src/rota/systems/gandiva/introspection.py",
     "src/rota/systems/gandiva/derived.py",
     "src/rota/systems/gandiva/turns.py",
-    "src/rota/systems/gandiva/swaps.py",
-    "src/rota/systems/gandiva/node_sets.py",
-    "src/rota/systems/gandiva/set_grants.py",
-    "src/rota/systems/gandiva/artifact.py",
-    "src/rota/systems/gandiva/growth.py",
-    "src/rota/systems/gandiva/pairing.py",
-    "src/rota/systems/gandiva/seating.py",
-    "src/rota/systems/gandiva/decision.py",
+    "src/rota/systems/gandiva/changes.py",
+    "src/rota/systems/gandiva/policy.py",
+    "src/rota/published/artifacts/gandiva/node_sets.py",
+    "src/rota/published/artifacts/gandiva/set_grants.py",
+    "src/rota/published/artifacts/gandiva/set_turns.py",
     "src/rota/systems/philly/locality.py",
-    "src/rota/systems/philly/kinds.py",
     "src/rota/systems/philly/gang.py",
     "src/rota/systems/philly/queues.py",
     "src/rota/systems/philly/quota.py",
     "src/rota/systems/philly/delays.py",
-    "src/rota/systems/philly/attempting.py",
-    "src/rota/systems/philly/decision.py",
-    "src/rota/systems/philly/kept.py",
+    "src/rota/systems/philly/attempt.py",
+    "src/rota/systems/philly/policy.py",
+    "src/rota/systems/philly/run.py",
     "src/rota/systems/philly/moving.py",
-    "src/rota/systems/philly/premises.py",
-    "src/rota/worlds/simulated/ends.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/attempt_targets.py",
     "src/rota/worlds/simulated/holds.py",
@@ -179,13 +171,8 @@ def library(name: str, source: str, optimised: str = "-O2") -> Extension:
 WALK = library("solvers.libinner_walk", "solvers/inner_walk.c", "-O3")
 BREEDING = library("solvers.libbreeding", "solvers/breeding.c", "-O3")
 FUTURE = library("solvers.libfuture", "solvers/future.c")
-TOURNAMENT = library("solvers.libtournament", "solvers/tournament.c")
-CLIMB = library("systems.elasticflow.libclimb", "systems/elasticflow/climb.c")
-WAITS = library("systems.philly.libwaits", "systems/philly/waits.c")
-TURNOVER = library("table.libturnover", "table/turnover.c")
-ENDS = library("worlds.simulated.libends", "worlds/simulated/ends.c")
-TURNS = library("systems.gandiva.libturns", "systems/gandiva/turns.c")
-IN_C = [SHIM, WALK, BREEDING, FUTURE, TOURNAMENT, CLIMB, WAITS, TURNOVER, ENDS, TURNS]
+CLIMB = library("published.artifacts.elasticflow.libclimb", "published/artifacts/elasticflow/climb.c")
+IN_C = [SHIM, WALK, BREEDING, FUTURE, CLIMB]
 
 
 class BuildAll(build_ext):

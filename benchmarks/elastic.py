@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from agreement import machine, write
 
-from rota.api.setting import make_setting
+from rota.api.run_setup import make_setting
 from rota.client import Client
 from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.model.cluster import parse_cluster

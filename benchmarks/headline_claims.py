@@ -19,7 +19,7 @@ class Setting:
     name: str
     command: str
     before: str = ""
-    """A `rota trace generate` that makes the trace, if no file is it."""
+    """A `rota trace generate` that makes the trace, if it is not a file."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Headline:
     better: str
     worse: str
     factor: float
-    """Claimed; 1 where the paper gives no number, or one that compares otherwise."""
+    """The claimed factor; 1 if the paper gives no number, or one of another comparison."""
     settings: Sequence[Setting]
     near: bool = False
     """The claim is to be nearly as good."""
@@ -105,19 +105,19 @@ HEADLINES = (
         "mean completion 5.5 times shorter than under the cluster's FIFO scheduler on the testbed, 2.4 times "
         "in the trace simulation",
         "tiresias", "fifo", 2.4, LONG, also=("tiresias:order=gittins", "fifo:skip=yes"),
-        note="`fifo` waits for the head of the queue; `fifo:skip=yes` passes it: a stronger baseline.",
+        note="`fifo` waits for the head of the queue; `fifo:skip=yes` passes it and is a stronger baseline.",
     ),
     Headline(
         "tiresias-gandiva", "Tiresias, NSDI 2019",
         "mean completion 2 times shorter than under Gandiva in the trace simulation",
         "tiresias", "gandiva", 2.0, LONG[:2], also=("tiresias:order=gittins",),
-        note="Tiresias' simulator has a simpler Gandiva than the paper's; ours is the paper's, unpacked.",
+        note="Tiresias' simulator has a simplified Gandiva; ours follows the Gandiva paper, without packing.",
     ),
     Headline(
         "tiresias-srtf", "Tiresias, NSDI 2019",
-        "by Gittins index, without durations, nearly as good as SRTF, which knows them",
+        "the Gittins index, without durations, is nearly as good as SRTF, which knows them",
         "tiresias:order=gittins", "srtf", 1.0, LONG, near=True, also=("tiresias",),
-        note="The index learns from the jobs that have ended in the same run.",
+        note="The index learns from jobs that have ended in the same run.",
     ),
     Headline(
         "gandiva-feedback", "Gandiva, OSDI 2018",
@@ -128,8 +128,8 @@ HEADLINES = (
         "gandiva-packing", "Gandiva, OSDI 2018",
         "packing jobs that leave a GPU idle uses 26 % more of it (180 GPUs, hyper-parameter searches)",
         "gandiva", "gandiva:packing=no", 1.26, LUCID, metric="makespan_s", also=("fifo:skip=yes",),
-        note="Pairs run as measured by Lucid's authors.  The claim is about utilisation of a queue that "
-        "never ends; the time until all is done says the same of one that does.",
+        note="Pairs run as measured by Lucid's authors.  The claim is about utilisation under an endless "
+        "queue; for a finite one the time until all is done measures the same.",
     ),
     Headline(
         "pai-sjf", "PAI, NSDI 2022",
@@ -143,18 +143,18 @@ HEADLINES = (
     ),
     Headline(
         "easy", "EASY backfill: Lifka, JSSPP 1995",
-        "jobs that delay nobody may pass the first of the queue: shorter waits than strict FIFO",
+        "jobs may pass the head of the queue if they do not delay it: shorter waits than strict FIFO",
         "fifo:backfill=easy", "fifo", 1.0,
         (generated(4000, 0.8, "8x8", 1, "--knowledge duration=user"),
          generated(4000, 0.9, "16x8", 2, "--knowledge duration=user"),
          itp("06", "16x8")),
         metric="mean_waiting_s", also=("fifo:skip=yes",),
-        note="Generated jobs state limits, which are all that the policy is told; ITP's durations are exact.",
+        note="For generated jobs the policy knows time limits only; for ITP it knows exact durations.",
     ),
     Headline(
         "gavel-types", "Gavel, OSDI 2020",
-        "knowing how fast each job is on each GPU type: mean completion up to 3.5 times shorter than under "
-        "agnostic max-min fairness",
+        "with the speed of each job on each GPU type known, mean completion is up to 3.5 times shorter than "
+        "under agnostic max-min fairness",
         "gavel", "gavel:aware=no", 3.5, GAVEL,
     ),
     Headline(
@@ -167,14 +167,15 @@ HEADLINES = (
     ),
     Headline(
         "drf-slots", "DRF, NSDI 2011",
-        "by dominant resources jobs end sooner than by equal slots, which waste what a slot has too much of",
+        "jobs end sooner with shares of dominant resources than with equal slots, which waste the surplus of "
+        "each slot",
         "drf", "drf:share=slots", 1.0,
         (Setting("openb's pods on a third of its nodes", "pods.csv --cluster nodes.yaml"),),
-        note="Pods have no tenants; here the tenant is what a pod needs most of (ours).",
+        note="Pods have no tenants; here the resource that a pod needs most of stands for its tenant (ours).",
     ),
     Headline(
         RETRIES, "Philly study, USENIX ATC 2019",
-        "retrying by what a job failed of wastes less than retrying each failure alike",
+        "retries that depend on the reason of a failure waste less than equal retries for all failures",
         "adaptive", "blind", 1.0,
         (generated(9600, 0.7, "64x8", 1), generated(9600, 0.7, "64x8", 2)),
         metric="granted_gpu_s",
@@ -190,26 +191,30 @@ CANNOT = (
     ),
     (
         "Gandiva: hyper-parameter search 10 times faster to a good configuration",
-        "No public trace says which configuration learns what, so that nothing can stop the bad ones early.",
+        "No public trace says how well each configuration learns, so bad ones cannot be stopped early.",
     ),
     (
         "Philly: 80 % of delays are fragmentation",
-        "It depends on the quotas of the virtual clusters, which are not public: [philly](philly.md) has "
-        "what comes out.",
+        "It depends on the quotas of the virtual clusters, which are not public; [philly](philly.md) has "
+        "our result.",
     ),
     (
         "PAI: sharing halves the GPUs that are needed",
-        "The tables with tasks and groups are not among the public files that can be had here; gangs of "
-        "fractions are played ([pai](systems/pai.md)), their mix is not known.",
+        "The tables with tasks and groups are not among the public files at hand; gangs of fractions are "
+        "simulated ([pai](systems/pai.md)), but their mix is unknown.",
     ),
-    ("PAI: reserving and packing cut waiting by 45 %", "The same, and it depends on who asks for a V100."),
+    (
+        "PAI: reserving and packing cut waiting by 45 %",
+        "The same, and it depends on which jobs ask for a V100.",
+    ),
     (
         "Gavel: cost 1.4 times lower with deadlines met",
-        "Prices are the reader's to give, and the workload with deadlines is not in the repository.",
+        "Prices are up to the reader, and the workload with deadlines is not in the repository.",
     ),
     (
         "AFS: 1.9 to 3.1 times over Tiresias",
-        "The jobs of the testbed are not public; what a resize costs decides it, and nobody measured that.",
+        "The jobs of the testbed are not public; the cost of a resize decides the result, and no measurement "
+        "of it is published.",
     ),
 )
 """Claims that the data cannot show, and why."""

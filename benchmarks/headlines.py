@@ -2,10 +2,10 @@
 
     python benchmarks/headlines.py --data ../shared --write docs/headlines.md [--only tiresias-fifo,easy]
 
-Each headline is a comparison of two policies that a paper makes, on traces of other people's clusters.  Every
-figure comes from a `rota` command that the page prints; $DATA is the folder of --data, and files without a
-folder are made by the command before.  With --only the other headlines stay as the page has them.
-A verdict is arithmetic: the factor measured against the one claimed (`verdict`).
+Each headline is a paper's comparison of two policies, on traces of other clusters.  Every figure comes from a
+`rota` command that the page prints; $DATA is the folder of --data, and files without a folder are made by the
+command before.  With --only the other headlines stay as the page has them.  A verdict compares the measured
+factor with the claimed one (`verdict`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PAGE = ROOT / "docs" / "headlines.md"
 SAME = 0.02
 """Factors nearer to 1 than this are no difference."""
 NEAR = 1 / 1.2
-"""A factor of at least so much is near."""
+"""A factor of at least this is near."""
 AS_LARGE = 0.9
-"""A factor of at least so much of the claimed one is as large."""
+"""A factor of at least this part of the claimed one is as large."""
 
 
 def verdict(measured: float, claimed: float, near: bool = False) -> str:
-    """What a factor says of a claim; of one to be `near` something, whether it is."""
+    """The verdict of a measured factor on a claim; `near` claims are judged by `NEAR`."""
     if near:
         return "near, or better" if measured >= NEAR else "not near"
     if abs(measured - 1.0) <= SAME:
@@ -110,7 +110,7 @@ def measured(headline: Headline, data: Path, done: Runs) -> list[str]:
     lines = head(headline)
     names = [f"`{name}`" for name in headline.policies]
     lines += [
-        "| on | " + " | ".join(names) + " | factor | claimed | so |",
+        "| on | " + " | ".join(names) + " | factor | claimed | verdict |",
         "|---|" + "---:|" * (len(names) + 2) + "---|",
     ]
     total_s = 0.0
@@ -157,11 +157,19 @@ def head(headline: Headline) -> list[str]:
 
 TITLE = """# Headline results
 
-Printed by `make headlines` (`benchmarks/headlines.py`), which runs every command below.  `DATA` is the folder
-of the public traces; `pairs.csv`, `nodes.yaml` and `pods.csv` are made from them by `headline_files.py`.
-Each table compares what a paper compares, on clusters and jobs that are not the paper's.  The factor is how
-many times larger the first figure is than the second.  *Yes* is at least nine tenths of the claim, *yes,
-less* the same direction, *no difference* less than 2 %; *near* is within a fifth.
+Which headline results of the papers do public traces show?  Each table makes a paper's comparison on other
+clusters and jobs than the paper's.  The factor is the first figure divided by the second.
+
+| verdict | factor |
+|---|---|
+| yes | at least nine tenths of the claim |
+| yes, less | the same direction |
+| no difference | less than 2 % |
+| the other way round | the other direction |
+| near, or better | within a fifth |
+
+`make headlines` (`benchmarks/headlines.py`) prints this page and runs every command on it.  `DATA` is the
+folder of the public traces; `headline_files.py` makes `pairs.csv`, `nodes.yaml` and `pods.csv` from them.
 """
 
 
@@ -171,11 +179,21 @@ def sections(text: str) -> dict[str, str]:
     return {part.partition("\n")[0].strip(): "## " + part for part in parts}
 
 
+def overview(measurements: dict[str, str]) -> str:
+    """A table of the verdicts of all headlines."""
+    lines = ["| headline | claimed by | verdicts |", "|---|---|---|"]
+    for headline in HEADLINES:
+        rows = re.findall(r"^\| (?!on ).*\| ([^|]+) \|$", measurements[headline.id], re.MULTILINE)
+        lines.append(f"| [{headline.id}](#{headline.id}) | {headline.paper} | {'; '.join(rows)} |")
+    return "\n".join(lines) + "\n"
+
+
 def page(measurements: dict[str, str]) -> str:
-    """The page with a section for each headline, and what cannot be shown."""
+    """The page: verdicts, a section for each headline, and what cannot be shown."""
     body = "\n".join(measurements[headline.id].rstrip() + "\n" for headline in HEADLINES)
     rows = "\n".join(f"| {claim} | {reason} |" for claim, reason in CANNOT)
-    return f"{TITLE}\n{body}\n## What the data cannot show\n\n| claim | why |\n|---|---|\n{rows}\n"
+    cannot = f"## What the data cannot show\n\n| claim | why |\n|---|---|\n{rows}\n"
+    return f"{TITLE}\n{overview(measurements)}\n{body}\n{cannot}"
 
 
 def main() -> None:

@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 
 from rota.cli.live.history import A_PAGE
-from rota.server.api.calling import answer
+from rota.server.api.route_parts import answer
 from rota.server.auth import mint
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
 from rota.server.history import History
-from rota.server.keeping import Keep
 from rota.server.records import JobRecords
+from rota.server.retention import Keep
 from rota.server.roster import StoredRoster, token_row
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import IntervalRow, JobState, NewJob, Step
 from rota.server.store.store import Store
-from rota.server.tidying import Tidier
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, NodeInfo

@@ -16,7 +16,7 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge, Known, Provenance, Table
 from rota.knowledge.scaling import curves_of
-from rota.server.policy.knowing import KnowledgeTold
+from rota.server.policy.provider_messages import KnowledgeTold
 
 COPIES = 3
 

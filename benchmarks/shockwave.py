@@ -1,41 +1,34 @@
 """Shockwave on the authors' 120 jobs that change their batch size: makespan and finish-time fairness.
 
-    python benchmarks/shockwave.py --data FOLDER [POLICY ...] [--drawn] [--binaries ORDERS]
+    python benchmarks/shockwave.py --data FOLDER [POLICY ...] [--drawn]
 
 FOLDER holds the reference results (`gavel-pollux-sia/`).  The jobs run in the simulator's semantics on 32
 GPUs, the first 40 on 12 and the first 12 on 4.  A job's rho is its completion time over the time that it
 takes alone, times jobs over GPUs if that is above 1; `late` is the share of jobs with rho above 1.  Published
 rows are the authors' files, those of 12 jobs their program with open solvers.  CPU seconds are the run's.
 `--drawn` plays ten other inputs instead, each drawn from the 120 jobs and from their times of arrival.
-`--binaries` plays the 12 jobs under `mode=artifact` with the program of the authors, a binary for each job
-and round solved by HiGHS within their gap of 1e-3, its columns in so many orders: what the gap alone decides.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import polars as pl
 
-from rota.api.setting import make_speed
+from rota.api.speed_sources import make_speed
 from rota.model.cluster import parse_cluster
 from rota.model.columns import read_only
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy
-from rota.solvers.window import Counts, PlanningWindow
-from rota.solvers.window_binary import solve_binary
-from rota.systems.shockwave import planning
 from rota.traces import read
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics
 
-POLICIES = ["shockwave", "shockwave:fairness_exponent=5", "shockwave:mode=artifact"]
+POLICIES = ["shockwave", "shockwave:fairness_exponent=5", "shockwave@authors"]
 RUNS = ((120, 32), (40, 12), (12, 4))
 DRAWN = ((60, 16), (60, 16), (60, 12), (90, 24), (90, 32), (30, 8), (30, 8), (120, 24), (120, 40), (45, 16))
 """Jobs and GPUs; the seed is the place in the list, from 1."""
@@ -49,7 +42,6 @@ def main() -> None:
     parser.add_argument("policies", nargs="*", metavar="POLICY", default=POLICIES)
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--drawn", action="store_true")
-    parser.add_argument("--binaries", type=int, default=0, metavar="ORDERS")
     options = parser.parse_args()
     folder = options.data / "gavel-pollux-sia"
     theirs = pl.read_csv(folder / "authors" / "shockwave_tacc_32gpus_jobs.csv.gz")
@@ -58,12 +50,6 @@ def main() -> None:
     submit_s = trace.jobs.submit_s
     table = str(folder / "inputs" / "shockwave_tacc_throughputs.csv.gz")
     print(ROW.format("jobs", "GPUs", "policy", "mean JCT", "makespan", "late", "worst", "CPU s"))
-    if options.binaries:
-        for seed in range(options.binaries):
-            solve = _within_gap(np.random.default_rng(seed))
-            with mock.patch.object(planning, "solve_window", solve):
-                _play("shockwave:mode=artifact", trace.take(np.arange(12)), 4, table, alone_s[:12] * 3.0)
-        return
     if options.drawn:
         for seed, (jobs, gpus) in enumerate(DRAWN, 1):
             part, picked = _drawn(trace, jobs, seed)
@@ -76,26 +62,6 @@ def main() -> None:
             _print(jobs, gpus, f"published: {name}", jct_s, submit_s[:jobs], alone, None)
         for policy in options.policies:
             _play(policy, trace.take(np.arange(jobs)), gpus, table, alone)
-
-
-def _within_gap(random: np.random.Generator) -> Callable[[PlanningWindow, int], Counts | None]:
-    """Numbers of rounds from the program with binaries, its jobs in an order drawn anew each time."""
-
-    def solve(window: PlanningWindow, nodes: int) -> Counts | None:
-        if (window.least > window.rounds).any() or not window.has_room(window.least):
-            return None
-        order = random.permutation(len(window.sizes))
-        columns = ("sizes", "utility", "left_s", "weights", "least")
-        shuffled = replace(window, **{name: getattr(window, name)[order] for name in columns})
-        binaries = solve_binary(shuffled)
-        if binaries is None:
-            return None
-        rounds = np.empty(len(order), dtype=np.int64)
-        rounds[order] = binaries.runs.sum(axis=1)
-        value = window.value(rounds)
-        return Counts(rounds, value, value, binaries.is_cut)
-
-    return solve
 
 
 def _drawn(trace: Trace, jobs: int, seed: int) -> tuple[Trace, np.ndarray]:

@@ -1,7 +1,6 @@
 """Shockwave's window: what planning by numbers of rounds costs, in time and in the paper's objective.
 
     python benchmarks/windows.py [--sizes 12x4 40x12 120x32 460x128 900x256 2000x10000] [--seeds 5]
-        [--binary 40] [--nodes 2000] [--gap 1e-3]
 
 Windows of 20 rounds of 120 s are made up from seeds: jobs of 1, 2, 4 and 8 GPUs (60, 20, 15, 5 %), run times
 log-normal about 80 minutes, a third of the jobs late, half of the windows without the makespan term, half
@@ -10,8 +9,6 @@ with weight 1e-3.  Values are parts of what lies between no rounds at all and th
   solve, lay out   CPU milliseconds, the worst of the seeds
   mended           windows in which the best numbers of rounds find no room as they are
   missing          what the layout has less than the bound, on average and at worst; no plan can have more
-  binaries         the same for the program with a binary for each job and round (HiGHS, one thread), for
-                   windows of up to `--binary` jobs; its CPU milliseconds are beside it
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.solvers.window import PlanningWindow, log_utility, solve_window
-from rota.solvers.window_binary import solve_binary
 from rota.solvers.window_rounds import lay_out
 
 ROUNDS, ROUND_S = 20, 120.0
@@ -37,8 +33,6 @@ class Outcome(NamedTuple):
     layout: float
     is_mended: bool
     missing: float
-    binary: float
-    binary_missing: float
 
 
 def made_up(seed: int, jobs: int, capacity: int, weight: float) -> PlanningWindow:
@@ -55,7 +49,7 @@ def made_up(seed: int, jobs: int, capacity: int, weight: float) -> PlanningWindo
     return PlanningWindow(sizes, capacity, utility, left_s, weights, np.zeros(jobs, dtype=np.int64), weight)
 
 
-def measure(window: PlanningWindow, binary: bool, nodes: int, gap: float) -> Outcome:
+def measure(window: PlanningWindow) -> Outcome:
     begin = time.process_time()
     counts = solve_window(window)
     solved = time.process_time()
@@ -64,23 +58,8 @@ def measure(window: PlanningWindow, binary: bool, nodes: int, gap: float) -> Out
     done = time.process_time()
     nothing = window.value(np.zeros_like(counts.rounds))
 
-    def missing(value: float) -> float:
-        return (counts.bound - value) / (counts.bound - nothing)
-
-    took = of_binary = np.nan
-    if binary:
-        since = time.process_time()
-        found = solve_binary(window, gap, nodes)
-        took = time.process_time() - since
-        of_binary = 1.0 if found is None else missing(found.value)
-    return Outcome(
-        1e3 * (solved - begin),
-        1e3 * (done - solved),
-        layout.is_mended,
-        missing(window.value(layout.counts)),
-        1e3 * took,
-        of_binary,
-    )
+    missing = (counts.bound - window.value(layout.counts)) / (counts.bound - nothing)
+    return Outcome(1e3 * (solved - begin), 1e3 * (done - solved), layout.is_mended, missing)
 
 
 def main() -> None:
@@ -90,23 +69,19 @@ def main() -> None:
     sizes = ["12x4", "40x12", "120x32", "460x128", "900x256", "2000x10000"]
     parser.add_argument("--sizes", nargs="+", default=sizes, metavar="JOBSxGPUS")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--binary", type=int, default=40, metavar="JOBS")
-    parser.add_argument("--nodes", type=int, default=2000)
-    parser.add_argument("--gap", type=float, default=1e-3)
     options = parser.parse_args()
     print(f"{'jobs':>5} {'GPUs':>6} {'k':>6} {'solve':>7} {'lay out':>8} {'mended':>7}", end="")
-    print(f" {'missing':>9} {'worst':>9}   {'binaries':>9} {'missing':>9} {'worst':>9}")
+    print(f" {'missing':>9} {'worst':>9}")
     for size in options.sizes:
         jobs, gpus = (int(part) for part in size.split("x"))
         for weight in (0.0, 1e-3):
             windows = [made_up(seed, jobs, gpus, weight) for seed in range(options.seeds)]
-            each = [measure(w, jobs <= options.binary, options.nodes, options.gap) for w in windows]
+            each = [measure(w) for w in windows]
             of = Outcome(*(np.array(column, dtype=float) for column in zip(*each, strict=True)))
             print(
                 f"{jobs:>5} {gpus:>6} {weight:>6g} {np.max(of.solve):>7.1f} {np.max(of.layout):>8.1f} "
                 f"{np.sum(of.is_mended):>4.0f}/{len(each)} {np.mean(of.missing):>10.1e} "
-                f"{np.max(of.missing):>9.1e}   {np.max(of.binary):>9.0f} {np.mean(of.binary_missing):>9.1e} "
-                f"{np.max(of.binary_missing):>9.1e}",
+                f"{np.max(of.missing):>9.1e}",
                 flush=True,
             )
 

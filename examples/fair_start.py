@@ -1,16 +1,16 @@
-"""The tenant with the least recent GPU-time goes first, and who has waited for long is passed by nobody.
+"""The tenant with the least recent GPU-time goes first; no job passes one that has waited for long.
 
 Paper     none; an example of a policy that decides by itself (docs/policies.md)
 Decides   order
 Needs     nothing
-Idea      1. What a tenant has used counts half after `half_life_s`; who has used least is served first.
-          2. Jobs run to their end; what does not fit is passed by, unless it has waited for `patience_s`.
+Idea      1. A tenant's past use counts half after `half_life_s`; the tenant that used least is served first.
+          2. Jobs run to their end. Other jobs pass one that does not fit until it has waited `patience_s`.
 Departs   -
 Checked   tests/test_examples.py: a queue worked out by hand, and the contract of all policies
 
 Memory    `at_s`  moment of the last decision
-          `used`  GPU-seconds of each tenant, as far as they still count
-          `had`   GPU-seconds of each tenant in all, at that moment
+          `used`  GPU-seconds of each tenant, weighted by age
+          `had`   all GPU-seconds of each tenant until that moment
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class FairStartParameters:
     """Parameters of `fair_start`."""
 
     half_life_s: float = 7 * 86_400.0
-    """Seconds after which what was used counts half."""
+    """Seconds after which past use counts half."""
     patience_s: float = 12 * 3_600.0
-    """Seconds of waiting after which a job is passed by nobody."""
+    """Seconds of waiting after which no job passes this one."""
 
 
 @register("fair_start", "Least recent GPU-time of its tenant first", parameters=FairStartParameters)
 class FairStart:
-    """Serves tenants in turn, and nobody for ever last."""
+    """Serves the tenant with least recent use, and every job after a bounded wait for its turn."""
 
     def __init__(self, parameters: FairStartParameters | None = None) -> None:
         self.parameters = parameters or FairStartParameters()
@@ -65,9 +65,9 @@ class FairStart:
         return Decision(memory, grants, reasons=reasons, wake=Wake(at_s=float(wake_s)))
 
     def _used(self, snapshot: Snapshot, memory: Memory) -> np.ndarray:
-        """GPU-seconds of each tenant that still count; brings the memory up to date.
+        """Weighted GPU-seconds of each tenant; updates the memory.
 
-        On a live cluster tenants are numbered as they come: there may be more of them than were remembered.
+        A live cluster numbers tenants as they appear, so there may be more of them than in the memory.
         """
         jobs = snapshot.jobs
         rows = np.arange(len(jobs))

@@ -1,10 +1,10 @@
-"""First in, first out with a handicap: whoever asks for more GPUs is served as if it had come later.
+"""First in, first out with a handicap: a job that asks for more GPUs is served as if submitted later.
 
 Paper     none; an example of how to add a policy
 Decides   order
 Needs     nothing
 Idea      1. A job's place in the queue is its submission plus `per_gpu_s` for each GPU it asks for.
-          2. Jobs run to their end; what does not fit is passed by.
+          2. Jobs run to their end; later jobs may pass one that does not fit.
 Departs   -
 Checked   tests/test_examples.py: a queue worked out by hand, and the contract of all policies
 """
@@ -23,12 +23,12 @@ class HandicapParameters:
     """Parameters of `handicap`."""
 
     per_gpu_s: float = 21_600.0
-    """Seconds that each GPU counts as."""
+    """Seconds that each GPU adds to the submission."""
 
 
 @priority("handicap", "First in, first out, with a handicap by size", parameters=HandicapParameters)
 def handicap(snapshot: Snapshot, rows: Rows, parameters: HandicapParameters) -> Keys:
-    """Handicapped submission of a row, or of an array of rows: the lowest is served first."""
+    """Submission plus handicap of a row, or of an array of rows: the lowest is served first."""
     keys: Keys = snapshot.jobs.submit_s[rows] + parameters.per_gpu_s * snapshot.jobs.gpus[rows]
     return keys
 

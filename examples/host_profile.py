@@ -1,7 +1,7 @@
-"""Prints how fast the workloads of generated traces are by cores and cached data: `--slowdowns hosts=FILE`.
+"""Prints speeds of the workloads of generated traces by cores and cached data, for `--slowdowns hosts=FILE`.
 
-Epochs are made up, of the size that public measurements have: images and speech starve at three cores a GPU,
-words do not mind.  With your own, measured by `sample_cores`, it is a profile of yours.
+The epochs are invented, in the range of public measurements: images and speech are short of cores at three
+for each GPU, words are not.  Replace them by your own, measured with `sample_cores`, to get your profile.
 """
 
 from rota.knowledge.host_profile import CacheModel
@@ -11,7 +11,7 @@ CORES = (1, 2, 3, 4, 6, 9, 12)
 
 
 def epochs(work_s: float, floor_s: float) -> dict[float, float]:
-    """Seconds by cores: so much to prepare on one core, and so much that the GPU takes."""
+    """Seconds of an epoch by cores: the larger of `work_s` on one core, divided, and the GPU's `floor_s`."""
     return {float(cores): max(work_s / cores, floor_s) for cores in CORES}
 
 

@@ -1,4 +1,4 @@
-"""The whole of it: a trace, a cluster, some policies; tables, summaries and a report in `out/`."""
+"""A complete comparison: a trace, a cluster, two policies; tables, summaries and a report in `out/`."""
 
 import rota
 

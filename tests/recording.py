@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant, Leave
+from rota.model.grants import Leave
 from rota.model.jobs import JobTable
 from rota.model.promises import Offer
 from rota.scheduler.decision import Event
@@ -56,9 +56,6 @@ class RecordingWorld:
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         self.offers |= offers
-
-    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        return False
 
     def stopped(self, row: int, how: How) -> Lost:
         self.stops.append(Stop(self.state.now, row, how))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant, Leave
+from rota.model.grants import Leave
 from rota.model.promises import Offer
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal, World
@@ -45,9 +45,6 @@ class RefusingWorld:
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         self.inner.offer(offers)
-
-    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        return False
 
     def stopped(self, row: int, how: How) -> Lost:
         return self.inner.stopped(row, how)

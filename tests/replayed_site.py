@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import sacct_site
-from rota.api.setting import make_setting
+from rota.api.run_setup import make_setting
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Bools
 from rota.model.trace import Trace

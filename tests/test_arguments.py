@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rota
-from rota.api.analyzing import analyze
+from rota.api.analysis import analyze
 from rota.arguments import TEXT, WHOLE, is_file, is_number, is_whole, shown, takes
 from rota.errors import InputError
 

@@ -35,8 +35,8 @@ for policy in policies:
     tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()
     sums[policy] = hashlib.sha256(tables).hexdigest()
 few = generate(150, seed=4, load=1.1, cluster=cluster)
-clocks = [("gavel", "exact"), ("gavel@authors", "gavel"), ("gandiva:mode=tiresias", "tiresias-gandiva")]
-clocks += [("elasticflow:mode=artifact", "elasticflow-ef"), ("shockwave:mode=artifact", "shockwave")]
+clocks = [("gavel", "exact"), ("gavel@authors", "gavel"), ("gandiva@tiresias", "tiresias-gandiva")]
+clocks += [("elasticflow@authors", "elasticflow-ef"), ("shockwave@authors", "shockwave")]
 for policy, clock in clocks:
     record = run(policy, few, cluster, Setting(semantics=PRESETS[clock]))
     tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()

@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 
 from rota import native
-from rota.solvers import breeding, inner_walk
-from rota.systems.elasticflow import climbing
-from rota.systems.gandiva import swaps
-from rota.systems.philly import waits
-from rota.table import turnover
-from rota.worlds.simulated import ends
+from rota.published.artifacts.elasticflow import climb
+from rota.solvers import breeding, future, inner_walk
 
 ROOT = Path(__file__).parents[1]
-OF_PYTHON = [turnover.SOURCE, ends.SOURCE, swaps.SOURCE]
-SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climbing.SOURCE, waits.SOURCE, *OF_PYTHON]
+OF_PYTHON = [future.SOURCE]
+SOURCES = [breeding.SOURCE, inner_walk.SOURCE, climb.SOURCE, *OF_PYTHON]
 
 
 @pytest.fixture(params=SOURCES, ids=[source.stem for source in SOURCES])
@@ -57,7 +53,7 @@ def test_functions_belong_to_the_python_whose_objects_they_take(
     native.functions.cache_clear()
 
 
-@pytest.mark.parametrize("copied", [waits.SOURCE], indirect=True)
+@pytest.mark.parametrize("copied", [climb.SOURCE], indirect=True)
 def test_a_library_of_numbers_has_no_such_functions(copied: Path) -> None:
     assert native.functions(copied) == {}
 

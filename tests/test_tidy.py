@@ -81,6 +81,10 @@ LONG = {
     "server/store/rows.py": (455, "what is stored, one dataclass for each table, read side by side"),
     "table/occupancy.py": (413, "every claim on devices and hosts, and the copy of them to try things on"),
     "table/state.py": (587, "the verbs of the loop, and what grows with time, on one table"),
+    "scheduler/policy.py": (
+        415,
+        "what a policy is, the registry of all, and a policy by name with its parameters",
+    ),
     "scheduler/loop.py": (600, "one pass of the loop, from what happened to what is recorded"),
     "server/scheduler.py": (
         414,

@@ -1,7 +1,7 @@
 """Builds the documentation as a site: pages of `docs/`, rooms, notebooks, the API from docstrings.
 
-`python website/build.py [FOLDER]` gathers all pages in FOLDER/site-source, with links that hold there, and
-has MkDocs make FOLDER/site of them; any link that leads nowhere is an error.  FOLDER is `out` if not named.
+`python website/build.py [FOLDER]` copies all pages to FOLDER/site-source, with their links adjusted, and runs
+MkDocs to make FOLDER/site from them; a broken link is an error.  The default of FOLDER is `out`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Use it", ("install", "live", "jobs", "dashboard", "estimates", "training", "cli", "api")),
+    ("Use it", ("install", "live", "operate", "jobs", "dashboard", "estimates", "training", "cli", "api")),
     (
         "Simulate",
         ("traces", "generator", "cluster", "speeds", "knowledge", "metrics", "report", "analyze", "advise"),
@@ -28,11 +28,13 @@ NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("How fast is it", ("performance", "live-performance")),
     ("How it works", ("architecture", "glossary", "contributing", "changelog")),
 )
-"""Sections with their first pages, by name; what is named nowhere stands under `More`."""
+"""Sections with their pages, by name; pages that are not listed go to `More`."""
 API: dict[str, tuple[str, ...]] = {
     "simulate": (
-        "rota.api",
+        "rota.api.simulation",
+        "rota.api.run_options",
         "rota.api.results",
+        "rota.api.moments",
         "rota.reports.shown",
         "rota.model.record",
         "rota.model.trace",
@@ -50,15 +52,15 @@ API: dict[str, tuple[str, ...]] = {
     "client": ("rota.client.http", "rota.wire.job", "rota.wire.views"),
     "errors": ("rota.errors",),
 }
-"""Pages of the reference, each with the modules that it shows."""
+"""Pages of the API reference, each with the modules that it shows."""
 SHIM = "https://unpkg.com/iframe-worker/shim"
-"""What the theme lets pages load that are read from a folder."""
+"""A script that the theme loads from elsewhere for pages that are read from a folder."""
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 
 
 def pages() -> dict[str, str]:
-    """Path in the repository of everything that becomes a page or a figure -> its path on the site."""
+    """Every page and figure: its path in the repository -> its path on the site."""
     placed = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
     for path in sorted((ROOT / "docs").rglob("*")):
         inside = path.relative_to(ROOT / "docs").as_posix()
@@ -77,7 +79,7 @@ def _index(path: str) -> str:
 
 
 def gather(target: Path) -> None:
-    """All pages in `target`, with links between them; to what is no page a link becomes its text."""
+    """Write all pages to `target` with links between them; a link to no page becomes its text."""
     shutil.rmtree(target, ignore_errors=True)
     placed = pages()
     for origin, path in placed.items():
@@ -98,7 +100,7 @@ def gather(target: Path) -> None:
 
 
 def _relinked(text: str, origin: str, path: str, placed: dict[str, str]) -> str:
-    """`text` of the file `origin` as the page `path`: outside of code its links lead to pages of the site."""
+    """`text` of the file `origin` as the page `path`: links outside of code lead to pages of the site."""
     folder = posixpath.dirname(path)
 
     def target(link: str) -> str | None:
@@ -117,7 +119,7 @@ def _relinked(text: str, origin: str, path: str, placed: dict[str, str]) -> str:
         led = target(match[2])
         return match[1] if led is None else f"![{match[1]}]({led})"
 
-    # A fence may say more than its language, which MkDocs would not take for a fence.
+    # MkDocs does not recognise a fence with words after its language.
     text = re.sub(r"^(```[\w-]+) .*$", r"\1", text, flags=re.MULTILINE)
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(
@@ -127,13 +129,13 @@ def _relinked(text: str, origin: str, path: str, placed: dict[str, str]) -> str:
 
 
 def _plain_brackets(text: str) -> str:
-    """`a[i][j]` outside of code is no link, though MkDocs would look for one."""
+    """Escape `a[i][j]` outside of code, which MkDocs would read as a link."""
     parts = re.split(r"(`[^`\n]*`)", text)
     return "".join(part if part.startswith("`") else part.replace("][", "]\\[") for part in parts)
 
 
 def notebook_page(path: Path) -> str:
-    """A notebook as a page: its text, its code, what it showed."""
+    """A notebook as a page: its text, its code and its outputs."""
     blocks = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         text = "".join(cell["source"])
@@ -141,7 +143,7 @@ def notebook_page(path: Path) -> str:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             if "text/html" in data:
-                # An empty line would end the block, and what follows would be read as Markdown.
+                # An empty line would end the block; Markdown would follow.
                 body = re.sub(r"\n\s*\n", "\n", "".join(data["text/html"]))
                 blocks.append(f'<div class="shown" style="overflow-x:auto">{body}</div>')
             else:
@@ -151,12 +153,12 @@ def notebook_page(path: Path) -> str:
 
 
 def slug(heading: str, separator: str) -> str:
-    """The anchor of a heading as the pages name it: as repositories on the web make them."""
+    """The anchor of a heading, as web sites of repositories make it."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", separator)
 
 
 def navigation(source: Path) -> list[object]:
-    """Every page once, section by section."""
+    """The navigation: every page once, section by section."""
     every = {path.relative_to(source).as_posix() for path in source.rglob("*.md")}
     nav: list[object] = [{"Home": "index.md"}, {"Contents": "contents.md"}]
     left = every - {"index.md", "contents.md"}
@@ -174,7 +176,7 @@ def navigation(source: Path) -> list[object]:
 
 
 def at_home(site: Path) -> None:
-    """Nothing is loaded from elsewhere: what the theme would fetch there is a file here."""
+    """Replace the script that the theme would load from elsewhere by a local file."""
     shutil.copy(HERE / "frame-worker.js", site / "assets" / "frame-worker.js")
     for page in site.rglob("*.html"):
         here = posixpath.relpath("assets/frame-worker.js", page.parent.relative_to(site).as_posix())
@@ -191,7 +193,7 @@ def _under(paths: set[str], folder: str) -> Iterator[str]:
 
 
 def build(out: Path) -> Path:
-    """The site, below `out`; gives its first page.  Ends the program if a link leads nowhere."""
+    """Build the site below `out` and return its first page; a broken link ends the program."""
     from mkdocs.commands.build import build as make
     from mkdocs.config import load_config
 

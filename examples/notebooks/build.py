@@ -1,7 +1,7 @@
-"""Runs the examples beside it and writes each as a notebook with what its cells showed: `build.py [NAME...]`.
+"""Runs the examples in this folder and writes each as a notebook with its outputs: `build.py [NAME...]`.
 
-A source is plain Python with `# %%` before each cell, and `# %% [markdown]` before text in comments, as
-editors understand it; so it can be read, checked and tested without Jupyter, and is the one place to change.
+A source is plain Python with `# %%` before each code cell and `# %% [markdown]` before text in comments, as
+editors understand it.  It can be read, checked and tested without Jupyter: change it, not the notebook.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES = ("compare_policies", "write_a_policy", "live_whatif")
 
 @dataclass
 class Cell:
-    """One cell: its text, and what it showed."""
+    """One cell: its text and its outputs."""
 
     text: str
     is_code: bool
@@ -43,7 +43,7 @@ def cells_of(source: str) -> Iterator[Cell]:
 
 
 def run(name: str) -> list[Cell]:
-    """Execute `name`, cell by cell in one namespace; each cell has what it showed."""
+    """Execute `name`, cell by cell in one namespace; each returned cell has its outputs."""
     cells = list(cells_of((HERE / f"{name}.py").read_text(encoding="utf-8")))
     module = ModuleType(f"example_{name}")
     sys.modules[module.__name__] = module
@@ -96,7 +96,7 @@ def _lines(text: str) -> list[str]:
 
 
 def main(names: list[str]) -> None:
-    """Write them anew."""
+    """Run the named examples, or all of them, and write their notebooks."""
     for name in names or NAMES:
         text = json.dumps(notebook(run(name)), indent=1, ensure_ascii=False) + "\n"
         (HERE / f"{name}.ipynb").write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Compare policies on your trace
 #
-# A trace says which jobs were submitted when, how many GPUs they asked for and how long they ran. Rota
-# replays it under any policy. This one is generated; `rota.read("jobs.csv")` reads yours, in any of the
+# A trace lists jobs: when they were submitted, how many GPUs they asked for and how long they ran. Rota
+# replays it under any policy. This trace is generated; `rota.read("jobs.csv")` reads yours, in any of the
 # formats that `rota trace formats` lists.
 
 # %%
@@ -17,15 +17,15 @@ trace = rota.generate(JOBS, seed=3, load=0.95, cluster=64)
 print(f"{len(trace)} jobs, on 8 nodes with 8 GPUs each")
 
 # %% [markdown]
-# The policies to compare: in order of submission with gaps filled, shortest remaining time first (told
-# by an oracle), and Tiresias, which knows no durations and serves first who has had least.
+# The policies to compare: order of submission with gaps filled; shortest remaining time first, with true
+# durations; and Tiresias, which knows no durations and serves jobs with the least service first.
 
 # %%
 result = rota.simulate(trace, cluster="8x8:V100", policies=["fifo:skip=yes", "tiresias", "srtf"])
 result
 
 # %% [markdown]
-# Who completes when: a curve that is further to the left is better.
+# Completion times: a curve further to the left is better.
 
 # %%
 result.figure("completion")
@@ -34,7 +34,7 @@ result.figure("completion")
 result.figure("queue")
 
 # %% [markdown]
-# Everything is a table. One row per run with every metric of `docs/metrics.md`:
+# All results are tables. One row per run, with every metric of `docs/metrics.md`:
 
 # %%
 metrics = result.frame().select(
@@ -43,8 +43,8 @@ metrics = result.frame().select(
 metrics
 
 # %% [markdown]
-# One row per job, to ask whatever you like: here, who waits by the size of the job. `.to_pandas()` of
-# any of these gives the same to pandas.
+# One row per job, for your own questions: here, the mean wait by size of the job. `.to_pandas()` converts
+# any of these tables for pandas.
 
 # %%
 waits = pl.concat(
@@ -60,4 +60,4 @@ waits.group_by("policy", "gpus", maintain_order=True).agg(pl.col("wait_min").mea
 ).sort("gpus")
 
 # %% [markdown]
-# `result.report("out/")` writes all of it as one HTML file, with a Gantt chart of every run.
+# `result.report("out/")` writes everything as one HTML file, with a Gantt chart of every run.

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # What if, on a live cluster
 #
-# Which policy would serve the jobs best that wait right now? A controller answers that by playing the
-# present moment on in its simulator. Here a cluster of two CPU slots is made in a temporary folder; with
-# yours, leave out the first cell and let `ROTA_URL` and `ROTA_TOKEN` say where it is.
+# Which policy would serve the waiting jobs best right now? A controller answers by continuing the present
+# moment in its simulator. This notebook starts a cluster of two CPU slots in a temporary folder; for your
+# own cluster, leave out the first cell and set `ROTA_URL` and `ROTA_TOKEN`.
 
 # %%
 import atexit
@@ -22,17 +22,17 @@ environment = {**os.environ, "ROTA_HOME": str(home)}
 
 
 def rota(*words: str) -> str:
-    """What `rota WORDS` prints."""
+    """Run `rota WORDS` and return what it prints."""
     command = [sys.executable, "-m", "rota.cli.main", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-atexit.register(rota, "down", "--kill-jobs")  # whatever becomes of this notebook
+atexit.register(rota, "down", "--kill-jobs")  # however this notebook ends
 started = rota("up", "--devices", "cpu:2", "--node", "n1", "--policy", "fifo")
 
 # %% [markdown]
-# Six jobs: a long one on one slot, one that wants both and waits, and four short ones behind it. First
-# in, first out lets nobody past.
+# Six jobs: a long one on one slot, one that needs both slots and waits, and four short ones behind it.
+# First in, first out lets no job pass.
 
 # %%
 MINUTES = [("long", 1, 60), ("wide", 2, 30), *((f"short-{n}", 1, 2) for n in range(1, 5))]
@@ -44,8 +44,8 @@ names = {job["id"]: job["name"] for job in controller.call("GET", "/v1/jobs")}
 pl.DataFrame(controller.call("GET", "/v1/jobs")).select("id", "name", "gpus", "time_s")
 
 # %% [markdown]
-# The question: the live jobs under three policies, with the time limits of
-# their users for durations; `now` is the policy that decides.
+# The question: the live jobs under three policies, with their users' time limits
+# as durations; `now` is the present policy.
 
 # %%
 policies = ["fifo", "fifo:skip=yes", "srtf"]
@@ -61,7 +61,7 @@ finish = rows.with_columns(((pl.col("finish_s") - first) / 60).round(0).alias("d
 finish.pivot("policy", index="name", values="done_after_min")
 
 # %% [markdown]
-# As a picture: when each job runs under each policy, one bar for each job.
+# As a chart: when each job runs under each policy, one bar for each.
 
 # %%
 answered = rows["policy"].unique(maintain_order=True).to_list()
@@ -92,13 +92,13 @@ class Bars:
 Bars()
 
 # %% [markdown]
-# Convinced? `rota policy set` swaps it; nothing is lost, and nobody is preempted by the swap itself.
+# Convinced? `rota policy set` changes the policy; no work is lost, and the change itself preempts no job.
 
 # %%
 print(rota("policy", "set", "srtf"))
 
 # %% [markdown]
-# The cluster of this notebook goes again, with all of its jobs.
+# Stop the cluster of this notebook and all of its jobs.
 
 # %%
 controller.close()

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Write a policy in fifty lines, and watch it
 #
-# Many policies serve jobs in the order of a key, the lowest first. Such a policy is a function: from a
+# Many policies serve jobs in the order of a key, the lowest first. Such a policy is a function that maps a
 # snapshot and the rows of some jobs to their keys. This one is first in, first out with a handicap: a
 # job counts as submitted six hours later for every GPU that it asks for.
 
@@ -23,18 +23,18 @@ class LateParameters:
     """Parameters of `late`."""
 
     per_gpu_s: float = 21_600.0
-    """Seconds that each GPU counts as."""
+    """Seconds that each GPU adds to the submission."""
 
 
 @priority("late", "First in, first out, later by size", parameters=LateParameters)
 def late(snapshot: Snapshot, rows: Rows, parameters: LateParameters) -> Keys:
-    """Handicapped submission of a row, or of an array of rows: the lowest is served first."""
+    """Submission plus handicap of a row, or of an array of rows: the lowest is served first."""
     keys: Keys = snapshot.jobs.submit_s[rows] + parameters.per_gpu_s * snapshot.jobs.gpus[rows]
     return keys
 
 
 # %% [markdown]
-# It is a policy like any other now, with parameters:
+# Now it is a policy like any other, with parameters:
 
 # %%
 JOBS = int(os.environ.get("EXAMPLE_JOBS", "1500"))
@@ -48,8 +48,8 @@ result
 result.figure("waiting")
 
 # %% [markdown]
-# To watch it decide, stop the clock: what it was shown at its first decision after a moment is kept in a
-# file, with everything that it needs to decide again.
+# To watch it decide, stop the clock: a file stores what the policy saw at its first decision after a given
+# moment, with everything that it needs to decide again.
 
 # %%
 folder = Path(tempfile.mkdtemp())
@@ -63,13 +63,13 @@ pl.DataFrame(
 )
 
 # %% [markdown]
-# The same moment under another policy: the jobs that it would start instead.
+# The same moment under another policy, and the jobs that it would start instead:
 
 # %%
 other = rota.replay(folder / "noon.rota", "tiresias").to_dict()
 print(f"tiresias starts {len(other['start'])}, and preempts {len(other['preempt'])} for that")
 
 # %% [markdown]
-# `rota.testing.policy_contract(late)` holds it to what every policy must keep: it reads nothing but the
-# snapshot, decides alike on the same one, starts gangs whole. `CONTRIBUTING.md` says how it becomes a
-# part of Rota or of a package of yours.
+# `rota.testing.policy_contract(late)` checks the rules of every policy: it reads only the snapshot, decides
+# the same on the same snapshot, and starts whole gangs. `CONTRIBUTING.md` explains how to add it to Rota
+# or to your own package.

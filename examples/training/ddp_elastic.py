@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--samples", type=int, default=101)
     parser.add_argument("--batch-size", type=int, default=8, help="samples of a step over all workers")
-    parser.add_argument("--step-s", type=float, default=0.0, help="sleep so long in each step")
+    parser.add_argument("--step-s", type=float, default=0.0, help="seconds to sleep in each step")
     parser.add_argument("--checkpoint-dir")
     parser.add_argument("--checkpoint-every-steps", type=int)
     parser.add_argument("--statistics", action="store_true")

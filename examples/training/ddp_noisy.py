@@ -2,9 +2,9 @@
 
 python ddp_noisy.py --steps 200 --batch-size 32 --batch-range 32:512 --step-s 0.02 --sample-s 0.001
 
-The gradient of one sample is a fixed vector of length 1 plus noise whose variance is `--noise` in all: that
-is the scale of the noise.  A step sleeps `--step-s`, and `--sample-s` for each sample of this worker.  The
-program ends when it has learnt what `--steps` steps of its first batch teach, whatever batches it used.
+The gradient of one sample is a fixed vector of length 1 plus noise of total variance `--noise`, which is the
+noise scale.  A step sleeps `--step-s`, and `--sample-s` for each sample of this worker.  The program ends
+after the progress of `--steps` steps with its first batch, whichever batches it used.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32, help="samples of a step over all workers")
     parser.add_argument("--batch-range", help="such as 32:512; else what the job was submitted with")
     parser.add_argument("--local-most", type=float, help="samples of a worker, for its device's memory")
-    parser.add_argument("--every-s", type=float, default=30.0, help="look for a better batch so often")
+    parser.add_argument("--every-s", type=float, default=30.0, help="seconds between batch searches")
     parser.add_argument("--noise", type=float, default=256.0)
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--sample-s", type=float, default=0.0)

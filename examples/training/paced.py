@@ -1,9 +1,9 @@
-"""A job of exactly N steps of s seconds each: it sleeps, reports, checkpoints, and holds so much state.
+"""A job of exactly N steps of s seconds each: it sleeps, reports, checkpoints, and holds state in memory.
 
 python paced.py --steps 100 --step-s 0.1 [--state-mb 10] [--batch-size 32]
 
 For experiments with a scheduler: programs on neighbouring slots do not disturb each other.  A pause delays
-the steps that follow; it does not stretch the one it falls into.
+the following steps and does not lengthen the current one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest of this file
 if TYPE_CHECKING:
-    from rota.api import Results, replay, simulate, snapshot
+    from rota.api.moments import replay, snapshot
+    from rota.api.results import Results
+    from rota.api.simulation import simulate
     from rota.errors import InputError, PolicyError, RotaError, WorldError
     from rota.model.cluster import Cluster
     from rota.model.record import Record
@@ -31,7 +33,7 @@ _HOME = {
     "InputError": "rota.errors",
     "PolicyError": "rota.errors",
     "Record": "rota.model.record",
-    "Results": "rota.api",
+    "Results": "rota.api.results",
     "RotaError": "rota.errors",
     "Trace": "rota.model.trace",
     "WorldError": "rota.errors",
@@ -40,9 +42,9 @@ _HOME = {
     "describe": "rota.traces.describe",
     "generate": "rota.traces.generate",
     "read": "rota.traces",
-    "replay": "rota.api",
-    "simulate": "rota.api",
-    "snapshot": "rota.api",
+    "replay": "rota.api.moments",
+    "simulate": "rota.api.simulation",
+    "snapshot": "rota.api.moments",
     "systems": "rota.scheduler.policy",
     "write": "rota.traces",
 }

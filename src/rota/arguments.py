@@ -1,8 +1,7 @@
-"""What a caller of the Python API hands over, looked at before anything is done with it.
+"""Checks the arguments of the Python API before a function uses them.
 
-Each public function says of its arguments what they may be; of anything else it is told in one sentence, by
-name, instead of failing wherever that thing is first used.  What a text or a number means is looked at later,
-by whoever reads it.
+Each public function states what its arguments may be.  Any other value raises one sentence that names the
+argument, instead of failing at its first use.  What a text or a number means is checked where it is read.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from inspect import Signature, signature
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import Any, ParamSpec, TypeVar
+from types import UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rota.errors import InputError
 
@@ -28,30 +28,33 @@ class Argument:
 
     noun: str
     """What the argument is to be, as in "5 is no trace"."""
-    fits: Callable[[Any], bool]
+    fits: Callable[[Any], bool] | None
+    """True of values that it may be; None if the annotation of the function says it."""
     expected: str
 
     def or_none(self) -> Argument:
-        """The same; None as well."""
-        return replace(self, fits=lambda value: value is None or self.fits(value))
+        """This argument, which may be None as well."""
+        fits = self.fits
+        return replace(self, fits=fits and (lambda value: value is None or fits(value)))
 
-    def check(self, name: str, value: object) -> None:
-        """Raises InputError if `value`, the argument `name`, is nothing of the kind."""
-        if not self.fits(value):
+    def check(self, name: str, value: object, kind: object = None) -> None:
+        """Raises InputError if `value`, the argument `name` annotated with `kind`, is not what it may be."""
+        if not (is_of(kind, value) if self.fits is None else self.fits(value)):
             raise InputError.at(f"{shown(value)} is no {self.noun}", argument=name, expected=self.expected)
 
 
 def takes(**arguments: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that takes `arguments`, which are looked at before it begins; errors call them by name."""
+    """A decorator that checks `arguments` before the function begins; errors call them by name."""
 
     def of(function: Callable[P, R]) -> Callable[P, R]:
         known = signature(function)
+        kinds = cache(lambda: get_type_hints(function))
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name, value in _bound(function.__name__, known, args, kwargs).items():
                 if name in arguments:
-                    arguments[name].check(name, value)
+                    arguments[name].check(name, value, kinds().get(name))
             try:
                 return function(*args, **kwargs)
             except InputError as error:
@@ -66,7 +69,7 @@ def takes(**arguments: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def _bound(
     name: str, known: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Arguments by name; the TypeError of a call that cannot be knows better names."""
+    """Arguments by name.  Raises TypeError for a call that cannot be, with the name probably meant."""
     try:
         return known.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -75,6 +78,29 @@ def _bound(
         ]
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise TypeError(f"{name}() {error}{hint}") from None
+
+
+def is_of(kind: Any, value: object) -> bool:
+    """True if `value` is of `kind`, a type as annotations write it.
+
+    NumPy's numbers count as `int` and `float`, an `int` as `float`.  A text is no sequence, a class no
+    instance of a protocol.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(is_of(part, value) for part in parts)
+    if kind in (int, float):
+        return is_whole(value) if kind is int else is_number(value)
+    if origin is PathLike:
+        return not isinstance(value, str) and is_file(value)
+    if origin is Sequence:
+        return all_of(parts[0])(value)
+    if origin is Mapping:
+        return named(parts[1])(value)
+    if getattr(kind, "_is_protocol", False):
+        methods = [name for name in vars(kind) if not name.startswith("_")]
+        return not isinstance(value, type) and all(hasattr(value, name) for name in methods)
+    return isinstance(value, origin or kind)
 
 
 def shown(value: object) -> str:

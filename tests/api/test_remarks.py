@@ -102,12 +102,12 @@ def test_stops_that_a_live_cluster_refuses(policy: str, comes_s: float, says: bo
         (
             [20.0, np.nan, np.nan],
             "duration=user",
-            "2 of 3 jobs state no time limit: in its place srtf is told",
+            "2 of 3 jobs state no time limit: in its place srtf receives",
         ),
         (
             [20.0, 20.0, np.nan],
             "duration=user",
-            "1 of 3 jobs states no time limit: in its place srtf is told",
+            "1 of 3 jobs states no time limit: in its place srtf receives",
         ),
         ([20.0, 20.0, 20.0], "duration=user", ""),
         ([20.0, np.nan, np.nan], "duration=oracle", ""),

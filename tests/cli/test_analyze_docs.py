@@ -13,7 +13,7 @@ import rota as package
 from rota.reports.findings.thresholds import Thresholds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "analyze.md").read_text(encoding="utf-8")
-SOURCE = Path(package.__file__).parent / "analysis"
+SOURCE = Path(package.__file__).parent / "reports" / "findings"
 
 
 def test_every_threshold_stands_there_with_its_value() -> None:

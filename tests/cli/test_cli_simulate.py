@@ -288,7 +288,7 @@ def test_failures(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("rota.api.simulate", fail)
+    monkeypatch.setattr("rota.api.simulation.simulate", fail)
     done = rota(*TWO)
     assert (done.status, done.out, done.err) == (status, "", says)
 

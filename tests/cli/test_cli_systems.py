@@ -11,7 +11,7 @@ import pytest
 from shell_play import rota
 
 from rota.cli import system_index
-from rota.cli.catalogue import head_of, parameters_of
+from rota.cli.catalogue import head_of, parameters_of, published_entries
 from rota.cli.pages import own
 from rota.systems.fifo.system import FifoParameters
 
@@ -24,13 +24,13 @@ def test_list() -> None:
 
 def test_json() -> None:
     listed = json.loads(rota("systems", "--json").out)
-    assert [one["name"] for one in listed] == [one.name for one in own()]
+    assert [one["name"] for one in listed] == [one.name for one in (*own(), *published_entries())]
 
 
 def test_one() -> None:
     done = rota("systems", "fifo")
     assert done.out.startswith("fifo: Serve in order of submission")
-    assert "Jobs start in the order in which they were submitted" in " ".join(done.out.split())
+    assert "Jobs start in order of submission" in " ".join(done.out.split())
     assert json.loads(rota("systems", "fifo", "--json").out)["parameters"][0]["name"] == "skip"
 
 
@@ -38,7 +38,7 @@ def test_priorities() -> None:
     """Who looks at them: the registry says so."""
     listed = json.loads(rota("systems", "--json").out)
     assert {one["name"] for one in listed if one["heeds_priority"]} == {
-        *("fifo", "hived", "multifactor", "partition", "prerun", "synergy")
+        *("fifo", "hived", "multifactor", "partition", "prerun", "synergy", "synergy@authors")
     }
     assert "higher ones first" in rota("systems", "fifo").out
     assert "has no effect" in rota("systems", "tiresias").out
@@ -68,7 +68,7 @@ def test_parameters() -> None:
     """Name, default and meaning come from the dataclass and the strings under its fields."""
     skip = parameters_of(FifoParameters)[0]
     assert (skip.name, skip.default, skip.values) == ("skip", "no", "yes no")
-    assert skip.meaning == "Pass by a job that does not fit instead of waiting for it."
+    assert skip.meaning == "Let later jobs pass a job that does not fit."
 
 
 def test_head() -> None:

@@ -357,7 +357,8 @@ def test_node_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_inner_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is slower because something in C was not built is named."""
+    """A policy that is slower because its C was not built is named."""
+    monkeypatch.setattr("rota.native.functions", lambda path: {"plan": path})
     monkeypatch.setattr("rota.native.library", lambda path: None if path.stem == "climb" else path)
     [found] = [one for one in software.engine(MachinePlaces(Path("/"))) if one.subject == "solvers"]
     assert found.state is FindingState.ADVICE

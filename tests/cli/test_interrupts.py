@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from rota.cli.live.following import Interrupts
+from rota.cli.live.job_output import Interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

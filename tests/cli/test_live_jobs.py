@@ -18,7 +18,7 @@ from rota.cli.app import app
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
-from rota.cli.live.following import already
+from rota.cli.live.job_output import already
 from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 
@@ -232,7 +232,7 @@ def test_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = rota("ls")
     assert (done.status, done.err) == (
         1,
-        "rota: no rota is running here (nobody listens at its socket any more); start it with 'rota up'\n",
+        "rota: no rota is running here (no process listens at its socket); start it with 'rota up'\n",
     )
     done = rota("ls", "--url", "http://127.0.0.1:1")
     assert (done.status, done.err.count("\n")) == (1, 1)

@@ -27,9 +27,8 @@ from live_play import (
 )
 from shell_play import check_golden, rota
 
-from rota.cli.live.curves import spark
-from rota.cli.live.listing import where_or_why
-from rota.cli.live.show import detail_text, why_text
+from rota.cli.live.job_rows import where_or_why
+from rota.cli.live.show import detail_text, spark, why_text
 from rota.cli.live.tables import pairs_text, table_text
 from rota.cli.shell import print_json
 from rota.wire.views import JobView, Why

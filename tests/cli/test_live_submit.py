@@ -17,7 +17,7 @@ from live_play import DETAIL, NOW_S, Answer, Asked, Canned, job, log_of, refusal
 from shell_play import check_golden, rota
 
 from rota.cli.live.caller import pass_on
-from rota.cli.live.following import exit_code
+from rota.cli.live.job_output import exit_code
 from rota.cli.quick import left_over
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, ReasonView, Why
@@ -376,7 +376,7 @@ def test_run_all_ranks(desk: Canned) -> None:
 @pytest.mark.slow
 def test_run_through_a_restart_of_the_controller(desk: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that is away for a while is waited for; the job goes on meanwhile."""
-    monkeypatch.setattr("rota.cli.live.following.SLOW_S", 0.01)
+    monkeypatch.setattr("rota.cli.live.job_output.SLOW_S", 0.01)
     end = job("17", "COMPLETED", attempt=1, end_s=NOW_S, exit_code=0)
     answers: list[Any] = [job("17", "RUNNING", attempt=1), *[refusal(503, "the store is away")] * 2, end]
     desk.replies["GET /v1/jobs/17/wait"] = lambda _: answers.pop(0)

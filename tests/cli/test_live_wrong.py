@@ -9,7 +9,7 @@ from live_play import Canned
 from shell_play import rota
 
 from rota.cli.commands import SECTIONS
-from rota.cli.other_commands import HERE
+from rota.cli.lazy import HERE
 
 MORE = "; `rota {} -h` says more"
 WRONG = [

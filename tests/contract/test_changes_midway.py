@@ -175,10 +175,10 @@ def _quota_moved(policy: str, becomes: float) -> list[float]:
 
 
 MODES = [
-    "gandiva:mode=tiresias",
-    "gandiva:mode=elasticflow",
+    "gandiva@tiresias",
+    "gandiva@elasticflow",
     "tiresias@authors",
-    "themis:mode=artifact",
+    "themis@elasticflow",
 ]
 
 

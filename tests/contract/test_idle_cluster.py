@@ -73,11 +73,11 @@ def test_what_is_left_of_a_pool_waits_for_no_round(policy: str) -> None:
     [
         ("gavel@authors", 360.0),
         ("gavel@sia", 360.0),
-        ("shockwave:mode=artifact", 120.0),
+        ("shockwave@authors", 120.0),
         ("sia@authors", 60.0),
         ("sia@fixed", 60.0),
         ("optimus@pollux", 60.0),
-        ("synergy:mode=artifact", 300.0),
+        ("synergy@authors", 300.0),
     ],
 )
 def test_who_reproduces_an_artifact_keeps_its_grid(policy: str, round_s: float) -> None:

@@ -157,13 +157,13 @@ def test_weights_of_tenants_are_shares_from_the_moment_they_change(becomes: floa
     assert shares_of(moment, scene, 40 * 60.0) == pytest.approx([1.0 - due, due], abs=2 / 40)
 
 
-@pytest.mark.parametrize("mode", ["tiresias", "elasticflow"])
-def test_quotas_that_come_name_nobody_twice_and_hold_nobody_up(mode: str) -> None:
-    """In the modes of simulators nobody is in a set under quotas: who is in one is taken out."""
+@pytest.mark.parametrize("source", ["tiresias", "elasticflow"])
+def test_quotas_that_come_name_no_job_twice_and_hold_none_up(source: str) -> None:
+    """In those simulators no job is in a set of nodes under quotas: a job that is in one is taken out."""
     jobs = "A 1x300 B 1x300 C 2x300 D 1x100@5 E 2x200@15 F 4x50@20"
     scene = scene_of(jobs, "2x2", tenant=[0, 1] * 3, tenant_names=("t", "u"))
     for at_s in (20.0, 60.0, 130.0):
-        moment = moment_at(f"gandiva:mode={mode}", scene, at_s)
+        moment = moment_at(f"gandiva@{source}", scene, at_s)
         quotas = Tenants.of(Tenant("t", hard=True, quota_gpus=4.0), Tenant("u", hard=True, quota_gpus=4.0))
         loop, recorder = goes_on(with_tenants(moment, quotas), scene)
         loop.run()

@@ -35,7 +35,7 @@ from rota.worlds.simulated.speed_table import ThroughputSpeed
 from tiers import first
 
 REMEMBERING = [
-    *("gavel:objective=finish_time", "gavel@authors", "themis:mode=artifact", "pollux@authors"),
+    *("gavel:objective=finish_time", "gavel@authors", "themis@elasticflow", "pollux@authors"),
     *(
         "tiresias@elasticflow",
         "tiresias@elasticflow:promote=2",

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from play import play, trace_of
-from rota.api.setting import make_setting
-from rota.cli.shell import KNOWLEDGE_HELP, LIVE_KNOWLEDGE_HELP
+from rota.api.run_options import KNOWLEDGE_HELP
+from rota.api.run_setup import make_setting
+from rota.cli.shell import LIVE_KNOWLEDGE_HELP
 from rota.errors import InputError
 from rota.knowledge import registry
 from rota.knowledge.given import Provides

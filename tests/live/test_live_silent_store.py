@@ -21,7 +21,7 @@ BOUND_S = 60.0
 """Of a call, on a machine that has other things to do; alone the longest takes 15 s."""
 HEALTH_BOUND_S = 15.0
 """Of /health, on such a machine; alone it takes a second."""
-SENTENCE = r"out of reach \(.*\); it is tried anew at the next call|scheduler is starting"
+SENTENCE = r"out of reach \(.*\); it is tried again at the next call|scheduler is starting"
 
 
 def asked(live: Tended, method: str, path: str, body: Any, told: list[tuple[str, str, float]]) -> None:

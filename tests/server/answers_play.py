@@ -16,10 +16,9 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.server.answering.dry_run import NEW, dry_run
-from rota.server.answering.why import Asking
-from rota.server.answering.worker import Forecaster
-from rota.server.policy.knowing import KnowledgeHeard
+from rota.server.answers.dry_run import NEW, dry_run
+from rota.server.answers.why import Asking
+from rota.server.answers.worker import Forecaster
 from rota.server.policy.messages import (
     Explain,
     Freeze,
@@ -30,7 +29,8 @@ from rota.server.policy.messages import (
     unseal,
 )
 from rota.server.policy.process import PolicyChild
-from rota.server.store.asked import asked
+from rota.server.policy.provider_messages import KnowledgeHeard
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import JobRow, JobState
 from rota.server.tenants.layout import NodeLayout
 from rota.wire.job import JobSpec

@@ -13,7 +13,7 @@ from rota.errors import InputError
 from rota.reports.usage.counting import check_asked
 from rota.scheduler.policy import policy_names
 from rota.scheduler.reasons.order import Precedence
-from rota.server.answering.starts import Starts
+from rota.server.answers.starts import Starts
 from rota.server.api.forms import (
     Act,
     EndedFilter,
@@ -35,7 +35,7 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
-from rota.server.store.lines import JobLine
+from rota.server.store.queries import JobLine
 from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes

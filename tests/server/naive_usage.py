@@ -14,8 +14,8 @@ from rota.reports.usage.held import Held, size_name
 from rota.reports.usage.prices import Prices
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
+from rota.server.store.past_columns import HistoryWindow
 from rota.server.store.rows import AttemptRow, IntervalRow, JobRow, NodeRow
-from rota.server.store.scanning import HistoryWindow
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.usage import UNKNOWN, UsageView

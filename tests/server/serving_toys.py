@@ -17,7 +17,7 @@ from memory_controller import MemoryController
 from rota.client import Client
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.auth import Roster
-from rota.server.serving import Address, Serving
+from rota.server.http_server import Address, Serving
 
 PATIENCE_S = 60.0
 METHODS = ("get", "put", "post", "delete", "patch")

@@ -30,7 +30,7 @@ from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
 from rota.server.store.store import Store
 from rota.server.submissions import Submitting, put_on_record
-from rota.server.turning import TurnChanges
+from rota.server.turn import TurnChanges
 from rota.wire.job import JobSpec
 from rota.wire.sync import (
     Capability,

@@ -13,7 +13,7 @@ from store_place import SPEC
 from rota.server.auth import Roster, account_of
 from rota.server.callers import Caller
 from rota.server.roster import JobAccounts
-from rota.server.store.asked import asked
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import JobRow, JobState, NewJob
 from rota.wire.accounts import NO_ACCOUNT, OWN_ACCOUNT
 from rota.wire.job import JobSpec

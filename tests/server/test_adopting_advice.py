@@ -12,7 +12,7 @@ from rota.knowledge.registry import Where, kinds
 from rota.reports.advice.adopting import adoption
 from rota.reports.advice.candidates import UNNAMED
 from rota.scheduler.policy import parse_policy
-from rota.server.answering.trial import try_policy
+from rota.server.answers.policy import try_policy
 from rota.server.config import Config, knowledge_of
 from rota.server.policy.messages import check_policy, import_policies
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rota.server.agents import Agents
+from rota.server.notifier import Notifier
 from rota.server.refusals import Conflict, Forbidden
 from rota.server.scheduler_view import SchedulerView
-from rota.server.waiting import Notifier
 from rota.wire.sync import PartStatus, Report, SyncRequest
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox, ReportTold

@@ -14,13 +14,13 @@ from site_play import Site
 from store_place import node_info
 
 import rota.server.scheduler_view
+from rota.server.commands import CommandOutcomes
 from rota.server.overview import Overview
+from rota.server.readiness import LoopStanding
 from rota.server.refusals import Busy
-from rota.server.standing import LoopStanding
 from rota.server.store.rows import AttemptRow, TokenRow
 from rota.server.tenants.settings import plain_tenants
-from rota.server.turning import TurnChanges
-from rota.server.waiting import CommandOutcomes
+from rota.server.turn import TurnChanges
 from rota.worlds.live.inbox import Changed, Inbox
 
 

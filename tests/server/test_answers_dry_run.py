@@ -10,7 +10,7 @@ from answers_play import AskedSite, site
 
 from rota.model.reasons import Code, Constraint, noted
 from rota.model.tenants import Tenant, Tenants
-from rota.server.answering.dry_run import warnings
+from rota.server.answers.dry_run import warnings
 from rota.wire.job import JobSpec
 
 
@@ -118,7 +118,10 @@ def test_a_priority_that_has_no_effect(tmp_path: Path) -> None:
         ({"time_s": 60.0}, []),
         ({"time_s": 60.0, "deadline_s": 900.0}, ["its deadline is over already"]),
         ({"time_s": 60.0, "deadline_s": 1030.0}, ["its time limit ends after its deadline"]),
-        ({"time_s": 60.0, "checkpoint": "none"}, ["it may be preempted, and would then begin anew"]),
+        (
+            {"time_s": 60.0, "checkpoint": "none"},
+            ["it may be preempted, and would then start from the beginning"],
+        ),
         ({"time_s": 60.0, "checkpoint": "none", "preemptible": False}, []),
         ({"time_s": 60.0, "array": "1-20%4"}, ["only the first of the 20 jobs of its array"]),
         ({"time_s": 60.0, "array": "7"}, []),

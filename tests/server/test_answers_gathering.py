@@ -11,15 +11,15 @@ from serving_toys import eventually
 
 from rota.errors import InputError
 from rota.model.grants import Grant
-from rota.server.answering.estimator import Estimator
-from rota.server.answering.gathering import costs_of, left_s, waits_of
-from rota.server.answering.questions import AskStart, Looking, PresentMoment
+from rota.server.answers.estimator import Estimator
+from rota.server.answers.present_moment import costs_of, left_s, waits_of
+from rota.server.answers.questions import AskStart, Looking, PresentMoment
 from rota.server.store.rows import CostRow
 from rota.wire.job import After, JobSpec
 from rota.wire.sync import ProgressReport, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.holds import ARRAY, BACK_OFF, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
-from rota.worlds.live.names import Names
+from rota.worlds.live.jobs import Names
 
 
 def cost(kind: str, seconds: float, workload: str = "w") -> CostRow:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from answers_play import AskedSite, site
 
-from rota.api import simulate
+from rota.api.simulation import simulate
 from rota.model.job_columns import JobKind
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace

@@ -11,7 +11,7 @@ from site_play import EPOCH_S
 from rota.cli.live import listing
 from rota.cli.live.show import plan_lines
 from rota.model.units import format_duration
-from rota.server.answering.planned import as_planned_now
+from rota.server.answers.why import as_planned_now
 from rota.server.views import job_view
 from rota.wire.views import JobView, PlannedSlotView, PlanView
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rota.server.answering.policy import policy_view
+from rota.server.answers.policy import policy_view
 
 
 def test_why_the_last_decision_failed_is_said_where_one_asks_about_the_policy() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.server.answering.priorities import of_a_job, of_waiting_jobs
+from rota.server.answers.unused_fields import unread_priorities, unread_priority
 
 IGNORED = "tiresias orders jobs without looking at priorities"
 
@@ -21,7 +21,7 @@ IGNORED = "tiresias orders jobs without looking at priorities"
     ],
 )
 def test_one_job(policy: str, priority: int, said: list[str]) -> None:
-    assert of_a_job(policy, priority) == said
+    assert unread_priority(policy, priority) == said
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_one_job(policy: str, priority: int, said: list[str]) -> None:
     ],
 )
 def test_waiting_jobs(policy: str, ids: list[str], said: list[str]) -> None:
-    assert of_waiting_jobs(policy, ids) == said
+    assert unread_priorities(policy, ids) == said

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.server.answering.unread import unread_by_itself, unread_by_policy, unread_knowledge
+from rota.server.answers.unused_fields import unread_by_itself, unread_by_policy, unread_knowledge
 from rota.wire.job import JobSpec
 
 
@@ -56,15 +56,19 @@ def test_what_nobody_reads(said: dict[str, Any], says: list[str]) -> None:
         ("fifo:skip=yes", {"gpus_max": 4}, ["fifo gives each job the GPUs that it asks for: the range 1:4"]),
         ("afs", {"gpus_max": 4}, []),
         ("elasticflow", {"gpus_max": 4}, []),
-        ("fifo", {"batch_min": 8, "batch_max": 64}, ["fifo changes nobody's batch"]),
+        ("fifo", {"batch_min": 8, "batch_max": 64}, ["fifo never changes batches"]),
         ("pollux", {"batch_min": 8, "batch_max": 64}, []),
-        ("edf", {"accept_later_deadline": True, "deadline_s": 9.0}, ["edf offers nobody a later deadline"]),
+        ("edf", {"accept_later_deadline": True, "deadline_s": 9.0}, ["edf never offers a later deadline"]),
         ("chronus:offer_s=600", {"accept_later_deadline": True, "deadline_s": 9.0}, []),
-        ("srtf", {"weight": 2}, ["srtf looks at nobody's weight: weight 2 has no effect under it"]),
+        ("srtf", {"weight": 2}, ["srtf does not look at weights: weight 2 has no effect under it"]),
         ("gavel", {"weight": 2}, []),
-        ("gavel:objective=fifo", {"weight": 2}, ["gavel looks at nobody's weight"]),
+        ("gavel:objective=fifo", {"weight": 2}, ["gavel does not look at weights"]),
         ("synergy:policy=gavel", {"weight": 2}, []),
-        ("fifo", {"kind": "opportunistic"}, ["fifo stops nobody who runs: the kind opportunistic has no"]),
+        (
+            "fifo",
+            {"kind": "opportunistic"},
+            ["fifo never stops a running job: the kind opportunistic has"],
+        ),
         ("fifo", {"kind": "service"}, []),
         ("srtf", {"kind": "opportunistic"}, []),
         ("hived", {"kind": "opportunistic"}, []),

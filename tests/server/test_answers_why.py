@@ -15,10 +15,10 @@ from site_play import EPOCH_S, AllMayRun
 
 from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Tenant, Tenants
-from rota.server.answering.why import Asking
-from rota.server.answers import MOST_REASONS, Answers
+from rota.server.answers.answers import MOST_REASONS, Answers
+from rota.server.answers.why import Asking
 from rota.server.policy.messages import WhyAnswer
-from rota.server.rebuilding import asked_job, live_job
+from rota.server.recovery import asked_job, live_job
 from rota.server.refusals import Busy
 from rota.server.store.rows import NewJob
 from rota.server.views import job_view

@@ -20,7 +20,7 @@ from rota.client import Client, Refused, Unreachable
 from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.server.api.app import ApiSettings, create_app
-from rota.server.serving import LOOPBACK, PORT_FILE, Address, Serving
+from rota.server.http_server import LOOPBACK, PORT_FILE, Address, Serving
 
 SOURCE = Path(rota.__file__).parents[1]
 CALL = """
@@ -96,7 +96,7 @@ def test_accounts_at_the_socket(open_folder: Path) -> None:
 def test_socket_file(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         assert stat.S_IMODE(own.socket.stat().st_mode) == 0o666
-        with pytest.raises(WorldError, match="is another controller running"):
+        with pytest.raises(WorldError, match="another process listens at"):
             Serving(create_app(own.controller.services, own.controller.roster), Address(socket=own.socket))
         assert Client(str(own.socket)).call("GET", "/health")["ok"] is True
     assert [left.name for left in tmp_path.iterdir()] == [PORT_FILE], "nothing else is left"
@@ -266,6 +266,6 @@ def test_history(stage: Stage) -> None:
 
 def test_import_is_quick() -> None:
     """The modules themselves; counted by Python, so that a busy machine does not fail it."""
-    probe = "import sys, rota.server.serving, rota.server.api.app; print(*sorted(sys.modules))"
+    probe = "import sys, rota.server.http_server, rota.server.api.app; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert not {"numpy", "polars", "scipy", "rich", "torch", "sqlalchemy"} & set(done.stdout.split())

@@ -143,7 +143,6 @@ def test_stopping_sends_them_home(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("query", ["", "?wait_s=0", "?wait_s=0.01", "?wait_s=1e-3", "?wait_s=%30"])
 def test_a_wait_is_answered_alike_however_it_is_written(query: str, stage: Stage) -> None:
-    """What is written as most people do goes straight to its service, the rest over the router."""
     job = submit(stage)
     stage.controller.end(job)
     assert stage.client().call("GET", f"/v1/jobs/{job}/wait{query}")["state"] == "COMPLETED"

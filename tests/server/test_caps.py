@@ -15,8 +15,8 @@ from site_play import EPOCH_S, AllMayRun, Site
 from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import parse_policy
-from rota.server.answering import priorities
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
+from rota.server.answers.unused_fields import unread_deadline
 from rota.server.api.forms import Submission
 from rota.server.callers import Caller
 from rota.server.caps import caps_of
@@ -122,8 +122,8 @@ def test_caps_that_are_none(said: object) -> None:
 )
 def test_a_deadline_that_nobody_reads_is_told(policy: str, heeds: bool) -> None:
     assert parse_policy(policy).heeds_deadlines is heeds
-    assert bool(priorities.of_a_deadline(policy, True)) is not heeds
-    assert priorities.of_a_deadline(policy, False) == []
+    assert bool(unread_deadline(policy, True)) is not heeds
+    assert unread_deadline(policy, False) == []
 
 
 @pytest.mark.parametrize(

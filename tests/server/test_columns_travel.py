@@ -24,9 +24,9 @@ from rota.scheduler.moments.packing import pack_jobs, unpack_jobs
 from rota.scheduler.snapshot import Snapshot
 from rota.server.api.forms import Submission
 from rota.server.export import history_csv
-from rota.server.rebuilding import asked_job, rebuild
+from rota.server.recovery import asked_job, rebuild
+from rota.server.store.past_columns import HistoryWindow
 from rota.server.store.rows import JobState, NewJob, Step
-from rota.server.store.scanning import HistoryWindow
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.traces import read
@@ -154,7 +154,7 @@ def test_rota_show_says_it(column: Any) -> None:
 
 def test_only_the_first_deadline_is_needed() -> None:
     """Reports count by `deadline`; without it the first of several is that."""
-    from rota.server.store.asked import asked
+    from rota.server.store.new_jobs import asked
 
     spec = make_spec({"command": ["x"], **read_fields("deadlines", "1795341600=5,1795342600=1", "deadlines")})
     wants = asked(spec, "ann", "own", 1795340700.0)

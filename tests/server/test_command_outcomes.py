@@ -11,7 +11,7 @@ from site_play import Site
 
 from rota.server.api.forms import JobChange
 from rota.server.tenants.settings import plain_tenants
-from rota.server.turning import TurnChanges
+from rota.server.turn import TurnChanges
 
 
 @pytest.mark.parametrize(
@@ -129,5 +129,5 @@ def test_policies_see_what_an_update_changes(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_changed_is_told_in_a_sentence() -> None:
-    with pytest.raises(ValidationError, match="tenant cannot be changed; cancel the job and submit it anew"):
+    with pytest.raises(ValidationError, match="tenant cannot be changed; cancel the job and submit it again"):
         JobChange.model_validate({"priority": 1, "tenant": "other"})

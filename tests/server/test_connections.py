@@ -19,10 +19,10 @@ import pytest
 from serving_toys import Stage, eventually, served
 
 from rota.client import Client
-from rota.server import connections, serving
+from rota.server import connections, http_server
 from rota.server.auth import Peer
 from rota.server.connections import Connections
-from rota.server.logging import JsonLines, Quiet
+from rota.server.json_logs import JsonLines, Quiet
 
 HALF_HEADERS = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: "
 WHOLE = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -77,9 +77,9 @@ def impatient(
 ) -> Iterator[Stage]:
     """An API that waits for a fifth of a second."""
     patience = {"header_s": 0.2, "body_s": 0.2, "write_s": 0.5}
-    monkeypatch.setattr(serving, "PeerProtocol", partial(serving.PeerProtocol, **patience))
-    monkeypatch.setattr(serving, "most_connections", lambda: (most, most))
-    monkeypatch.setattr(serving, "Connections", partial(Connections, most_of_one=most_of_one))
+    monkeypatch.setattr(http_server, "PeerProtocol", partial(http_server.PeerProtocol, **patience))
+    monkeypatch.setattr(http_server, "most_connections", lambda: (most, most))
+    monkeypatch.setattr(http_server, "Connections", partial(Connections, most_of_one=most_of_one))
     with served(folder) as stage:
         yield stage
 
@@ -177,7 +177,9 @@ def test_a_burst_of_connections_takes_no_more_descriptors(
 ) -> None:
     """All that had come were taken in before the first was counted, and none was left to accept with."""
     somebody = Peer(pid=1, uid=12_345, gid=1)  # whose connections are counted
-    monkeypatch.setattr(serving, "peer_of", lambda sock: somebody if sock.family == socket.AF_UNIX else None)
+    monkeypatch.setattr(
+        http_server, "peer_of", lambda sock: somebody if sock.family == socket.AF_UNIX else None
+    )
     with impatient(tmp_path, monkeypatch) as stage:
         loop = stage.serving._server.servers[0].get_loop()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -9,9 +9,8 @@ import pytest
 from dashboard_play import get
 from serving_toys import Stage
 
-from rota.server.dashboard.cluster import FreeGang, cluster_page, gangs, nodes_part
+from rota.server.dashboard.cluster import FreeGang, cluster_page, gangs, grid, nodes_part
 from rota.server.dashboard.feed import Feed
-from rota.server.dashboard.grid import grid
 from rota.server.dashboard.memo import LONGEST_S, Memo
 from rota.wire.sync import DeviceInfo
 from rota.wire.views import DeviceView, JobView, NodeView

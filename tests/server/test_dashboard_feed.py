@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rota.server.announcing import topics_of
-from rota.server.api.calling import Waiting
+from rota.server.announcer import topics_of
+from rota.server.api.route_parts import Waiting
 from rota.server.dashboard import stream
 from rota.server.dashboard.feed import MOST_NAMED, Changes, Feed
 from rota.server.dashboard.stream import messages, text_of
-from rota.server.turning import TurnChanges
+from rota.server.turn import TurnChanges
 
 
 def test_changes_gather_for_each_who_listens() -> None:

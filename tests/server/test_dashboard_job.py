@@ -10,7 +10,7 @@ from dashboard_play import ask, get, sign_in
 from memory_controller import LOG
 from serving_toys import Stage
 
-from rota.server.dashboard.strip import HEIGHT, MOST_BARS, strip
+from rota.server.dashboard.job import HEIGHT, MOST_BARS, strip
 from rota.wire.timeline import Doing, StretchView
 
 

@@ -23,7 +23,7 @@ from rota.server.callers import Caller
 from rota.server.dashboard.futures import LEFT, ROWS, WIDTH, charts
 from rota.server.dashboard.history import LINES, Filter, as_csv, history_page
 from rota.server.dashboard.policy import able, lines_of, once, parameters_of, times
-from rota.server.dashboard.rendering import colour_of, data
+from rota.server.dashboard.responses import colour_of, data
 from rota.server.dashboard.tenants import curves, sentence_of, tenants_page
 from rota.wire.job import JobSpec
 from rota.wire.tenants import CellView, TenantsHistory, TenantsView, TenantView
@@ -43,7 +43,7 @@ SENTENCES = [
     (
         [QUOTA, LENT],
         "a can always have 8 GPUs (its quota) and has 4 GPUs now; 4 of its own are free. b has 10 GPUs: "
-        "6 are borrowed, which is lent while nobody claims it; no job of a waits.",
+        "6 are borrowed, which is lent while no tenant claims it; no job of a waits.",
     ),
     (
         [LENT],
@@ -88,7 +88,7 @@ BY_POLICY = [
     (
         Between.NOTHING,
         tenant("a", held=1.0, waiting=1, waiting_gpus=4),
-        "a has no quota and no cells: P looks at its jobs as at anybody's, and has 1 GPU now. 1 job waits "
+        "a has no quota and no cells: P treats its jobs like any others, and has 1 GPU now. 1 job waits "
         "and asks for 4 GPUs. b has 6 GPUs: P does not ask whose a job is, and those of b that run came "
         "before in its order, or fit where the others do not.",
     ),
@@ -114,7 +114,7 @@ BY_POLICY = [
         Between.QUOTAS,
         tenant("a", held=1.0),
         "a has no quota and no cells: under P it gets what others leave idle, and has 1 GPU now. b has 6 "
-        "GPUs: 4 are its own; 2 are borrowed, which is lent while nobody claims it; no job of a waits.",
+        "GPUs: 4 are its own; 2 are borrowed, which is lent while no tenant claims it; no job of a waits.",
     ),
     (
         Between.UNITS,

@@ -10,12 +10,12 @@ from dashboard_play import ask, get
 from serving_toys import Stage
 
 from rota.scheduler.reasons.order import Precedence
-from rota.server.answering.starts import Starts
+from rota.server.answers.starts import Starts
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.queue import ROWS, Look, queue_of, queue_page
 from rota.server.refusals import Busy
-from rota.server.store.lines import JobLine
+from rota.server.store.queries import JobLine
 from rota.wire.views import JobView, ReasonView
 
 ANN = Caller(user="ann", tenant="vision/ann")

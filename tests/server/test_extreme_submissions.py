@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from new_store import put_new_store
 from rota.errors import InputError
 from rota.server.api.forms import Submission
-from rota.server.store.asked import jobs_of
+from rota.server.store.new_jobs import jobs_of
 from rota.server.store.store import Store
 from rota.wire.job import JOB_ID, JobSpec, check_new
 from tiers import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rota.knowledge.needs import Knowledge, Known, Provenance
-from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
+from rota.server.policy.provider_messages import KnowledgeHeard, KnowledgeTold
 
 
 def test_news_of_some_rows_changes_those_alone() -> None:

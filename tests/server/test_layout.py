@@ -210,7 +210,7 @@ def test_a_rack_that_is_not_whole_is_told_with_its_nodes(tmp_path: Path) -> None
     [said] = Asked(s).service.troubles()
     assert set_again(s, "hived").warnings == [said]
     assert set_again(s, "fifo").warnings == []
-    assert said.startswith("nobody has a guarantee, since the cells of the tenants cannot be had: a cell of")
+    assert said.startswith("no job has a guarantee, since the cells of the tenants cannot be had: a cell of")
     assert uneven in said
     s = made(tmp_path / "lost", RACK_AND_SOCKETS)
     s.machines["b2"].is_up = False

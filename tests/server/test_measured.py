@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rota.server.costs import cost_views
 from rota.server.store.rows import CostRow
+from rota.server.views import cost_views
 from rota.wire.views import CostView
 
 

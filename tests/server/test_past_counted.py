@@ -14,19 +14,19 @@ from store_place import Place, place  # noqa: F401
 from rota.errors import InputError
 from rota.reports.usage.prices import parse_prices
 from rota.server import history
-from rota.server.api import calling
-from rota.server.api.calling import answer
+from rota.server.api import route_parts
 from rota.server.api.forms import EndedFilter
+from rota.server.api.route_parts import answer
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
 from rota.server.export import history_csv
 from rota.server.history import History
-from rota.server.keeping import Keep
 from rota.server.records import JobRecords
 from rota.server.refusals import NotFound
+from rota.server.retention import Keep
 from rota.server.roster import StoredRoster
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import JobQuery
-from rota.server.tidying import Tidier
 from rota.server.usage import cluster_usage
 from rota.server.views import job_view
 from rota.wire.usage import BY
@@ -130,7 +130,7 @@ def test_a_list_is_written_in_pieces_as_if_it_were_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     views = asked_of(random_past(place, 1)).history(None, None)
-    monkeypatch.setattr(calling, "AT_ONCE", 3)
+    monkeypatch.setattr(route_parts, "AT_ONCE", 3)
     for count in (0, 1, 2, 3, 4, 7):
         assert answer(views[:count]).body == to_json(views[:count], inf_nan_mode="null"), count
 

@@ -15,12 +15,12 @@ from rota.model.words import utc
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import Breach
 from rota.scheduler.loop import Loop
-from rota.server.answering.policy import policy_view
+from rota.server.answers.policy import policy_view
 from rota.server.overview import Overview
-from rota.server.policy.failing import LAST_RESORT
+from rota.server.policy.fallback import LAST_RESORT
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, Step
-from rota.server.turning import TurnChanges
+from rota.server.turn import TurnChanges
 from rota.worlds.live.world import LiveWorld
 
 GOOD, BAD = "fifo:skip=yes", "las"

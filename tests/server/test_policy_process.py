@@ -32,9 +32,9 @@ from rota.scheduler.own_modules import MODULES
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
-from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.messages import check_policy, seal, unseal
 from rota.server.policy.process import NOT_ASKED
+from rota.server.policy.provider_messages import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.remote import Timeouts
 from rota.server.refusals import Busy
 from tiers import first
@@ -624,10 +624,10 @@ def test_memories_survive_the_seal() -> None:
     [
         ("nonesuch", "there is no policy 'nonesuch'"),
         ("tiresias:limits=9/3", "do not rise"),
-        ("srtf", "policy 'srtf' needs duration, which nobody provides on this cluster"),
+        ("srtf", "policy 'srtf' needs duration, which this cluster does not provide"),
         (
             "afs",
-            "needs duration, scaling, which nobody provides on this cluster; .* no more than service history",
+            "needs duration, scaling, which this cluster does not provide; .* no more than service history",
         ),
     ],
 )

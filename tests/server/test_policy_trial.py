@@ -10,7 +10,7 @@ from answers_play import site
 from rota.errors import InputError
 from rota.knowledge.registry import Where, kinds
 from rota.scheduler.policy import parse_policy, systems
-from rota.server.answering.trial import try_policy
+from rota.server.answers.policy import try_policy
 from rota.server.policy.messages import import_policies
 
 import_policies()

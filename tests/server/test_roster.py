@@ -12,11 +12,10 @@ import pytest
 from rota.server.api.forms import NewUser
 from rota.server.auth import Roster, Unauthorized, identify_token, mint
 from rota.server.config import Config
-from rota.server.first_start import first_up
 from rota.server.roster import StoredRoster, token_row
 from rota.server.store.failures import StoreError
 from rota.server.store.store import Store
-from rota.server.users import ADMIN, TOKENS, Users, token_files
+from rota.server.users import ADMIN, TOKENS, Users, first_up, token_files
 from rota.wire.sync import NodeInfo
 from rota.wire.views import UserView
 

@@ -26,10 +26,9 @@ from rota.server.config import (
     tenants_of,
 )
 from rota.server.hooks.autoscale_setting import autoscale_of
-from rota.server.hooks.notifying import targets_of
+from rota.server.hooks.notices import targets_of
 from rota.wire.sync import Exit
-from rota.worlds.live.endings import RULES, Cause, judge
-from rota.worlds.live.own_rules import rules_of
+from rota.worlds.live.endings import RULES, Cause, judge, rules_of
 
 KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     # setting, flag, environment, file: as people write them; then what each becomes

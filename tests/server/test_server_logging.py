@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rota.server.logging import JsonLines, set_up
+from rota.server.json_logs import JsonLines, set_up
 
 log = logging.getLogger("rota.test")
 

@@ -14,10 +14,10 @@ from rota.scheduler.moments.packing import pack_grant
 from rota.server import logs as subject
 from rota.server.api.forms import LogRequest
 from rota.server.logs import Logs
+from rota.server.notifier import Notifier
 from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow, NewJob, Step
 from rota.server.store.store import Store
-from rota.server.waiting import Notifier
 from rota.wire.job import JobSpec
 from rota.wire.sync import Piece
 from rota.worlds.live.directives import Directives

@@ -9,7 +9,7 @@ import pytest
 from site_play import EPOCH_S, Site
 
 from rota.wire.sync import Cost, ProgressReport
-from rota.worlds.live.leaving import preemption_costs
+from rota.worlds.live.preemption import preemption_costs
 from rota.worlds.live.world import LiveWorld
 
 POLICIES = ["las:quantum=10", "tiresias:limits=10"]

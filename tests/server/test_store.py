@@ -13,8 +13,7 @@ from store_place import SPEC, Place, contents, jobs_of, lite, node_info, place  
 from rota.errors import InputError
 from rota.model.job_columns import CODED
 from rota.server.policy.messages import seal
-from rota.server.store import loading, reading, stepping
-from rota.server.store.loading import LOADED
+from rota.server.store import queries, start_state, steps
 from rota.server.store.rows import (
     AttemptRow,
     CommandDone,
@@ -31,6 +30,7 @@ from rota.server.store.rows import (
     TokenRow,
     UserRow,
 )
+from rota.server.store.start_state import LOADED
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -255,10 +255,10 @@ def test_questions_without_an_answer(store: Store) -> None:
 
 
 def test_old_rows_are_trimmed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = stepping.t.decisions
-    newest = stepping.select(stepping.func.max(table.c.seq)).scalar_subquery()
-    monkeypatch.setitem(stepping._OLD, "decisions", table.delete().where(table.c.seq <= newest - 5))
-    monkeypatch.setattr(stepping, "_SLACK", 3)
+    table = steps.t.decisions
+    newest = steps.select(steps.func.max(table.c.seq)).scalar_subquery()
+    monkeypatch.setitem(steps._OLD, "decisions", table.delete().where(table.c.seq <= newest - 5))
+    monkeypatch.setattr(steps, "_SLACK", 3)
     for moment in range(30):
         store.commit(Step(decision=DecisionRow(float(moment), "fifo", 0.0)))
         kept = [row.now_s for row in store.decisions()]
@@ -458,9 +458,9 @@ def test_facts(place: Place) -> None:  # noqa: F811
 def test_live_jobs_are_found_by_their_index(lite: Place) -> None:  # noqa: F811
     """However many are over, what is asked again and again looks only at those that are not."""
     store = lite.open()
-    live = reading._JOBS.where(*reading._conditions(JobQuery(live=True)))
+    live = queries._JOBS.where(*queries._conditions(JobQuery(live=True)))
     with store._db.reading() as connection:
-        for statement in (live, loading._LIVE, loading._SPECS, loading.OPEN_COMMANDS):
+        for statement in (live, start_state._LIVE, start_state._SPECS, start_state.OPEN_COMMANDS):
             text = str(statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
             plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
             assert not any(step in ("SCAN jobs", "SCAN jobs_1", "SCAN commands") for step in plan), plan

@@ -517,7 +517,7 @@ def test_connection_cut_in_a_transaction(postgres: Postgres) -> None:  # noqa: F
             before = contents(store)
             when.append(point)
             with pytest.raises(
-                StoreError, match=r"is out of reach .*; it is tried anew at the next call"
+                StoreError, match=r"is out of reach .*; it is tried again at the next call"
             ) as found:
                 store.add_jobs("ann", "vision", jobs_of(1), 1.0)
             assert found.value.unsure == unsure
@@ -617,7 +617,7 @@ def test_sentences_of_sqlite(code: int, said: str) -> None:
         ("DataCorrupted",          "HERE is damaged (words); put a copy of it in its place while no "
                                    "controller runs (`rota down`)"),
         ("AdminShutdown",          "HERE: words"),
-        ("OperationalError",       "HERE is out of reach (words); it is tried anew at the next call"),
+        ("OperationalError",       "HERE is out of reach (words); it is tried again at the next call"),
     ],
 )  # fmt: skip
 def test_sentences_of_postgresql(name: str, said: str) -> None:

@@ -15,9 +15,9 @@ from sqlalchemy import MetaData, Table, inspect, text
 from store_place import Place, bare, contents, jobs_of  # noqa: F401
 
 from rota.server.store import migrations
-from rota.server.store.asked import asked
 from rota.server.store.database import Database
 from rota.server.store.failures import StoreError
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import JobRow, JobState
 from rota.server.store.stored import job_params
 from rota.server.store.tables import metadata

@@ -35,11 +35,11 @@ SENTENCES = [
     ('role "rota" does not exist', 'HERE refuses this user (role "rota" does not exist)'),
     (
         "the database system is starting up",
-        "HERE is out of reach (the database system is starting up); it is tried anew at the next call",
+        "HERE is out of reach (the database system is starting up); it is tried again at the next call",
     ),
     (
         "désolé, trop de clients sont déjà connectés",
-        "HERE is out of reach (désolé, trop de clients sont déjà connectés); it is tried anew at the next "
+        "HERE is out of reach (désolé, trop de clients sont déjà connectés); it is tried again at the next "
         "call",
     ),
 ]

@@ -13,8 +13,8 @@ from store_place import SPEC, Place, contents, jobs_of, lite, place  # noqa: F40
 from test_store import DONE, RUNNING, attempt
 
 from rota.model.tenants import Tenants
-from rota.server.rebuilding import rebuild
-from rota.server.store import pruning
+from rota.server.recovery import rebuild
+from rota.server.store import old_rows
 from rota.server.store.rows import CommandDone, EventRow, IntervalRow, JobState, NewJob, Step
 from rota.server.store.store import Store
 from rota.table.state import Phase
@@ -105,9 +105,9 @@ def test_what_stays(store: Store, name: str) -> None:
 
 
 def test_named_ones_do_not_hold_up_the_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "MOST_JOBS", 1)
-    monkeypatch.setattr(pruning, "_OLD", pruning._OLD.limit(2))
-    monkeypatch.setattr(pruning, "_PAGE", 2)
+    monkeypatch.setattr(old_rows, "MOST_JOBS", 1)
+    monkeypatch.setattr(old_rows, "_OLD", old_rows._OLD.limit(2))
+    monkeypatch.setattr(old_rows, "_PAGE", 2)
     store.add_jobs("ann", "vision", jobs_of(4), 1.0)
     ended(store, 0, 1, 2)
     waits = JobSpec(command=["x"], after=[After(job="1"), After(job="2", when="any")])
@@ -138,12 +138,12 @@ def test_a_job_that_is_named_at_the_last_moment_stays(store: Store) -> None:
     store.add_jobs("ann", "vision", jobs_of(2), 1.0)
     ended(store, 0)
     with store._db.reading(one_moment=True) as connection:
-        old = pruning.old_jobs(connection, LATER_S, LATER_S)
+        old = old_rows.old_jobs(connection, LATER_S, LATER_S)
     assert old.rows == [0]
     store.add_jobs("bob", "nlp", [NewJob(JobSpec(command=["x"], after=[After(job="1")]))], 2.0)
     before = contents(store)
     with store._db.writing() as writing:
-        assert not pruning.drop_jobs(writing, old)
+        assert not old_rows.drop_jobs(writing, old)
     assert contents(store) == before
 
 
@@ -167,11 +167,11 @@ def test_much_goes_in_small_pieces(store: Store, monkeypatch: pytest.MonkeyPatch
     """A job with many lines is emptied first, and goes last."""
     store.add_jobs("ann", "vision", jobs_of(2), 1.0)
     ended(store, 0)
-    store.commit(Step(points=[Point(0, 1, 5.0, 5.0, 2.0, {})] * (2 * pruning.MOST_LINES)))
+    store.commit(Step(points=[Point(0, 1, 5.0, 5.0, 2.0, {})] * (2 * old_rows.MOST_LINES)))
     seen = []
     while store.drop_old_jobs(LATER_S, LATER_S):
         seen.append((len(contents(store)["points"]), len(store.jobs())))
-    assert seen == [(pruning.MOST_LINES + 1, 2), (1, 2), (0, 1)]
+    assert seen == [(old_rows.MOST_LINES + 1, 2), (1, 2), (0, 1)]
 
 
 def test_old_lines(store: Store) -> None:

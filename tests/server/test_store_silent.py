@@ -25,7 +25,9 @@ BUSY_S = 1.0
 """Twice as long is a silence."""
 BOUND_S = 30.0
 """Of a call on a machine that has other things to do; alone it takes 2 to 5 s."""
-SILENT = r"out of reach \((no answer for 2 s|connection timeout expired)\); it is tried anew at the next call"
+SILENT = (
+    r"out of reach \((no answer for 2 s|connection timeout expired)\); it is tried again at the next call"
+)
 LOCK = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND database = "
 
 

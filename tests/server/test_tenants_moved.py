@@ -14,10 +14,10 @@ from answers_play import AskedSite, site
 from rota.errors import InputError
 from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.scheduler.moments.frozen import load, to_bytes
-from rota.server.answering import worker
-from rota.server.answering.gathering import gather
-from rota.server.answering.moving import losses
-from rota.server.answering.questions import AskTenants, Looking
+from rota.server.answers import worker
+from rota.server.answers.present_moment import gather
+from rota.server.answers.questions import AskTenants, Looking
+from rota.server.answers.tenant_losses import losses
 from rota.server.api.forms import TenantsMove
 from rota.server.callers import Caller
 from rota.server.refusals import Conflict
@@ -171,7 +171,7 @@ def test_tenants_below_count_as_those_above(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "lost", "note"),
     [
-        ("fifo", False, "policy fifo gives nobody cells; `rota policy set hived` would"),
+        ("fifo", False, "policy fifo assigns no cells; `rota policy set hived` would"),
         (
             "hived",
             True,

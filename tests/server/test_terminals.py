@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from rota.server.callers import Caller
+from rota.server.notifier import Notifier
 from rota.server.refusals import NotFound
 from rota.server.terminals import LAST_WORDS_S, QUIET_S, SILENT_S, Session, Stream, Terminals
-from rota.server.waiting import Notifier
 from rota.wire.terminal import TerminalReply, TerminalTalk, packed, unpacked
 
 ANN = Caller("ann", "vision/ann")

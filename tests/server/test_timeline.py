@@ -11,7 +11,7 @@ from store_place import SPEC
 from test_store import RUNNING
 
 from rota.server.jobs import MOST_INTERVALS
-from rota.server.store.asked import asked
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import AttemptRow, EventRow, IntervalRow, JobRow, JobState
 from rota.server.timeline import Timeline
 from rota.table.state import Phase

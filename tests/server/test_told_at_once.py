@@ -18,7 +18,7 @@ from rota.client import Refused, route
 from rota.engines.rota import main as agent_main
 from rota.errors import WorldError
 from rota.server.config import without_password
-from rota.server.serving import Address, _listen_again, in_the_clear
+from rota.server.http_server import Address, _listen_again, in_the_clear
 from rota.server.store.failures import StoreError
 from rota.server.store.locks import FileLock
 from rota.wire.sync import SyncRequest

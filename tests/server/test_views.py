@@ -12,7 +12,7 @@ from rota.model.grants import Grant
 from rota.scheduler.moments.packing import pack_grant
 from rota.server.records import JobRecords
 from rota.server.scheduler_view import SchedulerView
-from rota.server.store.asked import asked
+from rota.server.store.new_jobs import asked
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, JobState, NodeRow
 from rota.server.views import attempt_view, event_view, is_over, job_view, node_view, size_views
 from rota.wire.job import JobSpec

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from rota.server.jobs import Jobs
-from rota.server.waiting import Notifier
+from rota.server.notifier import Notifier
 from rota.worlds.live.inbox import Begun, Inbox
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filling_rules import apathetic, fewest_first, fill_slowly, largest_saving, shortest_first
-from rota.solvers.one_by_one import Filling, fill_apathetic, fill_largest, fill_savings
+from rota.solvers.one_by_one import Filling, fill_largest, fill_savings
+from rota.solvers.tournament import fill_apathetic
 
 LIN = tuple(float(k) for k in range(9))
 CON = (0.0, 1.0, 1.6, 2.0, 2.2)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from filling_rules import apathetic, fill_slowly
-from rota.solvers import one_by_one
 from rota.solvers.configurations import NOTHING, ConfigurationOptions, assign
 from rota.solvers.marginal import WORKER, TrainingJob, hand_out
-from rota.solvers.one_by_one import Filling, fill_apathetic, fill_savings
+from rota.solvers.one_by_one import Filling, fill_savings
 from rota.solvers.shared_caps import SharedCaps
+from rota.solvers.tournament import fill_apathetic
 from tiers import each_seed
 
 COUNTS: Sequence[Sequence[int]] = [(1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 4, 8), (2, 4), (3,)]
@@ -43,12 +43,9 @@ def _keep_to(caps: SharedCaps, shares: Sequence[int]) -> bool:
     return min(taken.left) >= -1e-6
 
 
-@pytest.mark.parametrize("is_built", [True, False])
 @each_seed(40, 300, 3000, at_once=100)
-def test_the_tournament_under_limits(is_built: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Step by step as all compared with all, of those who can have one; in C as far as no limit is met."""
-    if not is_built:
-        monkeypatch.setattr(one_by_one, "is_built", lambda: False)
+def test_the_tournament_under_limits(seed: int) -> None:
+    """Each step goes where comparing all jobs that can have one with each other gives it."""
     draw = Random(seed)
     curves, counts, work, caps = _drawn(draw)
     lengths, gpus = draw.random() < 0.5, draw.randint(0, 30)
@@ -60,14 +57,8 @@ def test_the_tournament_under_limits(is_built: bool, seed: int, monkeypatch: pyt
     assert _keep_to(caps, fast.share)
 
 
-@pytest.mark.parametrize("is_built", [True, False])
-def test_who_may_have_no_more_puts_nobody_else_out(is_built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B would win over A, and D over B; but B may have no further GPU, and A wins over D.
-
-    What is given to D keeps to the limit too, and is not what A is owed.
-    """
-    if not is_built:
-        monkeypatch.setattr(one_by_one, "is_built", lambda: False)
+def test_a_job_at_its_limit_puts_no_other_job_out() -> None:
+    """B would win over A, and D over B; but B may have no further GPU, and A wins over D."""
     a, b, c, d = [0.0, 10.0, 15.0], [0.0, 4.0, 8.0], [0.0, 10.0, 18.0], [0.0, 10.0, 18.0]
     work = [20.0, 20.0, 80.0, 20.0]
     filling = Filling([a, b, c, d], [(1, 2)] * 4, SharedCaps([1.0], [[], [0], [], []], [1.0] * 4))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
+from window_binary import solve_binary
 from windows import made_up, window_of
 
 from rota.model.columns import Ints
 from rota.solvers.window import PlanningWindow, log_utility, solve_window
-from rota.solvers.window_binary import solve_binary
 from rota.solvers.window_rounds import lay_out, mean_index
 from tiers import examples
 

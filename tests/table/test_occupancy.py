@@ -107,32 +107,6 @@ def test_holding_and_releasing_is_a_round_trip(data: st.DataObject) -> None:
     assert contents(occupancy) == contents(Occupancy(CLUSTER, JOBS))
 
 
-@given(st.data())
-@examples(200)
-def test_an_exchange_is_releases_and_holds(data: st.DataObject) -> None:
-    """Whole devices change hands: some are freed, some taken, some both; also where one is closed."""
-    few = Cluster.build([NodeShape(count=2, gpus=4)]) if data.draw(st.booleans()) else CLUSTER
-    order = data.draw(st.permutations(range(few.gpus)))
-    gone = [Grant(0, tuple(sorted(order[:2]))), Grant(1, tuple(order[2:3]))]
-    come = [Grant(2, tuple(sorted(order[1:3]))), Grant(5, tuple(order[3:4]))]
-    jobs = JOBS if few is CLUSTER else trace_of("A 2x9 B 1x9 C 2x9 D 1x9 E 1x9 F 1x9").jobs
-    occupancy, twin = Occupancy(few, jobs), Occupancy(few, jobs)
-    for one in (occupancy, twin):
-        for grant in gone:
-            one.hold(grant)
-        one.scratch()
-        one.take_back()
-        if order[4] % 2:
-            one.close([order[4]])
-    occupancy.exchange(gone, come)
-    for grant in gone:
-        twin.release(grant)
-    for grant in come:
-        twin.hold(grant)
-    assert exactly(occupancy) == exactly(twin)
-    assert exactly(occupancy.scratch()) == exactly(occupancy), "what has changed is known"
-
-
 def exactly(occupancy: Occupancy) -> dict[str, Any]:
     """Everything it counts, to the last bit."""
     free = occupancy.free

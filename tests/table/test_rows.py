@@ -28,23 +28,6 @@ def test_a_row_set_equals_a_set(rows: list[int]) -> None:
         assert (row in kept) == (row in model)
 
 
-@given(st.lists(st.integers(0, 60), unique=True, max_size=40), st.data())
-def test_an_exchange_is_removals_and_additions(rows: list[int], data: st.DataObject) -> None:
-    """More may come than go, and fewer."""
-    kept = RowSet()
-    for row in rows:
-        kept.add(row)
-    gone = data.draw(st.lists(st.sampled_from(rows), unique=True)) if rows else []
-    come = data.draw(st.lists(st.integers(61, 120), unique=True, max_size=60))
-    kept.exchange(gone, come)
-    model = set(rows) - set(gone) | set(come)
-    assert kept.sorted().tolist() == sorted(model)
-    assert len(kept) == len(model)
-    for row in [*kept.sorted().tolist()]:
-        kept.remove(row)
-    assert len(kept) == 0
-
-
 def test_sorted_rows_are_read_only() -> None:
     kept = RowSet()
     kept.add(2)

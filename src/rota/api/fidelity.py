@@ -6,7 +6,7 @@ trace: workloads/itp06.csv.gz                    # relative paths start at the d
 format: tiresias                                 # as `rota trace formats` lists them; found if left out
 where: {load: "1.0", workload: workload-6}       # only rows with these cells; all if left out
 elastic: 1:64,ncf=1:1                            # sizes on which its jobs can run, as `--elastic`
-first: 40                                        # so many of its jobs, the earliest; all if left out
+first: 40                                        # number of its jobs, the earliest; all if left out
 cluster: 16x8                                    # or, instead of it, `virtual_clusters: vc_config.csv`
 cpus: 24                                         # of each node, no limit if left out; `memory_gib` as well
 policy: tiresias@authors
@@ -17,14 +17,14 @@ goodputs: inputs/goodputs.json.gz                # or by profiles of jobs that c
 step_times: inputs/step_times.csv.gz             # or by what was measured of them, with `epochs`
 epochs: inputs/epochs.csv.gz
 seeds: 3                                         # runs, of which each job's mean counts; 1 if left out
-tuned: sia                                       # jobs choose their batch by what they measure of themselves
-slower: {cifar10: 1.8}                           # how many times longer some take than was measured
+tuned: sia                                       # jobs choose their batch by their own measurements
+slower: {cifar10: 1.8}                           # factors by which some take longer than measured
 hosts: inputs/profiles.json.gz                   # speeds by cores, as Synergy's simulator takes its profiles
 regimes: shockwave                               # batch sizes that change as the modes of the trace say
 knowledge: {duration: user}                      # sources by kind, as `--knowledge`; the truth if left out
 service_history: {file: samples.csv, column: x}  # only for policies that need it
-costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
-arrivals: {jobs: 1000, every_s: 60}              # so many jobs at once, instead of the times of the trace
+costs: preempt=40s|9:60s                         # as `--costs`; stops are free if left out
+arrivals: {jobs: 1000, every_s: 60}              # jobs at once, instead of the times of the trace
 results:
   file: jobs/dlas-gpu.csv.gz                     # CSV, one row per job
   job: job                                       # column with the name of the job in the trace
@@ -50,7 +50,8 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rota.api.setting import make_speed, measured_only, parse_knowledge
+from rota.api.run_setup import parse_knowledge
+from rota.api.speed_sources import make_speed, measured_only
 from rota.errors import InputError
 from rota.knowledge.hosts_file import on_a_line, read_hosts
 from rota.knowledge.service import ServiceSamples
@@ -181,7 +182,7 @@ def run_case(
 
 
 def replay_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".") -> Record:
-    """What comes of the case in the file `path`, with its first seed, compared with nothing."""
+    """The record of the case in the file `path` with its first seed; compares nothing."""
     return _replay(_load(Path(path)), Path(path), Path(data_dir))[0]
 
 
@@ -209,11 +210,11 @@ def _replay(case: _Case, path: Path, data: Path) -> list[Record]:
     throughputs, goodputs, scaling, step_times, epochs = (
         None if name is None else str(data / name) for name in tables
     )
-    # Of the profiles Synergy's simulator takes the best demand, and a straight line to it.
+    # Synergy's simulator takes the best demand of each profile, and a straight line to it.
     hosts = None if case.hosts is None else Slowdowns(hosts=on_a_line(read_hosts(data / case.hosts)))
 
     def played(seed: int) -> Record:
-        """One run: what jobs learn in it stays in it."""
+        """One run, with speeds of its own: jobs learn them during the run."""
         speed = make_speed(
             trace,
             cluster,
@@ -268,7 +269,7 @@ def _picked(frame: pl.DataFrame, where: Mapping[str, str], path: Path) -> pl.Dat
 
 
 def _arriving(trace: Trace, arrivals: _Arrivals | None) -> Trace:
-    """The trace with jobs arriving so many at a time, in their order."""
+    """The trace with jobs that arrive in groups of `arrivals.jobs`, in their order."""
     if arrivals is None:
         return trace
     submit_s = np.arange(len(trace)) // arrivals.jobs * arrivals.every_s
@@ -298,7 +299,7 @@ def _our_times(record: Record) -> pl.DataFrame:
 
 
 def _their_times(results: _Results, data: Path) -> pl.DataFrame:
-    """The same from the authors' results."""
+    """Completion time of each job by the authors' results."""
     file = data / results.file
     frame = _picked(_read_csv(file), results.where, file)
     wanted = [results.job, *filter(None, (results.jct, results.submit, results.finish))]

@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rota.api.arguments import ARGUMENTS
-from rota.api.setting import make_setting
-from rota.arguments import FILE, takes
+from rota.api.run_options import ARGUMENTS
+from rota.api.run_setup import make_setting
+from rota.arguments import FILE, NUMBER, Argument, takes
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant
@@ -24,13 +24,17 @@ from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.traces import read
 from rota.traces.capacity import cluster_from
+from rota.traces.describe import TRACE
 from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.run import prepare
+from rota.worlds.simulated.semantics import Semantics
+
+_POLICY = Argument("policy", None, "a name such as 'tiresias' or 'fifo:skip=yes'")
 
 
 class _Tap:
-    """Passes everything on to a policy, and keeps what it is shown at the first call from `at_s` on."""
+    """Passes everything on to a policy, and keeps what it sees at its first call at or after `at_s`."""
 
     def __init__(self, inner: Policy, name: str, at_s: float) -> None:
         self.inner = inner
@@ -45,7 +49,7 @@ class _Tap:
         return asked(self.inner, snapshot, memory)
 
 
-@takes(**ARGUMENTS)
+@takes(trace=TRACE, path=FILE, policy=_POLICY, at_s=NUMBER, **ARGUMENTS)
 def snapshot(
     trace: str | PathLike[str] | Trace,
     path: str | PathLike[str],
@@ -55,11 +59,11 @@ def snapshot(
     cluster: str | PathLike[str] | Cluster = "auto",
     format: str | None = None,
     knowledge: str | Mapping[str, str] | None = None,
-    semantics: str = "exact",
+    semantics: str | Semantics = "exact",
     costs: str | Costs | None = None,
     seed: int = 0,
 ) -> Frozen:
-    """Run `policy` and write to `path` what it is shown at its first decision at or after `at_s`.
+    """Run `policy` and write to `path` what it sees at its first decision at or after `at_s`.
 
     `at_s` counts from the trace's second 0.  Raises InputError if the run ends before.
     """
@@ -144,7 +148,7 @@ class Replayed:
         ]
 
 
-@takes(path=FILE, policy=ARGUMENTS["policy"].or_none())
+@takes(path=FILE, policy=_POLICY)
 def replay(path: str | PathLike[str], policy: str | None = None) -> Replayed:
     """What `policy`, or the one that was asked then, decides at the moment stored in `path`."""
     stored = load(Path(path))

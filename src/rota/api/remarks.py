@@ -22,13 +22,13 @@ from rota.scheduler.world import How
 from rota.table.compiled import is_compiled
 
 MOST_KINDS = 3
-"""So many different reasons are spelled out."""
+"""Reasons that are spelled out."""
 LONG_S = 30.0
-"""CPU seconds of the engine from which on somebody may want it compiled."""
+"""CPU seconds of the engine from which on compiling it is worth a remark."""
 
 
 def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
-    """Which jobs every policy's run refuses at submission, and why, by kind of what is lacking."""
+    """Jobs that this cluster could never run, and why, by kind of reason."""
     rows = np.flatnonzero(~feasible_rows(trace.jobs, cluster)).tolist()
     by_code: dict[str, list[int]] = {}
     for row in rows:
@@ -40,7 +40,7 @@ def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
 
 
 def due_before_remarks(trace: Trace) -> Iterator[str]:
-    """Jobs that are due before they come: mostly deadlines that were meant to be counted from there."""
+    """Jobs with deadlines before their submission: mostly lengths that were written as moments."""
     jobs = trace.jobs
     late = np.flatnonzero(jobs.deadline_s <= jobs.submit_s)
     if len(late):
@@ -53,7 +53,7 @@ def due_before_remarks(trace: Trace) -> Iterator[str]:
 
 
 def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
-    """What the runs of `trace` on `cluster` leave to say."""
+    """All remarks about the runs of `trace` on `cluster`."""
     yield from slices_remarks(cluster)
     yield from limit_remarks(records, trace)
     yield from policy_refusal_remarks(records, trace, cluster)
@@ -64,7 +64,7 @@ def run_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> It
 
 
 def slices_remarks(cluster: Cluster) -> Iterator[str]:
-    """What MIG slices of the cluster count as in GPU-seconds and utilisation."""
+    """How MIG slices of the cluster count in GPU-seconds and utilisation."""
     of_type = np.bincount(cluster.device_type, minlength=len(cluster.type_names)).tolist()
     slices = {name: n for name, n in zip(cluster.type_names, of_type, strict=True) if n and slice_of(name)}
     if slices:
@@ -77,15 +77,15 @@ def slices_remarks(cluster: Cluster) -> Iterator[str]:
 
 
 def limit_remarks(records: Sequence[Record], trace: Trace) -> Iterator[str]:
-    """Which policies take durations from users of whom some stated none."""
+    """Policies that take durations from users, where some jobs have no time limit."""
     silent = int(np.isnan(trace.jobs.limit_s).sum())
-    told = [record.policy for record in records if _takes_limits(record)]
-    if silent and told:
-        names, states = list(dict.fromkeys(told)), "states" if silent == 1 else "state"
-        are_told = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} told"
+    readers = [record.policy for record in records if _takes_limits(record)]
+    if silent and readers:
+        names, states = list(dict.fromkeys(readers)), "states" if silent == 1 else "state"
+        receive = f"{', '.join(names)} {'receives' if len(names) == 1 else 'receive'}"
         yield (
-            f"{silent:,} of {plural(len(trace), 'job')} {states} no time limit: in its place {are_told} a "
-            "prediction, from jobs alike that ended before."
+            f"{silent:,} of {plural(len(trace), 'job')} {states} no time limit: in its place {receive} a "
+            "prediction, from similar jobs that ended before."
         )
 
 
@@ -95,7 +95,7 @@ def _takes_limits(record: Record) -> bool:
 
 
 def policy_refusal_remarks(records: Sequence[Record], trace: Trace, cluster: Cluster) -> Iterator[str]:
-    """Whom a policy refused although the cluster could run it, and why it refused the first."""
+    """The number of jobs that a policy refused although the cluster could run them, and why the first."""
     hopeless = np.flatnonzero(~feasible_rows(trace.jobs, cluster)).tolist()
     for record in records:
         is_refused = (pl.col("state") == "REJECTED") & (pl.col("why") != "") & ~pl.col("job").is_in(hopeless)
@@ -110,7 +110,7 @@ def policy_refusal_remarks(records: Sequence[Record], trace: Trace, cluster: Clu
 
 
 def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
-    """Which policies left jobs behind when nothing was to come any more, and what the first lacked."""
+    """Policies under which jobs never ran to their end, and what the first such job lacked."""
     for record in records:
         stuck = record.jobs.filter(pl.col("state").is_in(["PENDING", "RUNNING"])) if record.ranked else None
         if stuck is None or stuck.is_empty():
@@ -124,7 +124,7 @@ def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
 
 
 def early_stops_remarks(records: Sequence[Record]) -> Iterator[str]:
-    """Which policies promise deadlines on the strength of stops that a live cluster refuses, and did so."""
+    """Policies that promised deadlines by stopping jobs earlier than a live cluster does."""
     runs_s = MinimumRun().min_run_s
     for record in records:
         if not record.ranked or not plans_too_early(record.policy, runs_s):
@@ -140,7 +140,7 @@ def early_stops_remarks(records: Sequence[Record]) -> Iterator[str]:
 
 
 def nodes_remarks(records: Sequence[Record]) -> Iterator[str]:
-    """How many nodes there were, and what they cost in GPU-hours, where nodes came and went."""
+    """The number of nodes, and their cost in GPU-hours, where nodes came and went."""
     for record in records:
         paid = paid_nodes(record)
         if paid is not None:
@@ -155,7 +155,7 @@ def nodes_remarks(records: Sequence[Record]) -> Iterator[str]:
 
 
 def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
-    """What it cost that the engine is not compiled, if that is worth a word."""
+    """The time that an interpreted engine took, if it took long."""
     spent_s = sum(record.engine_seconds for record in records if record.ranked)
     if spent_s >= LONG_S and not is_compiled():
         yield (
@@ -165,7 +165,7 @@ def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
 
 
 def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
-    """Where nothing ever waits, every policy looks the same."""
+    """Says if no job ever waited: then all policies look the same."""
     ranked = [record for record in records if record.ranked]
     if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
         return []

@@ -1,21 +1,21 @@
-"""What a comparison found, and the ways to look at it."""
+"""The results of a comparison, and the ways to look at them: tables, figures, files, a notebook."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
 import polars as pl
 
-from rota.api.single import SingleRun
 from rota.arguments import FLAG, TEXT, WHOLE, Argument, is_file, takes
 from rota.errors import InputError, shown
 from rota.errors import brief as brief_of
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.model.units import plural
 from rota.reports.calibration import calibration
 from rota.reports.compare import Comparison, compare
 from rota.reports.files import write_results
@@ -24,7 +24,7 @@ from rota.reports.likeness import Calibration, PolicyFit
 from rota.reports.metrics import METRICS
 from rota.reports.notebook import brief
 from rota.reports.shown import Figure, figure
-from rota.reports.summary import Summary, summarise_all
+from rota.reports.summary import Summary, summarise, summarise_all
 from rota.reports.table import comparison_text
 from rota.reports.terms import terms
 from rota.reports.window import Window
@@ -33,11 +33,30 @@ FOLDER = Argument("folder", is_file, "the name of a folder")
 
 
 @dataclass(frozen=True, repr=False)
+class SingleRun(Record):
+    """A record with the part of the run that is measured; a notebook shows it as it shows a comparison."""
+
+    window: Window | None = None
+
+    @classmethod
+    def of(cls, record: Record, window: Window | None) -> SingleRun:
+        return cls(**{field.name: getattr(record, field.name) for field in fields(Record)}, window=window)
+
+    def __repr__(self) -> str:
+        """One line for a prompt."""
+        return f"<Run of {self.policy}: {plural(len(self.jobs), 'job')} on {self.cluster['describe']}>"
+
+    def _repr_html_(self) -> str:
+        """Its numbers alone."""
+        return brief(compare([summarise(self, self.window)]))
+
+
+@dataclass(frozen=True, repr=False)
 class Results:
-    """What `simulate` found: one record per policy and seed, and how they compare."""
+    """The results of `simulate`: one record per policy and seed, and their comparison."""
 
     records: tuple[Record, ...]
-    """In the order asked for; what the trace observed, if it did, comes last."""
+    """In the order of the policies; what the trace observed comes last, if it observed anything."""
     trace: Trace
     cluster: Cluster
     window: Window | None = None
@@ -47,9 +66,9 @@ class Results:
     fit: PolicyFit | None = None
     """How `site_policy` was found; None if the caller named it, or nothing is recorded."""
     remarks: tuple[str, ...] = ()
-    """Sentences to know before believing the numbers."""
+    """Sentences to read before relying on the numbers."""
     unread: tuple[str, ...] = ()
-    """Those of `remarks` about options that none of its policies reads (others may)."""
+    """Remarks about options that none of its policies reads; other policies may."""
     confidence: bool = False
     """Whether numbers have intervals beside them."""
 
@@ -65,16 +84,16 @@ class Results:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """On what terms each policy ran: what it was told, what its stops cost, what it went without."""
+        """The terms of each policy: what it knew, what its stops cost, what it did without."""
         return tuple(terms(self.comparison))
 
     @cached_property
     def calibration(self) -> Calibration:
-        """How far the site's own policy, simulated, is from what the trace observed."""
+        """The difference between the site's own policy, simulated, and what the trace observed."""
         return calibration(self.records, self.site_policy, self.window, self.trace, self.fit)
 
     def calibration_of(self, policy: str) -> Calibration:
-        """How far `policy`, one of those that ran, is from what the trace observed."""
+        """The difference between `policy`, one of those that ran, and what the trace observed."""
         return calibration(self.records, policy, self.window, self.trace)
 
     def __getitem__(self, policy: str) -> SingleRun:
@@ -86,7 +105,7 @@ class Results:
         raise KeyError(f"there is no run of {brief_of(policy)}; there are those of {', '.join(names)}")
 
     def __repr__(self) -> str:
-        """One line, whatever the number of jobs: at a prompt it is what comes of `simulate`."""
+        """One line, which a prompt shows for the value of `simulate`."""
         names = ", ".join(dict.fromkeys(record.policy for record in self.records))
         return f"<Results of {names}: {self.trace!r} on {self.cluster.describe()}>"
 
@@ -125,7 +144,7 @@ class Results:
         return figure(name, self.records, self.window)
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the headline, the comparison, and what to know before believing it."""
+        """HTML for a notebook: the headline, the comparison and the remarks."""
         return brief(self.comparison, self.calibration, self.remarks)
 
     def to_dict(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The runs of a comparison under several seeds; those in which nothing is drawn run once."""
+"""The runs of a comparison under several seeds; runs that draw nothing run once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from rota.api.asked import check_seeds
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.record import Record
@@ -19,7 +18,9 @@ from rota.worlds.simulated.many import Task, run_all
 from rota.worlds.simulated.run import Setting
 
 Progress = Callable[[str, int, int], None]
-"""Is told a run's name, how many of its jobs have ended, and how many there are."""
+"""Receives the name of a run, the number of its jobs that have ended, and the number of all."""
+MOST_SEEDS = 10_000
+"""Each seed is a replay, and its record is kept."""
 PolicyRun = tuple[PolicySpec | Policy, Setting]
 
 
@@ -35,15 +36,15 @@ def run_seeds(
 ) -> list[Record]:
     """The records of `runs`, policy by policy: one for each seed, or one where another seed changes nothing.
 
-    The first seed tells: a run says whether anything in it was drawn.
+    The record of the first seed says whether anything in the run was drawn.
     """
     is_only = len(runs) == len(seeds) == 1
 
     def ran(some: Sequence[PolicyRun], under: Sequence[int], *, again: bool) -> list[Record]:
         tasks = _tasks(some, under, faults, trace, cluster)
         tasks = tasks if is_only else [replace(task, policy=_copy(task.policy)) for task in tasks]
-        told = _named(progress, tasks, len(trace), again=again)
-        return run_all(tasks, trace, cluster, workers=workers, progress=told)
+        report = _named(progress, tasks, len(trace), again=again)
+        return run_all(tasks, trace, cluster, workers=workers, progress=report)
 
     firsts = ran(runs, seeds[:1], again=False)
     drawn = [(isinstance(faults, str) and bool(faults)) or bool(one.provenance["draws"]) for one in firsts]
@@ -53,6 +54,13 @@ def run_seeds(
     for first, draws in zip(firsts, drawn, strict=True):
         records += [first, *(next(more) for _ in (others if draws else ()))]
     return records
+
+
+def check_seeds(count: int) -> int:
+    """`count` itself, if it is a number of seeds.  Raises InputError."""
+    if not 1 <= count <= MOST_SEEDS:
+        raise InputError.at(f"{count:,} seeds", field="--seeds", expected=f"from 1 to {MOST_SEEDS:,}")
+    return count
 
 
 def seeds_from(first: int, count: int) -> range:
@@ -69,7 +77,7 @@ def _tasks(
     trace: Trace,
     cluster: Cluster,
 ) -> list[Task]:
-    """Each of `runs` with each of `seeds`; faults that are drawn are drawn for each."""
+    """Each of `runs` with each of `seeds`, each with faults of its own if they are drawn."""
     return [
         Task(policy, replace(setting, seed=seed, faults=_faults(faults, trace, cluster, seed)))
         for policy, setting in runs
@@ -96,7 +104,7 @@ def _faults(faults: str | Sequence[Fault], trace: Trace, cluster: Cluster, seed:
 
 
 def _horizon_s(trace: Trace, cluster: Cluster) -> float:
-    """A time by which any policy is done that wastes less than half of the cluster."""
+    """A time by which every policy that uses at least half of the cluster has ended."""
     run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
     demand_gpu_s = float((run_s * trace.jobs.gpus).sum())
     last_s = float(trace.jobs.submit_s.max(initial=0.0))
@@ -106,12 +114,12 @@ def _horizon_s(trace: Trace, cluster: Cluster) -> float:
 def _named(
     progress: Progress | None, tasks: Sequence[Task], jobs: int, *, again: bool
 ) -> Callable[[int, int], None] | None:
-    """Progress by name of the run in place of its number."""
+    """`progress` for a caller that knows runs by number, not by name."""
     if progress is None:
         return None
     names = [f"{task.policy} seed {task.setting.seed}" if again else str(task.policy) for task in tasks]
 
-    def told(number: int, done: int) -> None:
+    def report(number: int, done: int) -> None:
         progress(names[number], done, jobs)
 
-    return told
+    return report

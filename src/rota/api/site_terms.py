@@ -1,4 +1,4 @@
-"""On what terms a site's own history is replayed: durations as a site knows them, and what stops cost."""
+"""The terms on which a site's own history is replayed: durations as a site knows them, costs of stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN_HISTORY = frozenset({"pbs", "plain", "sacct", "swf"})
 DURATIONS: Mapping[str, str] = {Knowledge.DURATION.value: Provenance.PREDICTED.value}
 """The source of durations unless `--knowledge` names one."""
 RESTARTS = "checkpoint=10s,restore=60s"
-"""What an interruption costs unless `--costs` says; a running cluster measures it: `--costs measured`."""
+"""Costs of an interruption if `--costs` is not given; `--costs measured` takes those of a running cluster."""
 
 
 def is_own_history(trace: Trace) -> bool:
@@ -25,18 +25,18 @@ def is_own_history(trace: Trace) -> bool:
 
 @dataclass(frozen=True)
 class SiteTerms:
-    """What policies are told and what stops cost, where defaults have taken their places."""
+    """Sources of knowledge and costs of stops, with defaults filled in."""
 
     knowledge: Mapping[str, str]
     costs: Costs
     is_own: bool
     """True if the trace is a site's own history, and is replayed as one."""
     defaults: tuple[str, ...] = ()
-    """What was taken for granted, as clauses."""
+    """The defaults that were filled in, as clauses."""
 
     @property
     def remarks(self) -> list[str]:
-        """What was taken for granted, and how to say otherwise."""
+        """The defaults that were filled in, and the options that change them."""
         if not self.defaults:
             return []
         return [
@@ -48,9 +48,9 @@ class SiteTerms:
 def site_terms(
     trace: Trace, knowledge: Mapping[str, str], costs: str | Costs | None, *, ideal: bool
 ) -> SiteTerms:
-    """The terms of `trace`: what was said stands; of the rest a site's own history has what a site has.
+    """The terms of `trace`: options that were given, and for a site's own history what a site has.
 
-    All other traces, and all that are `ideal`, have true durations and free stops.
+    All other traces, and `ideal` ones, have true durations and free stops.
     """
     stated = parse_costs(costs) if isinstance(costs, str) else costs
     if ideal or not is_own_history(trace):

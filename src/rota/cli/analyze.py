@@ -6,19 +6,14 @@ import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rota.api.run_options import KNOWLEDGE_HELP
 from rota.cli.progress import progress_bars
-from rota.cli.shell import (
-    KNOWLEDGE_HELP,
-    JsonFlag,
-    check_folder,
-    complete_format,
-    console,
-    print_json,
-)
+from rota.cli.run_parameters import TraceArgument, takes_run_options
+from rota.cli.shell import JsonFlag, check_folder, console, print_json
 from rota.errors import InputError, shown
 from rota.model.one_thread import use_one_thread
 
@@ -39,15 +34,17 @@ TITLES = {
 }
 PAGE = "analysis.html"
 NAMED = 12
-"""Faults beyond those in full that are named."""
+"""Faults named after those that are shown in full."""
 
 
+@takes_run_options("analyze")
 def analyze(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A file in any known format.")],
+    trace: TraceArgument,
+    *,
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; what the jobs show of it if not given."
+            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; derived from the jobs if not given."
         ),
     ] = None,
     replays: Annotated[
@@ -64,7 +61,7 @@ def analyze(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="From where on something is a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
+            help="Values that make something a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
         ),
     ] = None,
     out: Annotated[
@@ -73,14 +70,7 @@ def analyze(
             metavar="DIR", help=f"Write {PAGE}, analysis.json, findings.csv and findings/USER.txt here."
         ),
     ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Format of the trace; detected if not given.",
-            autocompletion=complete_format,
-        ),
-    ] = None,
+    options: dict[str, Any],
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is wrong with a cluster, by a history of its jobs, and what would help.
@@ -95,13 +85,13 @@ def analyze(
         check_folder(out)
     jobs = _jobs(replays)
     use_one_thread()
-    from rota.api.analyzing import analyze as run
+    from rota.api.analysis import analyze as run
 
     with progress_bars(wanted=True) as progress:
         analysis = run(
             trace,
             cluster=cluster,
-            format=format,
+            **options,
             thresholds=threshold,
             replays=jobs,
             knowledge=knowledge,
@@ -143,7 +133,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
 
 
 def _show(analysis: Analysis, out: Path | None) -> None:
-    """Faults first, then what the trace shows, then what it cannot."""
+    """Print faults first, then what the trace shows, then what it cannot show."""
     from rota.reports.findings.sending import FOLDER, TABLE
 
     screen, told = console(), set[str]()
@@ -190,7 +180,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
 
 
 def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
-    """The faults of one kind: the worst in full, the others by name, and what helps against all of them."""
+    """Print the faults of one kind: the worst in full, the others by name, and remedies."""
     from rota.reports.findings.finding import listed
 
     _say(screen, f"{group.kind.title}: {group.summary}", "bold")
@@ -204,13 +194,13 @@ def _group(screen: Console, group: FaultGroup, told: set[str]) -> None:
 
 
 def _finding(screen: Console, finding: Finding, told: set[str]) -> None:
-    """The sentence, and below it the gains and pages that were not `told` before."""
+    """Print the sentence, and below it gains and pages that were not printed before (`told`)."""
     _say(screen, finding.sentence, first="  ", rest="  ")
     _remedies(screen, finding.remedies, told)
 
 
 def _remedies(screen: Console, remedies: Sequence[Remedy], told: set[str]) -> None:
-    """The gains and pages that were not `told` before."""
+    """Print gains and pages that were not printed before (`told`)."""
     gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in remedies if remedy.gain]
     others = [f"docs/{remedy.page}" for remedy in remedies if not remedy.gain]
     new = [line for line in gains if line not in told]
@@ -221,7 +211,7 @@ def _remedies(screen: Console, remedies: Sequence[Remedy], told: set[str]) -> No
 
 
 def _say(screen: Console, text: str, style: str = "", first: str = "", rest: str = "  ") -> None:
-    """One paragraph, its first line and the others behind what is to stand before them."""
+    """Print one paragraph, with `first` before its first line and `rest` before the others."""
     lines = textwrap.wrap(text, screen.width, initial_indent=first, subsequent_indent=rest) or [""]
     for line in lines:
         screen.print(line, style=style, markup=False)

@@ -1,4 +1,4 @@
-"""The whole command line: which verbs there are, and what becomes of errors.
+"""The whole command line: its commands, and how it reports errors.
 
 Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
 """
@@ -51,7 +51,7 @@ class Shell(LazyGroup):
             _complain("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # Whoever read our output has seen enough; what is left of it goes nowhere.
+            # The reader has closed the pipe: the rest of the output goes nowhere.
             discard_output()
             raise typer.Exit(0) from None
         except OSError as error:
@@ -60,7 +60,7 @@ class Shell(LazyGroup):
 
 
 def _misused(error: Any) -> Exception:
-    """What to raise once it is said what is wrong with the words of a command, in one line."""
+    """The exception to raise for wrong words of a command, after one line that says what is wrong."""
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error  # no mistake: its text is the help
     said = str(error.format_message()).removesuffix(".")
@@ -68,14 +68,14 @@ def _misused(error: Any) -> Exception:
     for theirs, ours in _WORDED:
         said = theirs.sub(ours, said)
     said += _meant(error)
-    if not said.endswith("?") and error.ctx is not None:  # else it has asked what was meant
+    if not said.endswith("?") and error.ctx is not None:  # else it has suggested an option
         said += f"; `{error.ctx.command_path} -h` says more"
     _complain(said)
     return typer.Exit(InputError.exit_code)
 
 
 def _meant(error: Any) -> str:
-    """What is said of an option that a command describing a job does not have."""
+    """A hint for an option that a command describing a job does not have."""
     option = getattr(error, "option_name", None) if type(error).__name__ == "NoSuchOption" else None
     if option is None or error.ctx is None or error.ctx.info_name not in DESCRIBING:
         return ""
@@ -89,9 +89,9 @@ _WORDED = (
     (re.compile(r"Value error, "), ""),
     (re.compile(r"Input should be (.*?), unable to parse string as an? \w+"), r"expected \1"),
 )
-"""How the library below words what it refuses, and how it is said here."""
+"""Wordings of the library for what it refuses, and ours."""
 _LONG = re.compile(r"\S{400,}")
-"""A word nobody reads to its end: what stood in a cell of a broken file."""
+"""A word too long to print, such as a cell of a broken file."""
 
 
 def _complain(sentence: str) -> None:

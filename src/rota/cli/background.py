@@ -1,4 +1,4 @@
-"""Processes of a cluster that run on in the background: started, found again, stopped."""
+"""Background processes of a cluster: how they are started, recognised and stopped."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tempfile import TemporaryFile
 from rota.errors import InputError, RotaError, WorldError
 
 START_S = 60.0
-"""How long a process may take to answer."""
+"""Seconds in which a process has to answer."""
 STOP_S = 20.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 FREE = "free some space there"
 BLOCK = 4096
-"""Bytes that a file takes at least."""
+"""Least bytes that a file takes."""
 WAITS = "waits for process"
-"""What controller and agent say of a predecessor that still has their lock."""
+"""Line by which a controller or an agent reports that its predecessor still has the lock."""
 UP_LOCK = "up.lock"
 CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES = (
     "controller.json",
@@ -77,7 +77,7 @@ class Started:
         said: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`said` is its standard input: what nobody shall see in `ps`; our environment if none is given."""
+        """`said` is its standard input, for secrets; without `environment` it inherits ours."""
         self.what, self.log = what, log
         with open(log, "ab") as out:
             self._offset = out.tell()
@@ -91,11 +91,14 @@ class Started:
                 env=environment,
             )
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError), self.process.stdin as stream:  # if it ends at once, it says why
+        with (
+            suppress(BrokenPipeError),
+            self.process.stdin as stream,
+        ):  # if it ends at once, its output says why
             stream.write(said.encode())
 
     def said(self) -> str:
-        """What it has written so far."""
+        """The output so far."""
         with open(self.log, "rb") as log:
             log.seek(self._offset)
             return log.read().decode(errors="replace")
@@ -123,7 +126,7 @@ class Started:
         raise kind(f"{self.what} does not start: {why} (see {self.log})")
 
     def _tell_for_whom_it_waits(self) -> bool:
-        """Say that it waits for a predecessor that has not quite gone, if it does."""
+        """Report that it waits for a predecessor that is still leaving, if it does."""
         sentences = map(_sentence, self.said().splitlines())
         sentence = next((said for said in sentences if WAITS in said), "")
         if sentence:
@@ -132,7 +135,7 @@ class Started:
 
 
 def no_room(folder: Path) -> str:
-    """Why a process that logs there cannot say anything, as a sentence; empty if there is room."""
+    """Why a process cannot write its log there, as a sentence; empty if it can."""
     try:
         with TemporaryFile(dir=folder) as probe:
             probe.write(bytes(BLOCK))
@@ -144,7 +147,7 @@ def no_room(folder: Path) -> str:
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """Of the lines that a process wrote before it ended the one that says why.
+    """The line that says why, of all lines that a process wrote before it ended.
 
     The last one, if it is no line of the log; else the last error there, since behind it comes how a server
     is shut down.
@@ -189,7 +192,7 @@ def controller_pid(where: Path) -> int | None:
 def agent_pid(where: Path) -> int | None:
     """The agent of this home, if it runs in the background and is not just leaving."""
     try:
-        pid = int((where / AGENT_PID).read_text().strip())  # of one that leaves it is no number
+        pid = int((where / AGENT_PID).read_text().strip())  # an agent that leaves writes no number
     except (OSError, ValueError):
         return None
     return pid if _is_ours(pid, "rota.engines.rota", where / "agent") else None
@@ -201,7 +204,7 @@ def dead_agent(where: Path) -> str:
         pid = int((where / AGENT_PID).read_text().split()[0])
         node = str(json.loads((where / AGENT_NODE).read_text())["name"])
     except (OSError, ValueError, KeyError, IndexError):
-        return ""  # none has ever joined from here
+        return ""  # no agent has ever joined from here
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -232,7 +235,7 @@ def _is_ours(pid: int, module: str, folder: Path) -> bool:
 
 
 def stop(pid: int) -> bool:
-    """SIGTERM, and SIGKILL if that is not enough; both leave everything as it has to be."""
+    """Send SIGTERM, and SIGKILL if that is not enough; the state survives both."""
     try:
         os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + STOP_S
@@ -245,5 +248,5 @@ def stop(pid: int) -> bool:
     except (ProcessLookupError, FileNotFoundError):
         return True  # it has gone by itself
     except PermissionError:
-        raise WorldError(f"process {pid} belongs to another user, who has to stop it") from None
+        raise WorldError(f"process {pid} belongs to another user, and only that user can stop it") from None
     return True

@@ -1,4 +1,4 @@
-"""What the registry and the files of the policies say about each system, ready to print."""
+"""Facts about each system for printing, from the registry and the heads of policy files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def _entry(one: System) -> Entry:
         levers=_values(one.levers),
         heeds_priority=one.heeds_priority,
         status=one.status.value,
-        scale=one.scale,
         module=one.make.__module__,
         page=page_of(one.make.__module__),
         head=head_of(getattr(sys.modules.get(one.make.__module__), "__doc__", None) or ""),

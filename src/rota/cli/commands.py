@@ -1,4 +1,4 @@
-"""Which commands the live cluster has, and in which section of the help every command stands."""
+"""The commands of the live cluster, and the section of the help of every command."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ LIVE: dict[str, Lazy] = {
         "Show every setting, its value and where that comes from: flag, environment, file or default.",
     ),
     "controller": Lazy(
-        "rota.cli.joining:controller", "Run the controller in the foreground, until SIGTERM; jobs run on."
+        "rota.cli.foreground:controller", "Run the controller in the foreground, until SIGTERM; jobs run on."
     ),
     "agent": Lazy(
-        "rota.cli.joining:agent",
+        "rota.cli.foreground:agent",
         "Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.",
     ),
     "user": Lazy(f"{_LIVE}.users:app", "Add, list and remove users."),
@@ -74,7 +74,7 @@ LIVE: dict[str, Lazy] = {
 """Every command that speaks to a running cluster."""
 
 DESCRIBING = ("submit", "run", "shell")
-"""Those that describe a job, and may have the words of a program behind their own."""
+"""Commands that describe a job, and may have the words of a program behind their own."""
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Jobs": (

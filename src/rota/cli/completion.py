@@ -30,7 +30,7 @@ def completion(
     \b
     Examples:
       source <(rota completion bash)                          # this shell; or in ~/.bashrc
-      rota completion bash > /etc/bash_completion.d/rota      # everybody
+      rota completion bash > /etc/bash_completion.d/rota      # all users
       rota completion zsh > ~/.zfunc/_rota                    # with `fpath+=~/.zfunc; compinit`
       rota completion fish > ~/.config/fish/completions/rota.fish
 

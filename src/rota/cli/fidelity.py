@@ -1,4 +1,4 @@
-"""`rota fidelity`: ours against the authors' own results, job by job."""
+"""`rota fidelity`: compares results with those of the authors, job by job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
 WIDE = 140
-"""A case is one line, also in a log."""
+"""Wide enough for one line per case."""
 
 
 def fidelity(

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- columns of a job: printed by `make docs` -->", "<!-- end of c
 SOURCE = Path(rota.__file__).parent
 STAGES = SOURCE / "scheduler" / "stages"
 ROOMS = {"knowledge": "knowledge", "worlds": "worlds"}
-"""Rooms other than a system's own that look at a column, by what they are called in the table."""
+"""Rooms, other than a system's own, that read columns, with their names in the table."""
 
 
 def pages(docs: Path) -> dict[Path, str]:
@@ -49,13 +49,13 @@ def trace_table() -> str:
 
 
 def read_by(column: JobColumn) -> str:
-    """Who looks at it: every system, since the guard does; or systems by name, and rooms; or nobody yet."""
+    """The readers of a column: `all` if the guard reads it, else rooms and systems by name, or `none yet`."""
     used = re.compile(rf'\b(?:jobs|table)\.{column.name}\b|name_of\("{column.name}"')
     if any(used.search(text) for text in [*_texts(SOURCE / "scheduler/guard"), *_texts(SOURCE / "table")]):
         return "all"
     rooms = [word for room, word in ROOMS.items() if any(map(used.search, _texts(SOURCE / room)))]
     systems = [f"`{one.name}`" for one in entries() if any(map(used.search, _system(one.module)))]
-    return ", ".join([*rooms, *systems]) or "nobody yet"
+    return ", ".join([*rooms, *systems]) or "none yet"
 
 
 def _system(module: str) -> list[str]:

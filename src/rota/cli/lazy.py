@@ -1,4 +1,4 @@
-"""Commands that are imported when somebody asks for them, and help in sections.
+"""Commands that are imported when they are called, help in sections, and names that other tools use.
 
 `rota --help` names some forty commands; importing them all would take longer than most of them run.
 """
@@ -13,14 +13,33 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rota.cli.other_commands import command_here
-
 OTHER = "Other"
+HERE = {
+    "ls": ("squeue", "qstat", "bjobs", "queue", "jobs", "list", "ps"),
+    "submit": ("qsub", "bsub", "launch"),
+    "submit --sbatch FILE": ("sbatch",),
+    "run": ("srun",),
+    "shell": ("salloc", "interactive"),
+    "cancel": ("scancel", "qdel", "bkill", "kill", "delete", "del", "rm", "remove", "abort"),
+    "show": ("scontrol", "describe", "info", "inspect"),
+    "attach": ("wait", "follow"),
+    "logs": ("log", "tail"),
+    "nodes": ("sinfo", "pbsnodes", "bhosts", "node", "hosts"),
+    "history": ("sacct", "bhist"),
+    "usage": ("sreport",),
+    "user": ("sacctmgr", "users"),
+    "drain": ("cordon",),
+    "drain --undo": ("undrain", "uncordon"),
+    "systems": ("policies",),
+    "top": ("watch", "monitor"),
+    "--version": ("version",),
+}
+"""What to type after `rota` -> names of that command in Slurm, PBS, LSF, Kubernetes, and by habit."""
 
 
 @dataclass(frozen=True)
 class Lazy:
-    """Where a command is, and its line in the help."""
+    """The module of a command, and its line in the help."""
 
     target: str
     """`module:name` of a function or a `typer.Typer`."""
@@ -66,7 +85,7 @@ class LazyGroup(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named; one of another tool, where none is, is told what it is called here."""
+        """The command that is named.  For a command of another tool the error names the one of this tool."""
         if args and args[0] not in self.commands and (ours := command_here(args[0])):
             ctx.fail(f"no such command {args[0]!r}; here it is `rota {ours}`")
         return super().resolve_command(ctx, args)
@@ -98,3 +117,8 @@ def load(target: str, name: str) -> Any:
     command = typer.main.get_command(member)
     command.name = name
     return command
+
+
+def command_here(word: str) -> str:
+    """The command here for `word`, a command of another tool; empty for any other word."""
+    return next((ours for ours, theirs in HERE.items() if word.lower() in theirs), "")

@@ -1,4 +1,4 @@
-"""The `rota` command: what is typed most is answered at once, all else by the whole command line."""
+"""The `rota` command: answers the most frequent calls at once, all others by the whole command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("rota: interrupted", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         discard_output()
     except OSError as error:
         print(f"rota: {sentence_of(error)}", file=sys.stderr)

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.shell import (
-    KNOWLEDGE_HELP,
-    JsonFlag,
-    check_file,
-    complete_format,
-    complete_policy,
-    console,
-    print_json,
-)
+from rota.cli.run_parameters import TraceArgument, takes_run_options
+from rota.cli.shell import JsonFlag, check_file, complete_policy, console, print_json
 from rota.model.one_thread import use_one_thread
 from rota.model.units import format_duration, parse_duration, plural
 
@@ -26,27 +19,23 @@ SHOWN = 20
 """Waiting jobs to explain in text; JSON has all."""
 
 
+@takes_run_options(
+    "snapshot",
+    semantics={"help": "Timing rules."},
+    costs={"help": "As for `rota simulate`."},
+)
 def snapshot(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A file in any known format.")],
+    trace: TraceArgument,
+    *,
     policy: Annotated[
         str,
         typer.Option(
             metavar="NAME[:key=value,...]", help="The policy to ask.", autocompletion=complete_policy
         ),
     ],
-    at: Annotated[str, typer.Option(metavar="TIME", help="First decision from then on, such as 2d or 36h.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="Keep the first decision at or after it: 2d, 36h.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Write the moment here.")],
-    cluster: Annotated[
-        str,
-        typer.Option(metavar="SPEC", help="80x8:V100 (nodes x GPUs), several by commas; auto; or FILE.yaml."),
-    ] = "auto",
-    knowledge: Annotated[str | None, typer.Option(metavar="KIND=SOURCE", help=KNOWLEDGE_HELP)] = None,
-    semantics: Annotated[str, typer.Option(metavar="PRESET", help="Timing rules.")] = "exact",
-    costs: Annotated[str | None, typer.Option(metavar="COSTS", help="As for `rota simulate`.")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
-    format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="Of the trace.", autocompletion=complete_format)
-    ] = None,
+    options: dict[str, Any],
     as_json: JsonFlag = False,
 ) -> None:
     """Simulate TRACE up to a moment and keep what the policy sees and remembers then.
@@ -58,21 +47,9 @@ def snapshot(
     check_file(out)
     at_s = parse_duration(at, field="--at")
     use_one_thread()
-    from rota.api import snapshot as take
-    from rota.cli.measured_costs import costs_of
+    import rota
 
-    moment = take(
-        trace,
-        out,
-        policy=policy,
-        at_s=at_s,
-        cluster=cluster,
-        format=format,
-        knowledge=knowledge,
-        semantics=semantics,
-        costs=costs_of(costs),
-        seed=seed,
-    ).snapshot()
+    moment = rota.snapshot(trace, out, policy=policy, at_s=at_s, **options).snapshot()
     figures = {
         "file": str(out),
         "now_s": moment.now,
@@ -109,9 +86,9 @@ def replay(
       rota replay monday.rota --policy fifo --json | jq .start
     """
     use_one_thread()
-    from rota.api import replay as decide
+    import rota
 
-    replayed = decide(file, policy)
+    replayed = rota.replay(file, policy)
     if as_json:
         print_json(replayed.to_dict())
     else:

@@ -2,7 +2,7 @@
 
 docs/cli.md                    the help of every command
 docs/systems.md                every policy with its head and parameters
-docs/knowledge.md              what policies can be told, and by whom
+docs/knowledge.md              what policies can know, and from which source
 docs/jobs.md, docs/traces.md   the columns of a job, between two markers (`job_pages`)
 README.md                      the table of systems, between its two markers
 src/rota/*/README.md           the files of each room, where it has two markers (`rooms`)
@@ -41,26 +41,26 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
 _KNOWLEDGE_HEAD = """\
 # Knowledge
 
-What a policy can be told of jobs beyond what they ask for, and who can tell it, printed by `make docs` from
-the providers in `src/rota/knowledge`.
-A policy lists the kinds it reads; `--knowledge KIND=SOURCE` chooses who tells one of them, and every result
-says who did.
-In a simulation the default is what the table names; for a site's own history (`sacct`, PBS, SWF or Rota's own
-table, with recorded starts) durations are predicted unless `--ideal` is given.
+What policies can know of jobs beyond what they ask for, and from which source; `make docs` prints this page
+from the providers in `src/rota/knowledge`.
 
-A column has a value, or a row of values, for each job; a table has columns by job and arrays that jobs share,
-such as a curve for each class.
-Neither shows a job that is not submitted yet.
-
-Packages outside add providers by an entry point of the group `rota.knowledge`, which loads a module that
-registers them with `rota.knowledge.registry.provides`.
+- A policy lists the kinds of knowledge it reads.  `--knowledge KIND=SOURCE` selects the source of a kind, and
+  every result names the sources used.
+- The table of sources marks the defaults.  For a site's own history (`sacct`, PBS, SWF or Rota's own table,
+  with recorded starts) durations are predicted unless `--ideal` is given.
+- A column has a value, or a row of values, for each job.  A table has columns by job and arrays that jobs
+  share, such as a curve for each class.  Neither contains jobs that are not submitted yet.
+- Other packages add providers by an entry point of the group `rota.knowledge`: it loads a module that
+  registers them with `rota.knowledge.registry.provides`.
 """
 _SYSTEMS_HEAD = """\
 # Systems
 
-Every policy that is registered, printed by `make docs` from the files in `src/rota/systems`.
-*working*: checked against worked examples and, where there are some, the authors' results;
-*probe*: real but small; *bound*: no system but a floor or a ceiling to compare with.
+All registered policies, printed by `make docs` from the files in `src/rota/systems`.
+
+- *working*: checked against worked examples and, where available, the authors' results
+- *probe*: real but small
+- *bound*: not a system but a lower or upper limit to compare with
 """
 
 
@@ -103,7 +103,7 @@ def knowledge_page() -> str:
     lines = [_KNOWLEDGE_HEAD, "## Kinds", "", "| kind | form |", "|---|---|"]
     lines += [f"| `{kind}` | {_cell(FORMS[kind])} |" for kind in Knowledge]
     lines += ["", "## Sources", ""]
-    lines += ["| kind | source | what it tells | simulated | live | needs |", "|---|---|---|---|---|---|"]
+    lines += ["| kind | source | what it provides | simulated | live | needs |", "|---|---|---|---|---|---|"]
     lines += [_source_line(source, defaults) for source, defaults in all_sources() if _is_own(source)]
     return "\n".join([*lines, ""])
 

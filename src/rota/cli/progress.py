@@ -1,4 +1,4 @@
-"""How far a long command is, on standard error: bars if a person is looking, a line now and then if not."""
+"""Progress of a long command on standard error: bars on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from rota.model.units import format_duration
 
 EVERY_S = 10.0
-"""Between two lines where no person is looking."""
+"""Seconds between two lines where there is no terminal."""
 MOST_NAMED = 4
-"""Of more that are under way, the others are counted."""
+"""Names in a line; others are counted."""
 Told = Callable[[str, int, int], None]
-"""Is told a name, how much of it is done, and how much there is."""
+"""Receives a name, how much of it is done, and how much there is."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _lines() -> Iterator[Told]:
             line = f"rota: {format_duration(time.monotonic() - began_s)}: {in_words(dict(so_far))}"
             try:
                 print(line, file=sys.stderr, flush=True)
-            except (OSError, ValueError):  # no reader is left; the work goes on
+            except (OSError, ValueError):  # standard error is closed; the work goes on
                 return
 
     def told(name: str, done: int, total: int) -> None:

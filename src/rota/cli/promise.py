@@ -1,4 +1,4 @@
-"""`rota promise`: which deadline a job could be promised at a stored moment, by playing many futures."""
+"""`rota promise`: the deadline that a job could be promised at a stored moment, by playing many futures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.scheduler.moments.frozen import Frozen
 
 SHOWN = 10
-"""Other jobs to name in text; JSON has all."""
+"""Other jobs that the text names; JSON has all."""
 
 
 def promise(
@@ -170,7 +170,7 @@ def _check_room(moment: Frozen, sizes: dict[int, float]) -> None:
 
 
 def _asked(moment: Frozen, run_s: float, source: str) -> Any:
-    """Run times as the moment knows them, else by `source`; that of the new job as it was said."""
+    """Run times as the moment knows them, else by `source`; that of the new job as stated."""
     from rota.forecast.futures import ForecastRequest
     from rota.forecast.remaining import Durations, Past, parse_source
     from rota.knowledge.needs import Knowledge
@@ -187,7 +187,7 @@ def _asked(moment: Frozen, run_s: float, source: str) -> Any:
 
 
 def outlook_facts(outlook: PromiseOutlook) -> dict[str, Any]:
-    """The answer as plain values; moments count from the moment."""
+    """The answer as plain values; times count from the stored moment."""
     now = outlook.now_s
 
     def facts(one: PromiseForecast) -> dict[str, Any]:
@@ -226,7 +226,7 @@ _MOMENTS = ("due_s", "before_s", "after_s")
 
 
 def outlook_text(outlook: PromiseOutlook, size: str) -> str:
-    """A line for each deadline, the one to choose, and who would be delayed by it."""
+    """A line for each deadline, the one to choose, and the jobs that it would delay."""
     from rota.cli.live.tables import table_text
     from rota.model.words import NONE
 
@@ -267,12 +267,12 @@ def _choice(outlook: PromiseOutlook) -> str:
 
 
 def _others(pick: PromiseForecast, now: float) -> str:
-    """Who ends at another time because of the job."""
+    """The jobs that end at another time because of the new one."""
     from rota.cli.live.tables import table_text
     from rota.model.words import NONE
 
     if not pick.others:
-        return "it delays nobody who is there now\n"
+        return "it delays no job that is there now\n"
     rows = [
         [
             other.id,
@@ -305,7 +305,7 @@ def trade_off_text(outlooks: dict[int, PromiseOutlook]) -> str:
 
 
 def _ahead(moment_s: float, now: float) -> str:
-    """`+3h20m`, `-5m` for what is over; `never` if it does not come."""
+    """`+3h20m`; `-5m` for a past moment; `never` for an infinite one."""
     if moment_s == float("inf"):
         return "never"
     sign = "+" if moment_s >= now else ""

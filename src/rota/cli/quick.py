@@ -1,4 +1,4 @@
-"""`rota submit`, `rota ls` and `rota systems` as most people type them, without building the command line.
+"""`rota submit`, `rota ls` and `rota systems` in their usual forms, without building the command line.
 
 Standard library only, and little of it: the interpreter's own start is most of what these commands cost.
 What is not understood here, and whatever goes wrong, is left to the whole command line, which explains it.
@@ -25,14 +25,14 @@ SOCKET = "controller.sock"
 LONGEST_SOCKET_PATH = 107
 """Bytes that fit into the address of a UNIX socket."""
 TIMEOUT_S = 5.0
-"""Then the whole command line asks, which waits longer and says what is wrong."""
+"""Seconds to wait for an answer; then the whole command line asks, which waits longer and explains."""
 JOB_FILES = (".yaml", ".yml", ".json")
 Left = list[str] | None
-"""Words that the whole command line shall carry out; None if nothing is left to do."""
+"""Words for the whole command line; None if nothing is left to do."""
 
 
 class _NotQuick(Exception):  # noqa: N818
-    """Only the whole command line can say what to do."""
+    """The command is not simple: the whole command line has to carry it out."""
 
 
 def left_over(words: list[str]) -> Left:
@@ -74,7 +74,7 @@ def _ls(words: list[str]) -> Left:
     """`rota ls [OPTION...]`"""
     from types import SimpleNamespace
 
-    from rota.cli.live.listing import LIVE_STATES, jobs_text
+    from rota.cli.live.job_rows import LIVE_STATES, jobs_text
 
     try:
         options, rest = _parsed(words[1:], _LS)
@@ -111,12 +111,12 @@ def _systems(words: list[str]) -> Left:
 
 
 def number_of(ids: list[str]) -> str:
-    """The one number by which what was submitted is known: of an array that of all its jobs."""
+    """The number of the job that was submitted; of an array the number that its jobs share."""
     return ids[0].partition("_")[0]
 
 
 def submitted(ids: list[str]) -> str:
-    """What is said of a submission that is on record."""
+    """The sentence about jobs that were submitted."""
     if len(ids) == 1:
         return f"submitted job {ids[0]}"
     from rota.model.units import plural
@@ -194,7 +194,7 @@ def _field(option: str, text: str) -> tuple[str, Any]:
 def _call(method: str, path: str, body: object = None) -> Any:
     """Answer of the controller behind the socket in $ROTA_HOME.
 
-    Raises OSError where nobody answers, _NotQuick and ValueError for an answer that is not a plain yes.
+    Raises OSError where nothing answers, _NotQuick and ValueError for an answer that is not a plain yes.
     """
     import json
     import socket
@@ -226,14 +226,14 @@ def _call(method: str, path: str, body: object = None) -> Any:
 
 
 def _plain(text: str) -> str:
-    """A value that may stand in an address as it is."""
+    """`text` itself.  Raises _NotQuick if it may not stand in an address as it is."""
     if not text.isascii() or not all(letter.isalnum() or letter in "._-/@," for letter in text):
         raise _NotQuick
     return text
 
 
 def _say(text: str) -> None:
-    """One piece of output; whoever reads it may have seen enough."""
+    """Print one piece of output; its reader may have closed the pipe."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

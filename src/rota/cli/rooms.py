@@ -1,4 +1,4 @@
-"""Maps of the rooms: the README of a folder of `src/rota` lists its files with the first sentence of each."""
+"""The file tables in the READMEs of `src/rota`: each file with its first sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _with_readme(folder: Path) -> list[Path]:
 
 
 def printed(text: str) -> bool:
-    """Whether the README with `text` has a place for the list, instead of a map drawn by hand."""
+    """True if the README with `text` has a place for the list; others have a map drawn by hand."""
     return BEGIN in text
 
 
@@ -36,7 +36,7 @@ def with_files(text: str, room: Path) -> str:
 
 
 def files_table(room: Path) -> str:
-    """Each file and folder of `room` with what stands first in it."""
+    """A table of the files and folders of `room`, each with its first sentence."""
     rows = ["| file | what is in it |", "|---|---|"]
     for path in sorted(room.iterdir()):
         if path.suffix == ".py" and path.name != "__init__.py":
@@ -57,7 +57,7 @@ def _first_sentence(path: Path) -> str:
 
 
 def write(source: Path) -> None:
-    """Print every list anew."""
+    """Print every list again."""
     for room in rooms(source):
         page = room / "README.md"
         text = page.read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Secrets in the words of a command: what everybody on this machine would see in `ps`.
+"""Secrets in the words of a command, which every user of this machine would see in `ps`.
 
-The kernel shows the words of a process where they lie in its memory, so they are overwritten there.  Until
-this runs, some hundredths of a second after the start, they show: a file or the environment is better.
+The kernel shows the words of a process from its memory, so they are overwritten there.  They are visible
+until this runs, some hundredths of a second after the start: a file or the environment is better.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def secrets_in(words: Sequence[str]) -> list[str]:
 
 
 def hide(words: Sequence[str]) -> None:
-    """Overwrite the secrets among this process's words; what cannot be done here is left as it is."""
+    """Overwrite the secrets among this process's words, where the kernel allows it."""
     secrets = secrets_in(words)
     if not secrets:
         return
@@ -43,5 +43,5 @@ def hide(words: Sequence[str]) -> None:
                 shown = shown.replace(secret.encode(errors="surrogateescape"), b"*" * len(secret.encode()))
             memory.seek(start)
             memory.write(shown)
-    except OSError:  # the kernel shows no such thing, and then nobody else sees it either
+    except OSError:  # the kernel does not show the words here, so no other user sees them
         return

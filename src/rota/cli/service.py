@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 Text = str | None
 CANCELLERS = 8
 END_WITHIN_S = 30.0
-"""So long `down --kill-jobs` waits for jobs to be gone."""
+"""Seconds for which `down --kill-jobs` waits for jobs to end."""
 MOST_TROUBLES = 4
-"""So many of a cluster's troubles are told as it starts."""
+"""Troubles of a cluster that are printed when it starts."""
 SETTINGS = "Settings"
 ANSWERS, UNKNOWN = "the controller takes part", "this node is not known to the controller"
-"""What an agent says of its first question."""
+"""Lines by which an agent reports the answer to its first question."""
 
 
 def _setting(flag: str, metavar: str, help: str) -> Any:
@@ -125,9 +125,9 @@ def up(
     given = {key: value for key, value in flags.items() if value is not None}
     where = home().absolute()
     chosen = choose(where, given, None, config).config
-    if policy:  # also where it will not decide: the advice how to set it must be one that can be followed
+    if policy:  # even if it will not decide: the advice on how to set it must work
         parse_policy(policy)
-    if chosen.devices != "none":  # before anything runs that would have to be stopped again
+    if chosen.devices != "none":  # before a process runs that would have to be stopped
         check_spec(chosen.devices)
         if chosen.node:
             check_node(chosen.node)
@@ -145,7 +145,7 @@ def up(
 
 
 def check_server() -> None:
-    """What the controller is made of is an extra of the package: named before anything runs."""
+    """Raises WorldError, before anything runs, if the packages of the controller are not installed."""
     from importlib.util import find_spec
 
     missing = [name for name in ("sqlalchemy", "fastapi", "uvicorn") if find_spec(name) is None]
@@ -157,7 +157,7 @@ def check_server() -> None:
 
 
 def _devices_of_before(where: Path, chosen: str) -> str:
-    """What this machine joined with, if its agent is to start again and nobody says anything else."""
+    """The devices with which this machine joined last, or `chosen` if it never did."""
     kept = where / AGENT_DEVICES
     try:
         return kept.read_text(encoding="utf-8").strip() or chosen
@@ -166,7 +166,7 @@ def _devices_of_before(where: Path, chosen: str) -> str:
 
 
 def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> None:
-    """Flags of which the controller that runs has another value: they belong to its start."""
+    """Flags that differ from those with which the running controller was started."""
     from rota.server.config import choose, shown
 
     asked, runs = (choose(where, flags, None, file).config for flags in (given, flags_of_running(where)))
@@ -181,7 +181,7 @@ def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> N
 
 
 def _ensure_controller(where: Path, arguments: list[str], flags: str) -> bool:
-    """True if it had to be started."""
+    """Start it unless it runs; true if it had to be started."""
     if controller_pid(where) is not None and answers(where):
         return False
     log = where / CONTROLLER_LOG
@@ -208,7 +208,7 @@ def _ensure_agent(where: Path, devices: str, node: str, checkpoints: str, memory
         raise WorldError(
             "the agent runs, but its node is not known to this controller (is it another database?): "
             f"its jobs go on and no others start; `rota down`, remove {token} and `rota up` to let it join "
-            "anew, which ends the jobs that this controller does not know"
+            "again, which ends the jobs that this controller does not know"
         )
 
 
@@ -236,7 +236,7 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
 
 
 def _tell_troubles(troubles: Sequence[str]) -> None:
-    """Such as an address without TLS, or a port that was taken: who starts a cluster need not ask."""
+    """Print troubles, such as an address without TLS or a port that was taken, as warnings."""
     for trouble in troubles[:MOST_TROUBLES]:
         warn(trouble)
     if len(troubles) > MOST_TROUBLES:
@@ -244,12 +244,12 @@ def _tell_troubles(troubles: Sequence[str]) -> None:
 
 
 def _is_other(asked: str, runs: str) -> bool:
-    """Whether another policy runs than the one that is asked for, however it is written."""
+    """True if the policy that runs differs from the one asked for, apart from spelling."""
     from rota.scheduler.policy import parse_policy
 
     try:
         return asked != runs and str(parse_policy(asked)) != runs
-    except RotaError:  # it is not the one that runs, in any case
+    except RotaError:  # in any case it is not the one that runs
         return True
 
 
@@ -292,7 +292,7 @@ def down(
 
 
 def _end_all_jobs() -> tuple[int, list[str]]:
-    """Cancel everything and wait until nothing is left of it: how many, and who has not gone."""
+    """Cancel all jobs and wait for their ends: their number, and those that have not ended in time."""
     from concurrent.futures import ThreadPoolExecutor
 
     from rota.client.paging import newest_jobs
@@ -302,9 +302,9 @@ def _end_all_jobs() -> tuple[int, list[str]]:
         jobs = newest_jobs(client, {"state": live})
         waiting = [job["id"] for job in reversed(jobs) if job["state"] == "PENDING"]
         others = [job["id"] for job in jobs if job["state"] != "PENDING"]
-        with ThreadPoolExecutor(CANCELLERS) as pool:  # calls at once are carried out at once
+        with ThreadPoolExecutor(CANCELLERS) as pool:  # the controller carries out concurrent calls together
             views: list[dict[str, Any]] = []
-            for ids in (waiting, others):  # in this order nobody starts in the place of one that ends
+            for ids in (waiting, others):  # in this order no job starts in the place of one that ends
                 views += pool.map(functools.partial(_cancel, client), ids)
         until, left = time.monotonic() + END_WITHIN_S, []
         for view in views:
@@ -350,7 +350,7 @@ def config(
 
 
 def _setting_text(name: str, value: str, source: str) -> str:
-    """A line; beneath it, as in the file, the entries of a setting that is a mapping or a list."""
+    """One line; below it the entries of a setting that is a mapping or a list, as in the file."""
     from rota.server.config import ONLY_IN_FILE
 
     if name not in ONLY_IN_FILE or not value:
@@ -369,7 +369,7 @@ def flags_of_running(where: Path) -> dict[str, Any]:
 
 def _show_rules(chosen: Config, as_json: bool) -> None:
     """The failure classifier, in the order in which its rules are tried."""
-    from rota.worlds.live.own_rules import rules_of
+    from rota.worlds.live.endings import rules_of
 
     rows = [
         {

@@ -1,12 +1,14 @@
-"""What all commands share: consoles, JSON, completion."""
+"""What all commands share: consoles, JSON, checks of output files, parameters, completion."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,37 +20,26 @@ from rota.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-KNOWLEDGE_HELP = (
-    "duration=oracle (default), predicted, measured, user or noisy[:SPREAD]; "
-    "service history=predicted (default) or measured[:FILE]; "
-    "throughput=oracle (default), assumed or measured; "
-    "scaling=oracle (default), assumed, predicted or measured; "
-    "goodput=oracle (default) or measured; convergence=oracle (default) or predicted; "
-    "pairs=oracle (default) or assumed; placement=oracle (default) or assumed; "
-    "hosts=oracle (default), assumed or user[:FILE]; servers=oracle (default), assumed or user[:FILE]; "
-    "regimes=oracle (default) or assumed; "
-    "utilisation=oracle (default) or assumed."
-)
 LIVE_KNOWLEDGE_HELP = (
     "duration=user (default), measured or predicted; throughput=measured (default) or assumed; "
     "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed; "
     "servers=user[:FILE] (default) or assumed."
 )
-"""What the registry of knowledge says of simulations, and of live clusters; written out, since to ask it
-loads NumPy.  A test holds them to the registry."""
+"""What the registry of knowledge says of live clusters; written out, since the registry loads NumPy.  A test
+holds it to the registry."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def console(width: int = WIDTH) -> Console:
-    """Where results go: plain text, `width` columns wide, unless a person is looking.
+    """The console for results: `width` columns wide, or as wide as the terminal if there is one.
 
-    What is printed is shown as it is: brackets and colons in paths and names are no styles and no pictures.
+    Text is printed as it is: brackets and colons in paths and names are neither styles nor emoji.
     """
     from rich.console import Console
 
     class Screen(Console):
-        """Leaves a reader who has seen enough to the command, which ends quietly; rich would exit with 1."""
+        """Passes a closed pipe on to the command, which ends quietly; rich would exit with 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -63,7 +54,7 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """`value` as JSON; infinity and NaN become null, and no letter moves a cursor."""
+    """`value` as JSON; infinity and NaN become null, control characters are escaped."""
     text = json.dumps(finite(value), indent=indent, ensure_ascii=False, default=str)
     return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
@@ -96,7 +87,28 @@ def check_file(path: Path, field: str = "--out") -> None:
 
 
 _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What JSON leaves as it is and terminals obey."""
+"""Control characters that JSON does not escape."""
+
+
+def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
+    """The parameters of `function` without the first `skip`, whose types may not exist at run time."""
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    names = getattr(function, "__globals__", {})
+    return [
+        one.replace(
+            annotation=eval(one.annotation, names) if isinstance(one.annotation, str) else one.annotation
+        )
+        for one in parameters
+    ]
+
+
+def with_parameters(function: Any, parameters: list[inspect.Parameter]) -> Any:
+    """`function` with the signature of one that takes these parameters by name."""
+    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    function.__signature__ = inspect.Signature(by_name)
+    function.__annotations__ = {}
+    del function.__wrapped__
+    return function
 
 
 def complete_policy(incomplete: str) -> list[str]:

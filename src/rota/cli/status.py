@@ -47,7 +47,7 @@ def status(client: Client, as_json: JsonFlag = False) -> None:
 
 
 def _autoscale(said: dict[str, Any]) -> str:
-    """How many nodes are wanted, and how far that is."""
+    """The number of nodes that are wanted, and the state of the change."""
     leaving = [f"{', '.join(said['leaving'])} to be emptied"] if said["leaving"] else []
     remove = [f"{', '.join(said['remove'])} may go"] if said["remove"] else []
     there = f"{said['working']} of {said['wanted']} wanted ({said['least']} to {said['most']})"
@@ -55,7 +55,7 @@ def _autoscale(said: dict[str, Any]) -> str:
 
 
 def _troubles_here(known: list[str]) -> tuple[list[str], str]:
-    """What this machine knows better than the controller, which only hears nothing; and its node."""
+    """What this machine knows of its own agent, of which the controller only hears nothing; and its node."""
     where = home().absolute()
     node = dead_agent(where) if controller_pid(where) is not None else ""
     is_lost = any(trouble.startswith(f"node {node} is lost") for trouble in known)

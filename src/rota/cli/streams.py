@@ -12,7 +12,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def stand_in_for_closed() -> None:
-    """Give whoever closed a stream (`>&-`) an empty one: no file of ours may come to its number."""
+    """Open an empty stream for each that the caller closed (`>&-`): no file of ours may get its number."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             try:
@@ -28,11 +28,11 @@ def sentence_of(error: OSError) -> str:
     if error.filename:
         return f"{shown(error.filename)}: {said}"
     if error.errno in _NO_ROOM:
-        discard_output()  # else Python would complain of it once more as it ends
+        discard_output()  # else Python would report it again as it ends
         return f"the output cannot be written: {said}"
     return said
 
 
 def discard_output() -> None:
-    """Let what is still to be printed go nowhere."""
+    """Discard everything that is printed from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What `rota systems` prints without loading the policies: an index that `make docs` writes.
+"""The index from which `rota systems` prints without loading the policies; `make docs` writes it.
 
 To import them all takes ten times as long as to print what they say.  Where other packages register
 policies as well, the registry itself is asked.
@@ -36,15 +36,14 @@ class Entry:
     summary: str
     paper: str
     needs: tuple[str, ...]
-    """What some variant must be told."""
+    """Knowledge that some variant needs."""
     needs_by_default: tuple[str, ...]
-    """What it must be told as it is without parameters."""
+    """Knowledge that it needs with default parameters."""
     has_inner: bool
     """True if another policy decides inside, whose needs are its own."""
     levers: tuple[str, ...]
     heeds_priority: bool
     status: str
-    scale: str
     module: str
     page: str
     """Path of the system's page in the repository; empty for a policy from elsewhere."""
@@ -56,7 +55,7 @@ class Entry:
         return asdict(self)
 
     def needs_line(self) -> str:
-        """What it must be told, in a table's cell; what only some variants need stands in brackets."""
+        """Knowledge that it needs, for a table; what only some variants need stands in brackets."""
         if self.has_inner:
             return "what the policy inside needs"
         always = ", ".join(self.needs_by_default)
@@ -92,7 +91,7 @@ def written(entries: Iterable[Entry], published: Iterable[Entry], bounds: Mappin
 
 
 def index() -> Index | None:
-    """The index, if it has all there is: None where packages beside Rota register policies."""
+    """The index; None where other packages register policies too, which it lacks."""
     if not INDEX.exists() or entry_points(group="rota.policies"):
         return None
     said = json.loads(INDEX.read_text(encoding="utf-8"))

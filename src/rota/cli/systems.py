@@ -1,4 +1,4 @@
-"""`rota systems`: the policies there are, from the registry."""
+"""`rota systems`: all policies, from the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How wide output is, and what it may hold.  Standard library only."""
+"""The width of output, and the characters it may hold.  Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTH = 100
 
 
 def width() -> int:
-    """Columns there are: the terminal's, or 100."""
+    """Columns of the terminal, or 100."""
     if not sys.stdout.isatty():
         return WIDTH
     import shutil

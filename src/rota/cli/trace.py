@@ -1,4 +1,4 @@
-"""`rota trace`: describe, convert, generate; the formats there are."""
+"""`rota trace`: describe, convert and generate traces; list their formats."""
 
 from __future__ import annotations
 
@@ -148,14 +148,14 @@ def formats(
     from rich.table import Table
 
     table = Table("format", "what it is", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("recognised by", overflow="fold")  # headers may be wider than a column: cut nothing off
+    table.add_column("recognised by", overflow="fold")  # headers may be wider than a column: do not cut them
     for row in rows:
         table.add_row(*row)
     console().print(table)
 
 
 def _show_format(name: str, as_json: bool) -> None:
-    """One format: what it is, what to type to get such a file, and a small one."""
+    """One format: what it is, the command that makes such a file, and a small example."""
     from rota.traces.registry import format_named
 
     format = format_named(name, field=None)

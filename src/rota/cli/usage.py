@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.wire.usage import UsageView
 
 SHOWN = 30
-"""Lines in text; JSON, CSV and page have all."""
+"""Lines of the text; JSON, CSV and page have all."""
 
 
 def usage(
@@ -101,7 +101,7 @@ def usage(
 
 
 def _check(by: list[str], since: datetime | None, until: datetime | None, price: str | None) -> None:
-    """What is wrong whatever is counted, said before a trace is read or a controller asked."""
+    """Raises InputError for options that cannot be, before a trace is read or a controller asked."""
     from rota.reports.usage.counting import check_asked
     from rota.reports.usage.prices import parse_prices
 
@@ -136,7 +136,7 @@ def _of_cluster(
     url: str | None,
     token_file: Path | None,
 ) -> UsageView:
-    """All that the controller has on record; it counts itself."""
+    """The usage of all that the controller has on record, which it counts itself."""
     from rota.wire.usage import UsageView
 
     asked = {
@@ -174,7 +174,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(figures: UsageView) -> None:
-    """A table, the sum below it, and what to know of it."""
+    """A table, its sums, and remarks."""
     from rich.table import Table
 
     from rota.reports.usage.wording import columns, notes

@@ -64,10 +64,6 @@ class ForkRecorder:
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         self.starts.setdefault(grant.job, start_s)
 
-    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
-        for grant, start_s in zip(grants, starts_s, strict=True):
-            self.starts.setdefault(grant.job, start_s)
-
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None: ...
 
     def awaits_round(self, row: int, reason: Constraint) -> None: ...

@@ -63,7 +63,7 @@ def live_rows(state: State) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 @provides(
     Knowledge.CONVERGENCE,
     Provenance.ORACLE,
-    "what is left of each job in truth",
+    "the true remaining time of each job",
     where={Where.SIMULATED},
 )
 def oracle_convergence(setup: Setup) -> Provider | None:
@@ -175,8 +175,8 @@ class HeardConvergence(FittedConvergence):
 @provides(
     Knowledge.CONVERGENCE,
     Provenance.MEASURED,
-    "a curve through the losses that programs report: until it falls by less than 5 % of the largest in ten "
-    "minutes of work",
+    "a curve through the losses that programs report: until it falls by less than 5 % of the largest loss in "
+    "ten minutes of work",
     where={Where.LIVE},
 )
 def measured_convergence(setup: Setup) -> Provider:
@@ -217,7 +217,7 @@ class MadeUpLosses(FittedConvergence):
 @provides(
     Knowledge.CONVERGENCE,
     Provenance.PREDICTED,
-    "a curve through made-up losses with 2 % of noise, which level off when the job is done",
+    "a curve through invented losses with 2 % noise that level off when the job is done",
     where={Where.SIMULATED},
 )
 def predicted_convergence(setup: Setup) -> Provider | None:

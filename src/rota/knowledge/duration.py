@@ -66,7 +66,7 @@ class Misjudged(Provides):
 @provides(
     Knowledge.DURATION,
     Provenance.NOISY,
-    "the truth times a drawn factor: log-normal, median 1, of this spread of its logarithm; 0.5 if not said",
+    "the truth times a random factor: log-normal, median 1, with this spread of its logarithm (default 0.5)",
     where={Where.SIMULATED},
     argument="SPREAD",
 )
@@ -140,7 +140,7 @@ def _keys(tenant: str, group: str) -> list[tuple[str, str]]:
 
 @provides(Knowledge.DURATION, Provenance.USER, "the time limit; as predicted for jobs without one")
 def user_duration(setup: Setup) -> Provider:
-    """In a simulation somebody must have stated a limit; live they may come."""
+    """In a simulation at least one job must state a limit; on a live cluster such jobs may still come."""
     if setup.truth is not None and np.isnan(setup.jobs.limit_s).all():
         raise InputError(
             f"{setup.origin}: no job states a time limit, so durations cannot come from users; "
@@ -152,7 +152,7 @@ def user_duration(setup: Setup) -> Provider:
 @provides(
     Knowledge.DURATION,
     Provenance.PREDICTED,
-    "the mean of completed jobs of its group, failing that its tenant, all; failing that its limit, an hour",
+    "the mean of completed jobs of its group, else of its tenant, else of all; else its limit, else an hour",
 )
 def predicted_duration(setup: Setup) -> Provider:
     return ExpectedDuration(setup.jobs, Provenance.PREDICTED, setup.past)
@@ -210,7 +210,7 @@ def _work_per_s(one: Observation) -> float:
 @provides(
     Knowledge.DURATION,
     Provenance.MEASURED,
-    "all that its program says it has to do at the speed at which it was seen; until then as users say",
+    "the work that its program reports, at its measured speed; until then as users say",
 )
 def measured_duration(setup: Setup) -> Provider:
     return MeasuredDuration(setup.jobs, setup.past)

@@ -137,7 +137,7 @@ class EstimatedThroughput(Provides):
 @provides(
     Knowledge.THROUGHPUT,
     Provenance.MEASURED,
-    "what jobs did on the types on which they ran; elsewhere as the most similar class that was seen on all",
+    "measured rates on types on which jobs ran; on others, of the most similar class seen on all types",
 )
 def measured_throughput(setup: Setup) -> Provider:
     return EstimatedThroughput(setup.jobs, setup.cluster)

@@ -141,7 +141,7 @@ def _step_of(one: Observation, limits: Floats) -> tuple[float, float, int]:
 @provides(
     Knowledge.GOODPUT,
     Provenance.MEASURED,
-    "fits of what each job has done on the sizes on which it ran; perfect scaling where it has not",
+    "fits through measurements on the sizes on which a job ran; perfect scaling on others",
 )
 def measured_goodput(setup: Setup) -> Provider:
     profiles = setup.offered.get(Knowledge.GOODPUT)

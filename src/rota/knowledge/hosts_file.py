@@ -127,7 +127,7 @@ def _on_a_line(speeds: HostSpeeds) -> HostSpeeds:
 
 @provides(Knowledge.HOSTS, Provenance.USER, "speeds by cores and memory, from a file", argument="FILE")
 def users_hosts(setup: Setup, file: str) -> Provider | None:
-    """The table in the file that somebody named; None if nobody did."""
+    """The table in the named file; None if no file was named."""
     return UsersHosts(read_hosts(file), setup.jobs) if file else None
 
 
@@ -151,9 +151,9 @@ class UsersHosts(Provides):
         self._class[row] = self._code.get(self._jobs.name_of("workload", row), -1)
 
 
-@provides(Knowledge.HOSTS, Provenance.ASSUMED, "no job minds how many cores and how much memory it has")
+@provides(Knowledge.HOSTS, Provenance.ASSUMED, "cores and memory do not change the speed of any job")
 def assumed_hosts(setup: Setup) -> Provider:
-    """Nobody minds: everybody gets his share in proportion to GPUs."""
+    """A table without sensitivity: each job gets a share in proportion to its GPUs."""
     none: Mapping[str, HostSpeeds] = {}
     table = host_table(none, setup.jobs.workload_names, setup.jobs.workload)
     return Given(Knowledge.HOSTS, table, Provenance.ASSUMED)

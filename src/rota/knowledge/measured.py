@@ -135,7 +135,7 @@ def speed_on(counts: Ints, measured: Mapping[int, float]) -> Floats:
 @provides(
     Knowledge.SCALING,
     Provenance.MEASURED,
-    "what jobs did on the numbers of GPUs on which they ran; in proportion until there are two",
+    "measured rates on the numbers of GPUs on which jobs ran; in proportion to GPUs until there are two",
 )
 def measured_scaling(setup: Setup) -> Provider:
     return MeasuredScaling(setup.jobs, setup.cluster)
@@ -160,7 +160,7 @@ class FittedScaling(MeasuredScaling):
 @provides(
     Knowledge.SCALING,
     Provenance.PREDICTED,
-    "Optimus' model of a step through what was measured on three numbers of GPUs; until then as measured",
+    "Optimus' model of a step, fitted to rates on three numbers of GPUs; until then as measured",
 )
 def fitted_scaling(setup: Setup) -> Provider:
     return FittedScaling(setup.jobs, setup.cluster)
@@ -189,7 +189,7 @@ class MeasuredUtilisation(Provides):
 @provides(
     Knowledge.UTILISATION,
     Provenance.MEASURED,
-    "as sampled while a job is alone on its devices; full until it was watched for a minute",
+    "samples taken while a job is alone on its devices; full until it was sampled for a minute",
     where={Where.LIVE},
 )
 def measured_utilisation(setup: Setup) -> Provider:

@@ -1,6 +1,6 @@
-"""What a policy can be told about jobs beyond what they asked for, and who told it.
+"""Knowledge of jobs beyond what they ask for, with its source.
 
-All of it is arrays: a column over the rows of the job table, or a `Table` of several with what they share.
+All of it is arrays: a column over the rows of the job table, or a `Table` of columns and shared arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.table.state import State
 
 
 class Knowledge(StrEnum):
-    """Kinds of knowledge; a policy lists in `needs` those it reads.  `FORMS` says what each looks like."""
+    """Kinds of knowledge; a policy lists in `needs` the kinds it reads.  `FORMS` has the form of each."""
 
     DURATION = "duration"
     SERVICE_HISTORY = "service history"
@@ -36,7 +36,7 @@ class Knowledge(StrEnum):
 
 
 SIZES = frozenset({Knowledge.SCALING, Knowledge.GOODPUT})
-"""Who reads these may start a job on another number of GPUs than it asks for, without resizing it later."""
+"""A policy that reads these may start a job on another number of GPUs than it asks for without a resize."""
 
 
 FORMS: Mapping[Knowledge, str] = {
@@ -47,20 +47,20 @@ FORMS: Mapping[Knowledge, str] = {
     Knowledge.SCALING: "table: by row `curve` (class) and `unit` (rate on the curve that counts as 1); "
     "shared `rates` [class, GPUs], work per second",
     Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), "
-    "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, "
+    "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (progress at its end, squared norm, "
     "variance), of pipelines `stages` [class, GPU type] (GPUs of a replica, whose fits they are); "
     "`rota.knowledge.goodput.profiles_of` reads it",
     Knowledge.CONVERGENCE: "table: by row `left_s` (seconds at the requested allocation until the job has "
-    "converged), `steps` (left after the epoch it is in, at least 1), NaN where nobody knows, and `points` "
-    "(losses heard so far, infinite for who knows without)",
+    "converged), `steps` (left after its present epoch, at least 1), NaN where unknown, and `points` "
+    "(losses reported so far, infinite where the source needs none)",
     Knowledge.PAIRS: "table: by row `class`; shared `rates` [class, class beside it, GPU type], iterations "
-    "per second on the same GPUs, NaN where nobody measured, and `alone` [class, GPU type]",
+    "per second on the same GPUs, NaN where not measured, and `alone` [class, GPU type]",
     Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate of a job in more units "
-    "of a level than it needs, the widest level first, NaN where nobody says; "
+    "of a level than it needs, the widest level first, NaN where unknown; "
     "`rota.knowledge.placement.Closeness` reads it",
     Knowledge.HOSTS: "table: by row `class`; shared `cpus` and `gib` [class, share] for each GPU, `speeds` "
     "[class, cpus, gib] relative to the share in proportion, `disk` of that shape (MB/s) and `wants` "
-    "[class, 2], NaN where nobody says; `rota.knowledge.hosts.speeds_of` reads it",
+    "[class, 2], NaN where unknown; `rota.knowledge.hosts.speeds_of` reads it",
     Knowledge.SERVERS: "table: by row `class`, -1 for a job without parameter servers; shared `t` "
     "[class, 5], `batch` and `asynchronous` [class] (seconds of a step), `units` [class, 4] (CPUs and GiB "
     "of a server, and of a worker); `rota.knowledge.servers.served_of` reads it",
@@ -72,7 +72,7 @@ FORMS: Mapping[Knowledge, str] = {
     Knowledge.SKEW: "column [job]: the largest tensor of its model over all of them, 0 to 1",
     Knowledge.UTILISATION: "column [job]: part of its GPUs that it keeps busy, alone on them, 0 to 1",
 }
-"""What `Snapshot.know` hands over for each kind; rows are those of the job table."""
+"""What `Snapshot.know` returns for each kind; rows are those of the job table."""
 
 
 class Provenance(StrEnum):
@@ -82,20 +82,20 @@ class Provenance(StrEnum):
     USER = "user"
     MEASURED = "measured"
     PREDICTED = "predicted"
-    ASSUMED = "assumed"  # nobody knows better
-    NOISY = "noisy"  # the truth, wrong by a drawn factor
+    ASSUMED = "assumed"  # a default where no source knows better
+    NOISY = "noisy"  # the truth times a random factor
 
 
 @dataclass(frozen=True)
 class Table:
-    """What is known of jobs as columns by row, with what they point at or have in common."""
+    """Knowledge of jobs as columns by row, with arrays that rows point at or share."""
 
     by_row: Mapping[str, Array] = field(default_factory=dict)
     """Columns whose first axis are the rows of the job table."""
     shared: Mapping[str, Array] = field(default_factory=dict)
     """Read-only arrays over anything else: classes of jobs, numbers of GPUs, a sample.
 
-    A changed one is a new array: whoever has built something upon it compares identities.
+    A changed array is a new object, so that a cache built on it can compare identities.
     """
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Table:
             array.flags.writeable = False
 
     def upto(self, rows: int) -> Table:
-        """The same for the first `rows` jobs, read-only."""
+        """This table for the first `rows` jobs, read-only."""
         return Table({name: read_only(column[:rows]) for name, column in self.by_row.items()}, self.shared)
 
 
@@ -133,14 +133,14 @@ class Known:
 
 
 class Observation(NamedTuple):
-    """What was seen of a running job between two moments; NaN where nobody knows."""
+    """Measurements of a running job between two moments; NaN where unknown."""
 
     row: int
     grant: Grant
     since_s: float
     until_s: float
     work: float = math.nan
-    """Work done in between, in the unit in which its world counts."""
+    """Work done in between, in the unit of its world."""
     step_s: float = math.nan
     """Seconds of a step."""
     batch_size: float = math.nan
@@ -158,9 +158,9 @@ class Observation(NamedTuple):
     gradient_s: float = math.nan
     """Seconds of one pass, forward and backward, without waiting for other GPUs."""
     local_most: float = math.nan
-    """Most samples that one GPU bears in one pass, by the program's own word."""
+    """Most samples that fit on one GPU in one pass, as the program reports."""
     total: float = math.nan
-    """All that it has to do, by the program's own word: in the unit of `work`, or in steps without that."""
+    """All of its work, as the program reports: in the unit of `work`, or in steps without that."""
 
 
 class Provider(Protocol):
@@ -169,9 +169,9 @@ class Provider(Protocol):
     kind: Knowledge
     provenance: Provenance
     learns: bool
-    """True if it is to be told of submissions and endings, and asked again before each decision."""
+    """True if it receives submissions and endings, and is asked again before each decision."""
     listens: bool
-    """True if it is to be told, besides, what is seen of running jobs."""
+    """True if it also receives observations of running jobs."""
 
     def attach(self, state: State) -> None:
         """A run begins on `state`."""
@@ -190,5 +190,5 @@ class Provider(Protocol):
         ...
 
     def observed(self, seen: Sequence[Observation]) -> None:
-        """What was seen of running jobs since the last decision."""
+        """Receive the observations of running jobs since the last decision."""
         ...

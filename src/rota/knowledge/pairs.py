@@ -62,9 +62,9 @@ def pairs_table(pairs: PairTable, jobs: Sequence[Sized], alone: Floats, types: S
     return Table({"class": of_row}, {"rates": rates, "alone": by_itself})
 
 
-@provides(Knowledge.PAIRS, Provenance.ASSUMED, "nobody has measured two jobs beside each other")
+@provides(Knowledge.PAIRS, Provenance.ASSUMED, "no pair of jobs has been measured")
 def assumed_pairs(setup: Setup) -> Provider:
-    """So that nobody shares because of it."""
+    """No rates, so that no policy packs jobs by them."""
     rates = np.full((1, 1, max(1, len(setup.cluster.type_names))), np.nan)
     classes = np.zeros(len(setup.jobs), dtype=np.int64)
     table = Table({"class": classes}, {"rates": rates, "alone": rates[0]})

@@ -73,7 +73,7 @@ class Closeness:
         return len({unit_of[device] for device in devices}) > -(-len(devices) // self._largest[column])
 
 
-@provides(Knowledge.PLACEMENT, Provenance.ASSUMED, "nobody is slowed down by lying apart")
+@provides(Knowledge.PLACEMENT, Provenance.ASSUMED, "distance between GPUs slows no job down")
 def assumed_placement(setup: Setup) -> Provider:
     rates = np.full((1, len(levels_of(setup.cluster))), math.nan)
     classes = np.zeros(len(setup.jobs), dtype=np.int64)

@@ -109,7 +109,7 @@ def _number(path: str | Path, number: int, field: str, text: str | None) -> floa
 
 @provides(Knowledge.SERVERS, Provenance.USER, "speeds by servers and workers, from a file", argument="FILE")
 def users_servers(setup: Setup, file: str) -> Provider | None:
-    """The speeds in the file that somebody named; None if nobody did."""
+    """The speeds in the named file; None if no file was named."""
     return UsersServers(read_servers(file), setup.jobs) if file else None
 
 
@@ -135,7 +135,7 @@ class UsersServers(Provides):
 
 @provides(Knowledge.SERVERS, Provenance.ASSUMED, "no job trains with parameter servers")
 def assumed_servers(setup: Setup) -> Provider:
-    """Everybody's workers reduce gradients among themselves."""
+    """No servers: the workers of every job reduce gradients among themselves."""
     return Given(
         Knowledge.SERVERS,
         server_table({}, setup.jobs.workload_names, setup.jobs.workload),

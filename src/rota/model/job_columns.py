@@ -139,10 +139,10 @@ COLUMNS: tuple[JobColumn, ...] = (
         ),
     ),
     JobColumn(
-        "gpus_step", "int64", 1, "its sizes are the fewest, and so many more each time", "1", least=1,
+        "gpus_step", "int64", 1, "step between its sizes, from the fewest on", "1", least=1,
         option=Option(
             "gpus_step", "whole", "N", "Sizes in the range: the fewest, and N more each time.", DEVICES,
-            "4", "its sizes are the fewest, and so many more each time: 8, 12, 16 of `8:16`", "1",
+            "4", "step between its sizes: 4 is 8, 12, 16 of `8:16`", "1",
         ),
     ),
     JobColumn(

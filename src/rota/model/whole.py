@@ -13,17 +13,17 @@ from rota.model.grants import Grant, is_whole
 # Compiled, what is final is read at once, and every other name is looked up in a dictionary.
 _make: Final[Any] = tuple.__new__
 _GRANT: Final[Any] = Grant
-MODEL: Final[Any] = Grant(0, ())
-"""One that says nothing beyond job and devices: what is written in C makes and tells others by it."""
-_SHARE: Final = MODEL[2]
-_ROLE: Final = MODEL[3]
-_NODE: Final = MODEL[4]
-_BATCH: Final = MODEL[5]
-_POWER: Final = MODEL[6]
-_PURPOSE: Final = MODEL[7]
-_CPUS: Final = MODEL[8]
-_MEMORY: Final = MODEL[9]
-_GPU_MEMORY: Final = MODEL[10]
+_MODEL: Final[Any] = Grant(0, ())
+"""A grant that says nothing beyond job and devices."""
+_SHARE: Final = _MODEL[2]
+_ROLE: Final = _MODEL[3]
+_NODE: Final = _MODEL[4]
+_BATCH: Final = _MODEL[5]
+_POWER: Final = _MODEL[6]
+_PURPOSE: Final = _MODEL[7]
+_CPUS: Final = _MODEL[8]
+_MEMORY: Final = _MODEL[9]
+_GPU_MEMORY: Final = _MODEL[10]
 
 
 def whole_grant(row: Any, devices: tuple[int, ...]) -> Grant:

@@ -6,12 +6,20 @@ from collections.abc import Mapping
 
 _ARTIFACTS = "rota.published.artifacts"
 POLICIES: Mapping[str, str] = {
+    "chronus@authors": f"{_ARTIFACTS}.chronus.system",
+    "elasticflow@authors": f"{_ARTIFACTS}.elasticflow.system",
+    "gandiva@elasticflow": f"{_ARTIFACTS}.gandiva.system",
+    "gandiva@tiresias": f"{_ARTIFACTS}.gandiva.system",
     "gavel@authors": f"{_ARTIFACTS}.gavel.system",
     "gavel@sia": f"{_ARTIFACTS}.gavel.system",
     "optimus@pollux": f"{_ARTIFACTS}.optimus.system",
     "pollux@authors": f"{_ARTIFACTS}.pollux.system",
+    "shockwave@authors": f"{_ARTIFACTS}.shockwave.system",
     "sia@authors": f"{_ARTIFACTS}.sia.system",
     "sia@fixed": f"{_ARTIFACTS}.sia.system",
+    "srsf@tiresias": f"{_ARTIFACTS}.srsf.system",
+    "synergy@authors": f"{_ARTIFACTS}.synergy.system",
+    "themis@elasticflow": f"{_ARTIFACTS}.themis.system",
     "tiresias@authors": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@elasticflow": f"{_ARTIFACTS}.tiresias.system",
     "tiresias@pollux": f"{_ARTIFACTS}.tiresias.system",
@@ -19,10 +27,21 @@ POLICIES: Mapping[str, str] = {
 """The module that registers each of them.  SOURCE is `authors` for code of the paper's own authors, else the
 system in whose repository the code stands."""
 FORMER_MODES: Mapping[str, Mapping[str, str]] = {
+    "chronus": {"paper": "chronus", "artifact": "chronus@authors"},
+    "elasticflow": {"paper": "elasticflow", "artifact": "elasticflow@authors"},
+    "gandiva": {
+        "paper": "gandiva",
+        "tiresias": "gandiva@tiresias",
+        "elasticflow": "gandiva@elasticflow",
+    },
     "gavel": {"paper": "gavel", "artifact": "gavel@authors", "sia": "gavel@sia"},
     "optimus": {"paper": "optimus", "artifact": "optimus@pollux"},
     "pollux": {"paper": "pollux", "artifact": "pollux@authors"},
+    "shockwave": {"paper": "shockwave", "artifact": "shockwave@authors"},
     "sia": {"paper": "sia", "artifact": "sia@authors", "fixed": "sia@fixed"},
+    "srsf": {"paper": "srsf", "artifact": "srsf@tiresias"},
+    "synergy": {"paper": "synergy", "artifact": "synergy@authors"},
+    "themis": {"paper": "themis", "artifact": "themis@elasticflow"},
     "tiresias": {
         "paper": "tiresias",
         "artifact": "tiresias@authors",

@@ -17,16 +17,16 @@ _UNITS = {
 _HEAD = """\
 # Metrics
 
-What every number of a report means, and which way is better.
-This page is printed from the docstrings in `src/rota/reports/metrics.py`; change it there.
+What every number of a report means, and which direction is better.
+`make docs` prints this page from the docstrings in `src/rota/reports/metrics.py`.
 
 - Means and percentiles are over *all* jobs that finished: completed, failed, or cancelled while running.
-  Who was cancelled before it ever ran is in none of them: no policy has work to do for it.
-  The numbers unfinished, failed and rejected stand beside them.
-- Percentiles interpolate linearly.
+  A job cancelled before it ever ran is left out: it has no work for any policy.
+  Reports show the numbers of unfinished, failed and rejected jobs next to them.
+- Percentiles are interpolated linearly.
 - A metric that does not apply is empty (`null` in `summary.json`), never 0.
 - With `--measure 10%:90%` or `1d:5d` the jobs *submitted* inside the window count.
-  Per cents run from the first to the last submission, so that every policy is measured on the same jobs;
+  Percentages run from the first to the last submission, so that every policy is measured on the same jobs;
   durations count from the first submission.
 - Several seeds of one policy are shown as mean ± sample standard deviation.
 """

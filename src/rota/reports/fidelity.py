@@ -182,13 +182,15 @@ def as_json(results: Sequence[CaseResult]) -> str:
 
 _HEAD = """# Fidelity: ours against the authors' own simulators
 
-The authors' simulators were run on the files named here; Rota replays the same jobs with the same timing
-rules and is compared job by job.
-*Exact* means that every job completes in the same second.
-This page is printed by `rota.reports.fidelity.page` from real runs; the cases are in `benchmarks/fidelity/`.
-What paper and simulator leave open is not decided here: `tiresias`, its literal reading
-`tiresias:order=first-start` and `tiresias@authors` stand side by side in
-[systems/tiresias.md](systems/tiresias.md), with the command.
+How close does each policy come to the simulator that its authors published? Rota replays the same jobs
+as that simulator, with the same timing rules, and compares the completion time of every job.
+
+- *Exact*: every job completes in the same second. *Holds*: within the tolerance of the case.
+- Columns *ours* and *theirs* are mean completion times.
+- The cases are in `benchmarks/fidelity/`; `rota.reports.fidelity.page` printed this page from real runs.
+- `PAPER@SOURCE` is a policy that follows published code where that departs from the paper.
+  [systems/tiresias.md](systems/tiresias.md) compares `tiresias`, its literal reading
+  `tiresias:order=first-start` and `tiresias@authors`, with the command.
 """
 
 
@@ -198,7 +200,9 @@ def page(results: Sequence[CaseResult]) -> str:
     for reference in dict.fromkeys(r.reference for r in results):
         of_one = [r for r in results if r.reference == reference]
         parts.append(f"## {reference}\n\n{_markdown(of_one)}")
-        parts += [f"`{r.name}`: {r.remark}\n" for r in of_one if r.remark]
+        for remark in dict.fromkeys(r.remark for r in of_one if r.remark):
+            names = ", ".join(f"`{r.name}`" for r in of_one if r.remark == remark)
+            parts.append(f"{names}: {remark}\n")
     return "\n".join(parts)
 
 

@@ -1,7 +1,7 @@
-"""Every number of a report, defined once: key, unit, which way is better, and in words.
+"""Every number of a report, defined once: key, unit, which way is better, and a definition in words.
 
-A function below is a metric; its docstring is the definition that `docs/metrics.md` and the HTML
-report print.  A *distribution* gives one value per job and becomes four metrics: `mean_`, `p50_`,
+Each function below is a metric; `docs/metrics.md` and the HTML report print its docstring as the
+definition.  A *distribution* has one value per job and becomes four metrics: `mean_`, `p50_`,
 `p90_` and `p99_` (percentiles by linear interpolation), over all jobs that finished.  A metric
 that does not apply is None, never 0.
 """
@@ -24,7 +24,7 @@ from rota.reports.series import Steps
 __all__ = ["DISTRIBUTIONS", "METRICS", "Metric", "Unit", "Value"]  # filled by what follows
 
 BRIEF_JOB_S = 10.0
-"""Jobs shorter than this do not blow up the slowdown (the usual bound of the literature)."""
+"""Shorter jobs count as this long, so that they do not inflate the slowdown (the usual bound)."""
 
 
 @metric("jobs", "count")
@@ -35,19 +35,19 @@ def jobs(sample: Sample) -> Value:
 
 @metric("finished", "count", "higher")
 def finished(sample: Sample) -> Value:
-    """Jobs that had work, ran and ended, in whatever way; every mean and percentile below is over these."""
+    """Jobs that had work, ran and ended, in any way; every mean and percentile below is over these."""
     return int(sample.finished.sum())
 
 
 @metric("failed", "count", "lower")
 def failed(sample: Sample) -> Value:
-    """Jobs whose last attempt failed, with no further one: given up, or refused by the policy."""
+    """Jobs whose last attempt failed and was not retried: given up, or refused by the policy."""
     return _in_state(sample, "FAILED")
 
 
 @metric("cancelled", "count")
 def cancelled(sample: Sample) -> Value:
-    """Jobs that their owner or the policy ended, running or waiting."""
+    """Jobs that their owner or the policy ended, while they ran or waited."""
     return _in_state(sample, "CANCELLED")
 
 
@@ -77,8 +77,8 @@ def jct_s(sample: Sample) -> Floats:
 def delay_s(sample: Sample) -> Floats:
     """Queueing delay: *first* start − submission, in seconds.
 
-    Time spent waiting after a preemption is not in it; see `waiting_s`.  Less of it is not better by itself:
-    whoever starts everybody at once and interrupts them afterwards has none.
+    It leaves out waiting after a preemption; see `waiting_s`.  A smaller delay is not better by itself: a
+    policy that starts all jobs at once and interrupts them afterwards has none.
     """
     delay = sample.column("start_s") - sample.column("submit_s")
     return np.where(sample.finished, delay, np.nan)
@@ -94,8 +94,8 @@ def waiting_s(sample: Sample) -> Floats:
 def slowdown(sample: Sample) -> Floats:
     """Bounded slowdown (stretch): JCT / execution, with execution at least 10 s and the result at least 1.
 
-    Execution is the time the job takes alone at the size it asked for; where the record does not
-    know it, the time it ran.
+    Execution is the time that the job takes alone at the size it asked for or, where the record does not
+    have that, the time it ran.
     """
     duration_s = sample.column("duration_s")
     execution_s = np.where(np.isnan(duration_s), sample.column("run_s"), duration_s)
@@ -108,8 +108,8 @@ def rho(sample: Sample) -> Floats:
     """Finish-time fairness ρ as in Themis: JCT / (JCT alone on 1/N of the cluster).
 
     N is the number of tenants with a job in the window, the same at every moment (key
-    `rho_tenants`).  A job that asked for more than its 1/N of the GPUs is taken to run slower in
-    proportion there.  Only finished GPU jobs whose duration is known count.
+    `rho_tenants`).  A job that asked for more than 1/N of the GPUs is assumed to run slower in
+    proportion on that share.  Only finished GPU jobs of known duration count.
     """
     alone_s = alone_on_share_s(sample)
     ratio: Floats = np.divide(sample.jct_s, alone_s, out=np.full(len(sample), np.nan), where=alone_s > 0)
@@ -118,7 +118,7 @@ def rho(sample: Sample) -> Floats:
 
 @metric("max finish-time fairness ρ", "times", "lower")
 def max_rho(sample: Sample) -> Value:
-    """The largest ρ of any job: how unfair it was to the one treated worst."""
+    """The largest ρ of any job: that of the job treated worst."""
     values = rho(sample)
     return None if np.isnan(values).all() else float(np.nanmax(values))
 
@@ -127,8 +127,8 @@ def max_rho(sample: Sample) -> Value:
 def worst_tenant_rho(sample: Sample) -> Value:
     """The largest finish-time fairness of a tenant: sum of its jobs' JCT / sum of their JCT alone on 1/N.
 
-    Both times of a job count as ten minutes at least.  As for ρ only finished GPU jobs of known duration
-    count, and only tenants with at least ten of them; None if these are fewer than two tenants.
+    Each of a job's two times counts as at least ten minutes.  As for ρ, only finished GPU jobs of known
+    duration count, and only tenants with at least ten of them; None if there are fewer than two such tenants.
     """
     return worst_share(sample.jct_s, alone_on_share_s(sample), sample.tenant_codes)
 
@@ -143,8 +143,8 @@ def rho_tenants(sample: Sample) -> Value:
 def max_rho_static(sample: Sample) -> Value:
     """The largest finish-time fairness by all jobs: JCT / (duration × max(1, jobs of the window / GPUs)).
 
-    The cluster is divided among all jobs of the window, and durations are those at the request, through all
-    changes of the batch size (Shockwave, NSDI 2023, its artifact's static ρ).
+    The cluster is divided among all jobs of the window; durations are those at the requested GPUs, through
+    all changes of the batch size (the static ρ of the artifact of Shockwave, NSDI 2023).
     """
     return _largest(rho_static(sample))
 
@@ -157,9 +157,10 @@ def unfair_static(sample: Sample) -> Value:
 
 @metric("max ρ by jobs present", "times", "lower")
 def max_rho_present(sample: Sample) -> Value:
-    """The same as `max_rho_static`, by the mean number of jobs there were from its submission to its end.
+    """The largest finish-time fairness by jobs present: `max_rho_static` with the jobs alive during each job.
 
-    Every job of the trace that was submitted and had not ended counts, also those outside the window (Themis'
+    In place of all jobs of the window it uses the mean number of jobs between the job's submission and its
+    end.  Every job of the trace that was submitted and had not ended counts, also outside the window (Themis'
     ρ in Shockwave's artifact).
     """
     return _largest(rho_present(sample))
@@ -193,11 +194,10 @@ def makespan_s(sample: Sample) -> Value:
 def utilisation(sample: Sample) -> Value:
     """GPU-seconds granted, times the share of each GPU, / GPU-seconds available.
 
-    Both inside the window; without one from the first submission to the last, since the cluster only
-    empties after it, for as long as its longest job takes (over the whole run if the submissions take
-    less time than the median job).  This is what schedulers can move; how busy a granted GPU is they
-    cannot see.  Every job of the trace counts, also those submitted outside the window.  Of nodes that
-    come and go those are available that are paid for.
+    Both inside the window.  Without a window, from the first submission to the last, because afterwards the
+    cluster only empties (over the whole run if the submissions take less time than the median job).  Every
+    job of the trace counts, also jobs submitted outside the window.  Where nodes come and go, the nodes that
+    are paid for are available.  How busy a granted GPU is, schedulers neither see nor change.
     """
     available = available_gpu_s(sample.record, sample.span)
     if available == 0:
@@ -207,11 +207,11 @@ def utilisation(sample: Sample) -> Value:
 
 @metric("fragmentation", "share", "lower", "cluster")
 def fragmentation(sample: Sample) -> Value:
-    """Share of the free GPUs that stand in partly used nodes, while at least one job waits.
+    """Share of the free GPUs that are in partly used nodes, while at least one job waits.
 
-    GPU-seconds free in nodes of which another GPU is held / all GPU-seconds free, both over those
-    moments of the window (without one, as for utilisation) in which the queue is not empty.  None if
-    nothing was free then, or if the record does not say which devices were held.
+    GPU-seconds free in nodes where another GPU is held / all GPU-seconds free, both over the moments of the
+    window (without one, as for utilisation) in which the queue is not empty.  None if no GPU was free then,
+    or if the record does not say which devices were held.
     """
     if not has_placement(sample.record):
         return None
@@ -223,7 +223,7 @@ def fragmentation(sample: Sample) -> Value:
 
 
 def _while_positive(steps: Steps, condition: Steps) -> Steps:
-    """`steps` where `condition` is above 0, and 0 elsewhere."""
+    """`steps` where `condition` is above 0; 0 elsewhere."""
     times = np.union1d(steps.time_s, condition.time_s)
     return Steps(times, np.where(condition.at(times) > 0, steps.at(times), 0.0))
 
@@ -238,18 +238,18 @@ def granted_gpu_s(sample: Sample) -> Value:
 def overhead_gpu_s(sample: Sample) -> Value:
     """GPU-seconds granted in which no work was done: starts, restores, migrations.
 
-    Seconds of overhead times the GPUs the job held on average.
+    Seconds of overhead times the mean number of GPUs that the job held.
     """
     return float(np.nansum(sample.column("overhead_s") * sample.gpus_held))
 
 
 @metric("lost", "gpu_s", "lower")
 def lost_gpu_s(sample: Sample) -> Value:
-    """GPU-seconds of work that was done and lost: attempts that failed and were tried again, progress
-    given up at a preemption or with a node.
+    """GPU-seconds of work that was done and lost: failed attempts that were retried, progress lost in
+    a preemption or with a node.
 
-    Seconds lost times the GPUs the job held on average.  The last attempt of a job that failed for good
-    is not lost: nothing of it was done twice.
+    Seconds lost times the mean number of GPUs that the job held.  The last attempt of a job that failed for
+    good is not lost, because no part of it was done twice.
     """
     return float(np.nansum(sample.column("lost_s") * sample.gpus_held))
 
@@ -258,7 +258,7 @@ def lost_gpu_s(sample: Sample) -> Value:
 def goodput(sample: Sample) -> Value:
     """(GPU-seconds granted − overhead − lost) / GPU-seconds granted.
 
-    What a job did before it failed for good, or was cancelled, counts as work.
+    The work of a job before it failed for good, or was cancelled, counts.
     """
     service = sample.granted_gpu_s
     if service <= 0:
@@ -269,7 +269,7 @@ def goodput(sample: Sample) -> Value:
 
 @metric("preemptions", "count", "lower")
 def preemptions(sample: Sample) -> Value:
-    """Times a running job was made to release what it held, to run again later."""
+    """Times a running job had to release what it held, to run again later."""
     return int(sample.total("preemptions"))
 
 
@@ -294,7 +294,7 @@ def restarts(sample: Sample) -> Value:
 
 @metric("failed attempts", "count", "lower")
 def failures(sample: Sample) -> Value:
-    """Attempts that failed, whether or not the job was tried again."""
+    """Attempts that failed, whether or not the job was retried."""
     return int(sample.total("failures"))
 
 
@@ -306,7 +306,7 @@ def deadlines(sample: Sample) -> Value:
 
 @metric("deadlines met", "count", "higher")
 def deadlines_met(sample: Sample) -> Value:
-    """Jobs with a deadline that completed by then; one rejected, failed or unfinished missed it."""
+    """Jobs with a deadline that completed by then; rejected, failed and unfinished jobs missed it."""
     in_time = sample.column("finish_s") <= sample.column("deadline_s")
     return int((in_time & (sample.state == "COMPLETED")).sum())
 
@@ -333,7 +333,7 @@ def promises_kept_share(sample: Sample) -> Value:
 
 @metric("promises broken by faults", "count", "lower")
 def promises_broken_by_faults(sample: Sample) -> Value:
-    """Promised jobs that were late, or not done, after some job had lost a node since they were submitted."""
+    """Promised jobs that were late or unfinished and during whose life a job had lost a node."""
     return int(Promises.of(sample).broken_by_faults.sum())
 
 
@@ -345,7 +345,7 @@ def promises_broken_by_jobs(sample: Sample) -> Value:
 
 @metric("promises broken otherwise", "count", "lower")
 def promises_broken_otherwise(sample: Sample) -> Value:
-    """Other promised jobs that were late or not done: longer than was known, or planned wrongly."""
+    """Other promised jobs that were late or unfinished: longer than known, or planned wrongly."""
     return int(Promises.of(sample).broken_otherwise.sum())
 
 
@@ -357,15 +357,15 @@ def planned_in_time_share(sample: Sample) -> Value:
 
 @metric("waiting without a promise", "s")
 def mean_unpromised_waiting_s(sample: Sample) -> Value:
-    """Mean total waiting of the finished jobs without a promise; None if nobody was promised anything."""
+    """Mean total waiting of the finished jobs without a promise; None if no job has one."""
     return _mean_unpromised(sample, sample.column("waiting_s"))
 
 
 @metric("of it overtaken by promises", "s")
 def mean_overtaken_s(sample: Sample) -> Value:
-    """Mean waiting of the same jobs while promised jobs, submitted after them, held as many GPUs as they ask.
+    """Mean waiting of jobs without a promise while later promised jobs held as many GPUs as they ask for.
 
-    From the view of each job: several can wait for the same GPUs.
+    Counted for each job: several jobs can wait for the same GPUs.
     """
     return _mean_unpromised(sample, overtaken_s(sample))
 
@@ -379,9 +379,9 @@ def _mean_unpromised(sample: Sample, values: Floats) -> Value:
 def promises_cost_gpu_s(sample: Sample) -> Value:
     """GPU-seconds that promised jobs held and jobs without a promise, submitted before them, waited for.
 
-    At every moment a GPU counts once, for the job that was submitted first, and for none more than it asked
-    for.  Not in it: where the GPUs were, GPUs kept free for a promise, whom the delay of these jobs delayed,
-    jobs that ran on fewer GPUs, and jobs that were refused.  Who promises more has a higher cost.
+    At every moment a GPU counts once, for the job submitted first, and no job counts more GPUs than it asked
+    for.  It leaves out the position of the GPUs, GPUs kept free for a promise, further delays that follow,
+    jobs that ran on fewer GPUs, and refused jobs.  A policy that promises more has a higher cost.
     """
     others = unpromised(sample)
     return float(claimed_gpu_s(sample)[others].sum()) if others.any() else None
@@ -396,5 +396,5 @@ def engine_seconds(sample: Sample) -> Value:
 
 @metric("decisions", "count", scope="run")
 def decisions(sample: Sample) -> Value:
-    """Times the policy was asked what to do; of the whole run."""
+    """Calls of the policy; of the whole run."""
     return sample.record.decisions

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Memory = dict[str, Any]
 """What a policy remembers between calls: JSON values and NumPy arrays, nothing else.
 
-A policy may write into the memory it was given and hand it back; whoever needs the old one (a replay,
+A policy may write into the memory it was given and hand it back; a caller that needs the old one (a replay,
 a shadow, a transaction) takes a copy before the call.
 """
 
@@ -74,16 +74,20 @@ class Ranking(Protocol):
 
 @dataclass(slots=True, init=False)
 class Decision:
-    """Desired state: a job it does not name keeps what it has.
+    """Desired state: a job that the decision does not name keeps what it holds.
 
-    A job may be named once: in `grants`, `preempt`, `reject`, `offers` or `cancel`.
+    A job may be named once: in `grants`, `preempt`, `reject`, `offers` or `cancel`.  The first fields are
+    what is decided: the loop checks them and worlds carry them out.  The last ones are what is reported:
+    people, findings and the record see them, and they move no job (one kind of simulation uses `ends`).
     """
+
+    # -- decided -----------------------------------------------------------------------------------
 
     memory: Memory
     grants: Sequence[Grant]
-    """What each named job shall hold from now on."""
+    """What each named job holds from now on."""
     preempt: Sequence[int]
-    """Running jobs that shall hold nothing."""
+    """Running jobs that hold nothing from now on."""
     leave: Leave
     """How the preempted jobs leave."""
     reject: Mapping[int, str]
@@ -91,39 +95,41 @@ class Decision:
     offers: Mapping[int, Offer]
     """Waiting jobs whose deadline cannot be kept, with a later one that could be.
 
-    Until it is answered such a job is held; it comes back with the new deadline, or it is refused."""
+    Such a job is held until the offer is answered; it comes back with the new deadline, or it is refused."""
     cancel: Mapping[int, str]
     """Jobs that are ended, with the reason."""
     reservations: Sequence[Reservation] | None
     """Devices kept free for waiting jobs; replaces all earlier ones, None keeps them."""
-    wake: Wake
-    reasons: Mapping[int, Constraint]
-    """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
     promises: Mapping[int, Promise]
-    """Deadlines undertaken now, and those of which what is expected has changed: for users and the record."""
+    """Deadlines undertaken now, and earlier ones whose expected end has changed: for users and the record."""
     wanted_nodes: int | None
     """How many nodes the cluster is to have, where worlds can make it larger or smaller; None: as it is."""
-    is_cut: bool
-    """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
-    ranking: Ranking | None = field(compare=False, repr=False)
-    """Answers why a job waits, when somebody asks; no part of what is decided."""
-    otherwise: Constraint | None = field(compare=False, repr=False)
-    """What keeps a job waiting if nothing else does: the policy's own rule in a sentence, for such as let
-    jobs take turns or cut the cluster into parts; no part of what is decided either."""
+    wake: Wake
+    """When to call the policy again."""
 
+    # -- reported ----------------------------------------------------------------------------------
+
+    reasons: Mapping[int, Constraint]
+    """Binding constraints that only the policy knows; all others are derived on request."""
+    is_cut: bool
+    """True if a time limit ended the computation early, so that a repetition may come to something else."""
+    ranking: Ranking | None = field(compare=False, repr=False)
+    """Answers, on request, which jobs are before a waiting one and whether it would fit."""
+    otherwise: Constraint | None = field(compare=False, repr=False)
+    """What keeps a job waiting if nothing else does: the rule of a policy that lets jobs take turns or cuts
+    the cluster into parts, in a sentence."""
     guaranteed: Collection[int] | None = field(compare=False, repr=False)
-    """Rows that run from now on on what their tenants can always have, where the policy knows of guarantees;
-    told when somebody asks, no part of what is decided."""
+    """Rows that run on what their tenants can always have, where the policy knows of guarantees."""
     plan_of: Callable[[int], DeadlinePlan | None] | None = field(compare=False, repr=False)
-    """How the policy means to keep the deadline of a row; told when somebody asks, likewise."""
+    """How the policy means to keep the deadline of a row, on request."""
     ends: Mapping[int, float] | None = field(compare=False, repr=False)
-    """Moments at which the policy plans jobs to be done; told to worlds in which jobs end as planned
-    (`RoundEnds.PLANNED`).  There a job that is not named ends by its present rate."""
+    """Moments at which the policy plans jobs to be done.  A simulation in which jobs end as planned
+    (`RoundEnds.PLANNED`) uses them; there a job that is not named ends by its present rate."""
     targets: Mapping[int, float] | None = field(compare=False, repr=False)
     """What the policy means to give each job (a part of its time, GPUs, ρ): shown and never enforced; None
-    leaves what was said before."""
+    leaves what was reported before."""
     target: str = field(compare=False, repr=False)
-    """What that is, in a word or two: the head of a column."""
+    """What `targets` are, in a word or two: the head of a column."""
 
     def __init__(
         self,
@@ -164,7 +170,7 @@ class Decision:
 
     @property
     def names_nobody(self) -> bool:
-        """True if everybody keeps what he has: there is nothing to check, nor to carry out."""
+        """True if every job keeps what it holds: there is nothing to check, nor to carry out."""
         if self.grants or self.preempt or self.reservations is not None:
             return False
         return not (self.reject or self.cancel or self.offers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
@@ -15,7 +15,7 @@ from rota.model.promises import Offer
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.asking import asked, check_memory, is_ours
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard.check import Breach, change_hands, check, is_plain_turnover, is_plainly_sound
+from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
@@ -75,12 +75,8 @@ class Loop:
         self.rules = rules
         """Further rules of this world, live: their breaches are refused like those of the guard."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
-        self._may_exchange = type(self.state) is State
-        """False where each verb is noted by itself."""
         self._is_plain = False
-        """True if by the present decision jobs begin, are preempted or moved, and nothing else happens."""
-        self._turns_over = False
-        """True if that is known to be a plain turnover."""
+        """True if the present decision only starts, preempts and moves jobs that ask for nothing but GPUs."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
@@ -225,19 +221,13 @@ class Loop:
         phase: Phase,
         at_s: float | None = None,
         why: str = "",
-        *,
-        frees: bool = True,
     ) -> Grant:
-        """The job gives everything back; its interval, which ended at `at_s` or now, is recorded.
-
-        If not `frees`, its devices are for the caller to free, or to hand on.
-        """
+        """The job gives everything back; its interval, which ended at `at_s` or now, is recorded."""
         state = self.state
         start = state.held_since_s(row)
         end = state.now if at_s is None else min(state.now, max(start, at_s))
         lost = self.world.stopped(row, how)
-        if frees:
-            state.free(row)
+        state.free(row)
         grant = state.stop(row, phase, end)
         if grant[7] is _NOT_A_RUN:
             self._profiled = True
@@ -313,13 +303,10 @@ class Loop:
 
     def _breaches(self, decision: Decision) -> Sequence[Breach]:
         """What speaks against `decision`; most are plainly sound, and looked at once."""
-        self._turns_over = is_plain_turnover(self.state, decision)
-        self._is_plain = self._turns_over or is_plainly_sound(self.state, decision)
+        self._is_plain = is_plainly_sound(self.state, decision)
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
             return self._check(self.state, decision)
-        if self._turns_over and self._may_preempt and self.rules is None:
-            return ()
         held = self.state.grants
         moves = any(grant[0] in held for grant in decision.grants)
         if moves or decision.preempt or self.rules is not None:
@@ -332,7 +319,7 @@ class Loop:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
             raise GuardError(first.rule, f"at {self.state.now:,.12g} s, {first.message}{more}")
-        self._is_plain = self._turns_over = False
+        self._is_plain = False
         decision, refused = sound_part(self.state, decision, self._check)
         for breach in refused:
             self._note_refusal(breach.job, breach.message, breach.rule)
@@ -419,19 +406,15 @@ class Loop:
     def _adopt(self, decision: Decision) -> None:
         """Make the state what the decision says: release first, then acquire."""
         state = self.state
-        exchanges = self._is_plain and self._may_exchange
-        exchanges = exchanges and (self._turns_over or change_hands(state, decision))
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
-        if exchanges and self._swap(decision):
-            return
         changes: list[Change] = []
         limited = state.special and decision.grants and not self._is_plain  # else nobody asks for memory
         out = put_out(state, decision, self.world) if limited else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
         for row in decision.preempt:
             state.count_preemption(row)
-            grant = self._stop(row, _PREEMPTED, _PENDING, frees=not exchanges)
+            grant = self._stop(row, _PREEMPTED, _PENDING)
             changes.append(Change(row, grant, None, decision.leave, row not in out))
         if decision.reject or decision.cancel:
             for row, why in (*decision.reject.items(), *decision.cancel.items()):
@@ -439,9 +422,7 @@ class Loop:
                 self._remove(row, phase, why, changes)
         if decision.offers:
             self._offer(decision.offers)
-        if exchanges:
-            self._exchange(decision.grants, changes)
-        elif decision.grants:
+        if decision.grants:
             self._acquire(decision.grants, changes)
         if changes:
             refusals = self.world.apply(changes)
@@ -476,46 +457,6 @@ class Loop:
             self.state.hold(row, Constraint(Code.OFFERED, offer.deadline_s, offer.until_s, offer.why).note())
             self.recorder.offered(row, offer)
         self.world.offer(offers)
-
-    def _swap(self, decision: Decision) -> bool:
-        """Carry out such a decision at one stroke, if nobody was measured or resized, and the world can."""
-        state, gone, come = self.state, decision.preempt, decision.grants
-        if not (self._turns_over or self._only_swaps(decision)):
-            return False
-        if not self.world.swap(gone, come, decision.leave):
-            return False
-        left, since_s = state.swap(gone, come)
-        count = len(gone)
-        if gone:
-            self.recorder.exchanged(left[:count], since_s[:count], state.now, _PREEMPTED)
-        if count < len(left):
-            self.recorder.exchanged(left[count:], since_s[count:], state.now, _MIGRATED)
-        self._noted = len(state.log)  # of those who stopped and began nobody waits for the first time
-        return True
-
-    def _only_swaps(self, decision: Decision) -> bool:
-        """True if none of those involved was measured or gets another number of devices."""
-        held = self.state.grants
-        for row in decision.preempt:
-            if held[row][7] is _NOT_A_RUN:
-                return False
-        for grant in decision.grants:
-            fields: tuple[Any, ...] = grant
-            old = held.get(fields[0])
-            if old is not None and (old[7] is _NOT_A_RUN or len(old[1]) != len(grant[1])):
-                return False
-        return True
-
-    def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
-        """All `grants` are starts or moves; devices that are left and taken at once just change hands."""
-        state = self.state
-        come = [grant for grant in grants if grant.job not in state.grants]
-        moves = [grant for grant in grants if grant.job in state.grants]
-        for grant in moves:
-            self._record_change(grant)
-            changes.append(Change(grant.job, state.move(grant), grant))
-        state.exchange([change.old for change in changes if change.old is not None], come, moves)
-        changes += [Change(grant.job, None, grant) for grant in come]
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

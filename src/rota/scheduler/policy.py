@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -17,13 +16,12 @@ from rota.errors import InputError, PolicyError, RotaError, words_of
 from rota.knowledge.needs import Knowledge
 from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.former_names import todays_name
 from rota.scheduler.meant_policy import no_such_policy
 from rota.scheduler.own_modules import import_policies
 from rota.scheduler.parameters import parse_parameters
-from rota.scheduler.registering import begins_anew, check_entry, kinds_of
+from rota.scheduler.registering import begins_anew, check_entry, check_policy, kinds_of
 from rota.scheduler.snapshot import Snapshot
-
-LOG = logging.getLogger("rota.policy")
 
 
 class Policy(Protocol):
@@ -39,19 +37,6 @@ class Policy(Protocol):
         ...
 
 
-def whole(policy: Policy, name: str) -> Policy:
-    """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing."""
-    if not hasattr(policy, "needs"):
-        raise PolicyError(
-            f"policy {name!r} has no `needs`; expected what it must be told, frozenset() for nothing"
-        )
-    if not callable(getattr(policy, "decide", None)):
-        raise PolicyError(f"policy {name!r} has no method `decide`; expected decide(snapshot, memory)")
-    kinds_of(policy.needs, Knowledge, f"policy {name!r} has needs")
-    kinds_of(getattr(policy, "levers", frozenset()), Lever, f"policy {name!r} has levers")
-    return policy
-
-
 class Lever(StrEnum):
     """What a policy may do to a job besides starting it."""
 
@@ -62,6 +47,12 @@ class Lever(StrEnum):
     RESERVE = "reserve"
     REJECT = "reject"
     SCALE = "scale"  # of the cluster: the number of its nodes
+
+
+def whole_policy(policy: Policy, name: str) -> Policy:
+    """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing."""
+    checked: Policy = check_policy(policy, name, Lever)
+    return checked
 
 
 def levers_of(policy: Policy) -> frozenset[Lever]:
@@ -98,7 +89,6 @@ class System:
     summary: str
     """One line, without a full stop."""
     paper: str
-    scale: str
     needs_when: Mapping[Knowledge, When]
     levers_when: Mapping[Lever, When]
     heeds_priority_when: When
@@ -172,7 +162,6 @@ def register(
     summary: str,
     *,
     paper: str = "",
-    scale: str = "cluster",
     needs: Facts[Knowledge] = (),
     levers: Facts[Lever] = (),
     status: Status = Status.WORKING,
@@ -205,7 +194,6 @@ def register(
             name=name,
             summary=summary,
             paper=paper,
-            scale=scale,
             needs_when=_facts(needs, Knowledge, f"policy {name!r} is registered with needs"),
             levers_when=_facts(levers, Lever, f"policy {name!r} is registered with levers"),
             heeds_priority_when=heeds_priority,
@@ -317,7 +305,7 @@ class PolicySpec:
 
     def _made(self, entry: System, *parameters: Parameters) -> Policy:
         try:
-            return whole(entry.make(*parameters), self.name)
+            return whole_policy(entry.make(*parameters), self.name)
         except RotaError:
             raise
         except Exception as error:  # whatever a constructor does
@@ -393,31 +381,10 @@ def parse_policy(text: str) -> PolicySpec:
         if key.strip() in options:
             raise InputError(f"policy {text!r} sets {key.strip()!r} twice; expected each parameter once")
         options[key.strip()] = value.strip()
-    spec = PolicySpec(*_renamed(name, options))
+    spec = PolicySpec(*todays_name(name, options))
     entry = system(spec.name)
     parse_parameters(entry.name, entry.parameters, spec.options)
     return spec
-
-
-def _renamed(name: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """Today's name and options of a policy on record under a former name; each is noted once.
-
-    `name:mode=MODE` was the name of published code; parameters that only such code reads are left out.
-    """
-    history = import_module("rota.published")
-    mode, modes = options.get("mode", ""), history.FORMER_MODES.get(name, {})
-    if mode in modes:
-        _note_once(f"policy '{name}:mode={mode}' is called '{modes[mode]}' now")
-        name, options = modes[mode], {key: value for key, value in options.items() if key != "mode"}
-    for key in history.FORMER_PARAMETERS.get(name, frozenset()) & options.keys():
-        _note_once(f"policy {name!r} has no parameter {key!r} any more; it never had an effect")
-        options = {other: value for other, value in options.items() if other != key}
-    return name, options
-
-
-@cache
-def _note_once(sentence: str) -> None:
-    LOG.warning(sentence)
 
 
 def parse_inner(text: str) -> PolicySpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from rota.model.grants import Grant
@@ -19,10 +18,6 @@ class Recorder(Protocol):
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         """A stretch of holding the same is over."""
-        ...
-
-    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[float], now: float, how: How) -> None:
-        """`grants`, held since `starts_s`, are left now, all by `how` and at no cost: as many intervals."""
         ...
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:

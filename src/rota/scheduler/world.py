@@ -174,15 +174,6 @@ class World(Protocol):
         """The attempt of `row` is over: settle its progress; it goes on if it is only adjusted."""
         ...
 
-    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        """Carry out at one stroke that the running `gone` are preempted, and others begin or move.
-
-        What they `come` to are whole devices for each alone, as many as it asks for; who moves had as many.
-        False if nothing has been done: the world has to be told by `stopped` and `apply`.  The state does not
-        show it yet.
-        """
-        ...
-
     def observed(self) -> Sequence[Observation]:
         """What was seen of running jobs since this was last asked.
 

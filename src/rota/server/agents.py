@@ -1,4 +1,4 @@
-"""Machines: how they join, and the long conversation with each of their agents."""
+"""Agents of machines: joining, and the long poll by which each reports and receives directives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import time
 from rota.model.units import format_duration
 from rota.server.auth import mint
 from rota.server.callers import Caller
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock, by_our_clock
 from rota.server.logs import Logs
+from rota.server.notifier import Notifier, unhurried
 from rota.server.refusals import Conflict, Forbidden
 from rota.server.roster import StoredRoster, token_row
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import NodeRow
 from rota.server.store.store import Store
 from rota.server.terminals import Terminals
-from rota.server.tidying import Tidier
-from rota.server.waiting import Notifier, unhurried
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.node_names import check_node
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
@@ -168,7 +168,7 @@ class Agents:
                     return reply
                 try:
                     await listener.wait(left)
-                except asyncio.CancelledError:  # whoever asked is gone
+                except asyncio.CancelledError:  # the caller is gone
                     self._cut[node] = self._clock()
                     raise
 

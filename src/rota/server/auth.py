@@ -1,7 +1,7 @@
-"""Who calls: tokens, the accounts behind a UNIX socket, and the gate that every call passes.
+"""Authentication: tokens, the accounts behind a UNIX socket, and the gate that every call passes.
 
 A token is `ID.SECRET`.  The store keeps the id, a salt and the SHA-256 of salt and secret: enough for a
-secret of 32 random bytes, which nobody can guess through.  Whoever reads the store learns no token.
+secret of 32 random bytes, which cannot be guessed.  A reader of the store learns no token.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = 0
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 QUESTIONS = frozenset({"/v1/whatif", "/sign-out"})
-"""Calls of other methods that change nothing for anybody else."""
+"""Calls of other methods that change nothing for other users."""
 Kind = Literal["user", "agent", "join", "session"]
 SESSION: Literal["session"] = "session"
 OWN_KINDS: dict[str, tuple[str, ...]] = {"user": ("user", SESSION)}
@@ -47,7 +47,7 @@ class Unauthorized(RotaError):  # noqa: N818
 
 
 Refused = Callable[[Scope, "Unauthorized | Forbidden"], Response]
-"""Writes what a caller hears who may not come in."""
+"""Writes the answer to a caller that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _caller_of(directory: Directory, record: TokenRecord) -> Caller:
 def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) -> Caller:
     """Whom a local process stands for.
 
-    The socket's owner and root are admins; others are the user who has their account.  Raises Forbidden for
+    The socket's owner and root are admins; another account is its user's.  Raises Forbidden for
     an account that no user has.
     """
     admin = uid in (ROOT, owner_uid)
@@ -208,7 +208,7 @@ def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) 
 
 
 class AuthenticationGate:
-    """ASGI middleware: finds out who calls and puts it into `scope["identity"]`, or answers 401 or 403.
+    """ASGI middleware: identifies the caller as `scope["identity"]`, or answers 401 or 403.
 
     A token comes first, also on the UNIX socket; then a browser's session, with which only pages of this
     controller may change anything; without either the kernel's word on the peer counts.  `open_paths` need
@@ -272,7 +272,7 @@ def refusal_of(_: Scope, error: Unauthorized | Forbidden) -> Response:
 
 
 def refusal(error: Unauthorized | Forbidden) -> Response:
-    """The answer to a caller who is not known, or known and not welcome."""
+    """The answer to a caller that is not known (401) or not allowed (403)."""
     unknown = isinstance(error, Unauthorized)
     headers = {"WWW-Authenticate": 'Bearer realm="rota"'} if unknown else {}
     body = json.dumps({"error": str(error)})
@@ -280,7 +280,7 @@ def refusal(error: Unauthorized | Forbidden) -> Response:
 
 
 def check_viewer(scope: Scope) -> None:
-    """Raises Forbidden for a call by which somebody who may only look would change something."""
+    """Raises Forbidden if a viewer, who may only look, would change something by this call."""
     who: Caller = scope["identity"]
     if not who.viewer or scope["method"] in READING or scope["path"] in QUESTIONS:
         return

@@ -1,4 +1,4 @@
-"""Who calls the controller, and which jobs they may touch."""
+"""Callers of the controller, and the jobs that they may change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: a person, the agent of one node, or a machine that wants to join."""
+    """The caller: a person, the agent of one node, or a machine that wants to join."""
 
     user: str = ""
     """Name of a person; empty for machines."""

@@ -1,4 +1,4 @@
-"""How much one user, or one tenant, may ask for: an operator's `caps`, which admins are not held to."""
+"""An operator's `caps`: the most that one user or tenant may ask for; admins are exempt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cap:
     jobs: int = 100_000
     """Jobs of one user, and of one tenant, that are not over."""
     log_mib: int = 0
-    """Most MiB of each rank's log, of which the beginning and the end are kept; 0 is no limit."""
+    """Most MiB of each rank's log; its beginning and its end are kept; 0 is no limit."""
     kept_mib: int = 0
     """Most MiB that ended jobs of one user, and of one tenant, leave on one machine, checkpoints aside: the
     oldest go, each user's newest stays; 0 is no limit.  Of admins too."""
@@ -34,12 +34,12 @@ class Cap:
 
 @dataclass(frozen=True)
 class Caps:
-    """Of everybody, and of tenants by path: the nearest one upwards counts."""
+    """The caps for all users, and those of tenants by path: the nearest one upwards counts."""
 
     everybody: Cap = field(default_factory=Cap)
     tenants: Mapping[str, Cap] = field(default_factory=dict)
     own: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By tenant, what its caps say themselves; the rest of them is everybody's."""
+    """By tenant, the caps that it sets itself; the others are those of all users."""
 
     def of(self, tenant: str) -> Cap:
         """What counts for a tenant."""

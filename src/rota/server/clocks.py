@@ -22,7 +22,7 @@ TOLD_S = 5.0
 AGREE_S = 1.0
 """Clocks that differ by less agree: the rest is the time a request took."""
 AGREE_HERE_S = 0.05
-"""Likewise of an agent of this machine, of which nothing is unknown."""
+"""As `AGREE_S`, for an agent of this machine, whose requests take no time."""
 NAMED = ("begin_s", "deadline_s")
 """Moments that people name: they mean the wall clock, jobs live by the cluster's."""
 
@@ -77,7 +77,7 @@ class Clock:
         return self() + min(self.skew_s(), 0.0)
 
     def of_people(self, at_unix_s: float) -> float:
-        """A moment that somebody named, by the wall clock that they look at, as this clock tells it."""
+        """A moment that a user named by the wall clock, as this clock tells it."""
         skew_s = self.skew_s()
         return at_unix_s if abs(skew_s) < TOLD_S else max(at_unix_s - skew_s, 0.0)
 

@@ -25,14 +25,13 @@ from rota.model.units import format_duration, parse_duration
 from rota.reports.usage.prices import prices_of
 from rota.server.caps import caps_of
 from rota.server.hooks.autoscale_setting import autoscale_of
-from rota.server.hooks.notifying import targets_of
-from rota.server.keeping import Keep
+from rota.server.hooks.notices import targets_of
+from rota.server.retention import Keep
 from rota.server.store.addresses import without_passwords
 from rota.server.tenants.layout import check_levels, layout_of
 from rota.server.tenants.settings import parse_tenants, yes_or_no
-from rota.worlds.live.endings import BackOff
-from rota.worlds.live.knowledge import live_providers
-from rota.worlds.live.own_rules import rules_of
+from rota.worlds.live.endings import BackOff, rules_of
+from rota.worlds.live.settings import live_providers
 
 DAY_S = 86400.0
 LEAST_MEMORY_GIB = 0.25

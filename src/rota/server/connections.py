@@ -1,8 +1,8 @@
-"""How many connections there may be, how long one may take to say what it wants, and to read the answer.
+"""Limits of connections: their number, the time to send a request, and the time to read an answer.
 
-Whoever connects has not said who they are: half a request must not keep others out.  An address that has its
-most gets a new connection in place of its oldest one on which nothing is asked; the UNIX socket has
-descriptors of its own, which no number of connections to the port can take.
+A new connection is not authenticated yet: half a request must not keep others out.  An address that has its
+most gets a new connection in place of its oldest one without a pending request; the UNIX socket has
+descriptors of its own, which connections to the port cannot use up.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Those that are open, by who is at the other end; oldest first, those that wait for an answer apart."""
+    """Open connections by caller, oldest first; those that wait for an answer are kept apart."""
 
     def __init__(self, most: int, most_of_one: int | None = None) -> None:
         self.most = most
@@ -121,7 +121,7 @@ def most_connections() -> tuple[int, int]:
 
 
 class JoinedWrites:
-    """A transport on which the head of an answer waits for its body: who reads them is woken once.
+    """A transport on which the head of an answer waits for its body, so that its reader is woken once.
 
     For no longer than this turn of the event loop: a stream's head goes out before its first message.
     """
@@ -181,7 +181,7 @@ class CountedProtocol(H11Protocol):
         self._is_out = False
 
     def admit(self, transport: asyncio.Transport, counted: Connections | None, who: str) -> bool:
-        """Count it; one too many is told so and closed."""
+        """Count it; one too many gets a 503 and is closed."""
         self.transport = transport
         if counted is not None and not counted.enter(who, self):
             self._is_out = True

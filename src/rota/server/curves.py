@@ -1,4 +1,4 @@
-"""The curves of a job as people get them: the points on record, and last of all what was said just now."""
+"""The curves of a job as users get them: the points on record, then the values reported since."""
 
 from __future__ import annotations
 

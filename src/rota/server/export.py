@@ -1,8 +1,8 @@
 """What has happened on the cluster as a trace that `rota simulate` reads back.
 
 One line for each job that has run, in the columns of `rota.traces.plain`.  Jobs that never ran (cancelled
-while they waited, held to the end) would only take what nobody took; they are left out.  A job that is not
-over has no `end_s`, and what it has done so far as its duration: how much is to come, nobody knows.
+while they waited, held to the end) would only take what no job took; they are left out.  A job that is not
+over has no `end_s`, and what it has done so far as its duration: how much is to come is not known.
 
 submit_s    seconds since the first submission in the file; a job that was not to begin before a moment
             counts as submitted then
@@ -20,8 +20,8 @@ from io import StringIO
 from typing import Any
 
 from rota.model.job_columns import SUBMITTED, Deadline, JobColumn, deadlines_text
+from rota.server.store.past_columns import HistoryWindow
 from rota.server.store.rows import CAME_TO_NOTHING, IntervalRow, JobRow
-from rota.server.store.scanning import HistoryWindow
 from rota.table.state import Phase
 from rota.wire.job import JobSpec, array_of
 

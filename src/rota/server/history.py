@@ -1,4 +1,4 @@
-"""What has happened on this cluster, for reports and simulations of it."""
+"""What has happened on this cluster, for reports and for simulations of it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from rota.errors import InputError
 from rota.reports.usage.prices import prices_of
 from rota.server.api.forms import MOST_ENDED, EndedFilter
 from rota.server.clocks import Clock
-from rota.server.costs import cost_views
 from rota.server.export import history_csv
 from rota.server.records import JobRecords
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.store import Store
 from rota.server.usage import cluster_usage
-from rota.server.views import event_view
+from rota.server.views import cost_views, event_view
 from rota.wire.usage import UsageView
 from rota.wire.views import CostView, EventView, JobView
 
@@ -35,7 +34,7 @@ class History:
         clock: Clock,
         prices: Any = None,
     ) -> None:
-        """`prices` is the list of the configuration, which counts where nobody states another."""
+        """`prices` is the configured list, used where a call states no other."""
         self._store, self._shown, self._records, self._clock = store, shown, records, clock
         self._prices = {} if prices is None else prices
         self._epoch_s = clock.epoch_unix_s
@@ -73,7 +72,7 @@ class History:
         return self._records.ended(self._store.ended_jobs(asked, which.limit, newest=True))
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
-        """The same as a trace that `rota simulate` reads."""
+        """The jobs that ended in a time, as a trace that `rota simulate` reads."""
         history = self._store.history(*self._window(since_s, until_s))
         return history_csv(history, self._epoch_s, self._clock())
 

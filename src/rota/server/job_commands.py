@@ -1,15 +1,15 @@
-"""What owners have done to their jobs: one command for one job, or for all of an array."""
+"""What owners do to their jobs: one command for one job, or for all jobs of an array."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
 from rota.server.api.forms import Act, JobChange, Verb
 from rota.server.callers import Caller
 from rota.server.caps import Caps
-from rota.server.commanding import Commands
+from rota.server.commands import Commands
 from rota.server.records import JobRecords
 from rota.server.refusals import Conflict, Forbidden
 from rota.server.store.rows import JobQuery, JobRow

@@ -8,28 +8,28 @@ import time
 from collections.abc import Callable, Sequence
 
 from rota.scheduler.reasons.order import Precedence
-from rota.server.answering.starts import Starts
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
+from rota.server.answers.starts import Starts
 from rota.server.api.forms import JobFilter, LogRequest
 from rota.server.callers import Caller
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
 from rota.server.curves import curves_view, newest_point
 from rota.server.logs import Logs
+from rota.server.notifier import Notifier, unhurried
 from rota.server.records import JobRecords
-from rota.server.store.lines import JobLine
+from rota.server.store.queries import JobLine
 from rota.server.store.rows import EventRow, JobQuery, JobRow
 from rota.server.store.store import Store
-from rota.server.tidying import Tidier
 from rota.server.timeline import Timeline
 from rota.server.views import attempt_view, event_view, is_over, size_views
-from rota.server.waiting import Notifier, unhurried
 from rota.wire.curves import CurvesView
 from rota.wire.sync import Capability, PartStatus, Piece
 from rota.wire.timeline import StretchView
 from rota.wire.views import JobDetail, JobView, ReasonView, Why
 
 MOST_INTERVALS, MOST_EVENTS = 1000, 1000
-"""The newest, of a job that was moved more often, or of which more has been said."""
+"""Most intervals and events read of a job, the newest ones."""
 YIELDS_S = 0.02
 """How long a call that waits lets the scheduler go first."""
 

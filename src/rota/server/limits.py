@@ -1,4 +1,4 @@
-"""How much one caller may send, how often, and how much at once: ASGI middlewares that cost microseconds.
+"""Limits of one caller: bytes of a body, calls a second, calls at once.  Each is a small ASGI middleware.
 
 All stand behind the gate (`rota.server.auth.AuthenticationGate`), so that strangers fill no buckets.
 """
@@ -79,7 +79,7 @@ class _Bucket:
 
 
 class RateLimit:
-    """Answers 429 to whoever calls more often than `rates` allow: people and agents each for themselves."""
+    """Answers 429 to a user or agent that calls more often than `rates` allow."""
 
     def __init__(self, app: ASGIApp, rates: CallRates) -> None:
         self._app, self._rates = app, rates
@@ -127,10 +127,10 @@ class CallRates:
 
 
 class LongQuestions:
-    """So many long questions of one person are worked on at once; the others wait for their turn.
+    """Works on at most `most` long questions of one user at once; the others wait for their turn.
 
-    So a person keeps neither the rest of the cluster waiting nor fills the memory.  A turn ends where the
-    answer begins: who reads slowly keeps no other question of theirs waiting.
+    So one user neither keeps other users waiting nor fills the memory.  A turn ends where the
+    answer begins: a slow reader does not block the user's other questions.
     """
 
     def __init__(self, app: ASGIApp, most: int = MOST_AT_ONCE) -> None:
@@ -168,7 +168,7 @@ class LongQuestions:
 class UnreadAnswers:
     """Sends answers a piece at a time, as they are read, and holds `most_bytes` of one caller's at most.
 
-    A caller who leaves more unread loses the connection whose answer has waited longest; the next call is
+    A caller that leaves more unread loses the connection whose answer has waited longest; the next call is
     answered all the same.
     """
 

@@ -1,4 +1,4 @@
-"""Pieces of logs: asked of the agents that have them, handed to those who wait for them."""
+"""Pieces of logs: requested from the agents that have them, handed to the callers that wait."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from rota.server.api.forms import LogRequest
+from rota.server.notifier import Notifier, unhurried
 from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
-from rota.server.waiting import Notifier, unhurried
 from rota.wire.sync import Fetch, Piece
 from rota.worlds.live.directives import Directives
 
@@ -21,7 +21,7 @@ FETCH_S = 10.0
 
 
 class Logs:
-    """What is asked of which agent, and the answers; all on the API's event loop."""
+    """Open requests to agents for pieces of logs, and the answers; used on the API's event loop only."""
 
     def __init__(self, store: Store, directives: Directives, notifier: Notifier) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Logs:
         return list(self._fetches.get(node, {}).values())
 
     def take(self, node: str, pieces: Sequence[Piece]) -> None:
-        """The agent of `node` has sent them; those that nobody waits for any more are dropped."""
+        """Take pieces that the agent of `node` has sent; pieces that no call waits for are dropped."""
         for piece in pieces:
             if piece.id in self._fetches.get(node, {}):
                 self._pieces[piece.id] = piece

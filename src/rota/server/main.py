@@ -31,27 +31,29 @@ from rota.model.revision import full_version
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.agents import Agents
-from rota.server.announcing import Announcer
-from rota.server.answers import Answers
+from rota.server.announcer import Announcer
+from rota.server.answers.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.caps import Caps, caps_of
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
-from rota.server.commanding import Commands
+from rota.server.commands import CommandOutcomes, Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
-from rota.server.first_start import first_up
 from rota.server.history import History
 from rota.server.hooks.autoscale_setting import autoscale_of
-from rota.server.hooks.autoscaling import Scaler
-from rota.server.hooks.notifying import Notices, targets_of
+from rota.server.hooks.autoscaler import Scaler
+from rota.server.hooks.notices import Notices, targets_of
+from rota.server.http_server import Address, Serving, in_the_clear
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
-from rota.server.logging import set_up
+from rota.server.json_logs import set_up
 from rota.server.logs import Logs
 from rota.server.metrics import Metrics
 from rota.server.nodes import Nodes
+from rota.server.notifier import Notifier
 from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
@@ -59,7 +61,6 @@ from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
 from rota.server.roster import JobAccounts, StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
-from rota.server.serving import Address, Serving, in_the_clear
 from rota.server.store.rows import JobQuery
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
@@ -67,23 +68,21 @@ from rota.server.tenants import in_force
 from rota.server.tenants.accounts import TenantAccounts
 from rota.server.tenants.layout import layout_of
 from rota.server.terminals import Terminals
-from rota.server.tidying import Tidier
-from rota.server.users import ADMIN, Users, token_files
+from rota.server.users import ADMIN, Users, first_up, token_files
 from rota.server.views import job_view
-from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.scaling import AutoscaleView
 from rota.worlds.live.directives import Directives
+from rota.worlds.live.endings import rules_of
 from rota.worlds.live.inbox import Changed, Inbox
-from rota.worlds.live.own_rules import rules_of
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
 CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
 SWITCH_S = 0.0005
-"""A thread with news waits so long for one that works; by default it would be ten times as long."""
+"""Seconds after which a busy thread yields to one with news; a tenth of the interpreter's default."""
 LOCK_S = 5.0
-"""A controller that was killed a moment ago may still be there: its successor waits so long for its lock."""
+"""Seconds that a new controller waits for the lock of one that was killed a moment ago."""
 CLOCK = "clock"
 """Name of the fact by which the cluster's clock goes on."""
 
@@ -287,7 +286,7 @@ def host_maker(home: Path, config: Config) -> MakeHost:
 
 
 def scheduler_settings(config: Config) -> SchedulerSettings:
-    """What the scheduler is told of the configuration."""
+    """The scheduler's part of the configuration."""
     caps, scale = caps_of(config.caps), autoscale_of(config.autoscale)
     live = LiveSettings(
         lost_after_s=config.lost_after,
@@ -365,7 +364,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 
 def _leave(home: Path, running: Running) -> None:
-    """From now on nobody takes this for the controller of its home."""
+    """Remove the file by which commands find this controller, then stop."""
     tell_manager(STOPPING)
     (home / CONTROLLER).unlink(missing_ok=True)
     running.stop()

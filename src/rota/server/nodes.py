@@ -1,17 +1,17 @@
-"""Machines as operators see them, and what they have done to them."""
+"""Machines as operators see them, and what operators do to them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from rota.server.callers import Caller
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
-from rota.server.commanding import Commands
+from rota.server.commands import Commands
 from rota.server.refusals import NotFound
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import NodeRow
 from rota.server.store.store import Store
-from rota.server.tidying import Tidier
 from rota.server.views import node_view
 from rota.wire.views import NodeView
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 
 from rota.model.reasons import listed, names_of
 from rota.model.revision import are_other, full_version
+from rota.server.cleanup import Tidier
 from rota.server.metrics import Gauges
 from rota.server.scheduler import Scheduler
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, NodeRow
 from rota.server.store.store import Store
-from rota.server.tidying import Tidier
 from rota.server.views import STOPPED, node_state
 from rota.wire.scaling import AutoscaleView
 from rota.wire.views import ClusterStatus
 
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
-"""States of jobs that are not over, or of which something is left."""
+"""States of jobs that are not over, or still have processes."""
 MOST_NAMES = 50
 """Drained nodes that are named; `rota nodes` lists all."""
 

@@ -1,4 +1,4 @@
-"""Which policy decides, which one runs beside it, and what another one would do."""
+"""Which policy decides, which one runs in its shadow, and what another one would do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import MappingProxyType
 from rota.knowledge.registry import Where, kinds
 from rota.model.tenants import Between
 from rota.scheduler.early_plans import plans_too_early
-from rota.server.answering.unread import unread_knowledge
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
+from rota.server.answers.unused_fields import unread_knowledge
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
-from rota.server.commanding import Commands
+from rota.server.commands import Commands
 from rota.server.policy.messages import check_policy
 from rota.server.tenants.accounts import between
 from rota.wire.views import DecisionView, PolicyView, WhatIf
@@ -29,9 +29,9 @@ class Policies:
         min_run_s: float = 0.0,
         knowledge: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`promised` tells which of the tenants' cells cannot be had now; nobody stops before `min_run_s`.
+        """`promised` gives a sentence for each of the tenants' cells that cannot be had now.
 
-        `knowledge` has the sources that the configuration names, by kind.
+        No job is preempted before it has run for `min_run_s`; `knowledge` has the configured sources by kind.
         """
         self._commands, self._answers, self._promised = commands, answers, promised
         self._min_run_s, self._knowledge = min_run_s, knowledge
@@ -71,6 +71,6 @@ class Policies:
         return self._answers.whatif(question)
 
     def _try(self, policy: str) -> None:
-        """Refuse one that nobody knows, or that fails at the present moment."""
+        """Refuse a policy that is not known, or that fails at the present moment."""
         check_policy(policy, kinds(Where.LIVE))
         self._answers.try_policy(policy)

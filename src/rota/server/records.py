@@ -1,17 +1,17 @@
-"""Jobs on record, as people ask for them: by id, and only their own where that matters."""
+"""Jobs on record by id, checked against what the caller may see."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from rota.server.callers import Caller
+from rota.server.cleanup import Tidier
 from rota.server.clocks import Clock
 from rota.server.refusals import Forbidden, NotFound
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.ended import EndedRow
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
-from rota.server.tidying import Tidier
 from rota.server.views import ended_view, job_view
 from rota.wire.views import JobView
 

@@ -5,7 +5,7 @@ RotaError
 ├── Forbidden   403   it is there, and not for this caller
 ├── Conflict    409   not in the state it is in now
 ├── Busy        503   not now: the store is away, or the controller is stopping; ask again
-├── InputError  400   a value that no model of `rota.wire` can check (a policy nobody knows)
+├── InputError  400   a value that no model of `rota.wire` can check (an unknown policy)
 └── PolicyError 400   a policy that cannot run as asked
 Any other exception is a bug: it is logged with its traceback and answered with 500.
 """

@@ -1,4 +1,4 @@
-"""Users and tokens: in memory for every call, in the store for the next controller; as what jobs run."""
+"""Users and tokens, in memory for every call and in the store for the next controller."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class StoredRoster(Roster):
 
 
 def token_row(token: TokenRecord) -> TokenRow:
-    """One text with all that is kept of a token: none of it lets anybody in."""
+    """All that is kept of a token, as one text; it does not let its reader in."""
     expires = "" if token.expires_s is None else repr(token.expires_s)
     hash_ = f"{token.id}${token.salt.hex()}${token.digest.hex()}${token.created_s!r}${expires}${token.kind}"
     return TokenRow(hash=hash_, kind=token.kind, node=token.name, at_s=token.created_s)
 
 
 def _records(rows: Iterable[TokenRow]) -> list[TokenRecord]:
-    """Those that can be read; others let nobody in."""
+    """The tokens that can be read; the others are void."""
     records = []
     for row in rows:
         try:

@@ -1,7 +1,7 @@
 """The scheduler: one thread that drives the loop on the live world and stores each of its steps.
 
 Every turn is: what happened → the loop → one transaction → orders.  Whatever goes wrong in a turn, nothing of
-it has happened: the memory is dropped and built anew from the store, and agents are asked to tell all.
+it has happened: the memory is dropped and built again from the store, and agents are asked to tell all.
 """
 
 from __future__ import annotations
@@ -22,31 +22,29 @@ from rota.scheduler.decision import Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.reasons.order import Precedence
-from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
-from rota.server.policy.failing import DecisionFailedError, Failing
+from rota.server.loop_changes import ChangeContext, change_of
+from rota.server.policy.fallback import DecisionFailedError, Failing
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
-from rota.server.policy.rules_in_force import rules_in_force
-from rota.server.rebuilding import Rebuilt, rebuild
+from rota.server.readiness import LoopStanding
+from rota.server.recovery import Rebuilt, rebuild
 from rota.server.refusals import Busy
 from rota.server.roster import JobAccounts
 from rota.server.scheduler_view import SchedulerView
-from rota.server.standing import LoopStanding
-from rota.server.stepping import StepRecorder
+from rota.server.step_recorder import StepRecorder
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, SHADOW, Everything, Step
 from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.tenants.layout import NodeLayout
-from rota.server.turning import TurnChanges, changes_of, step_of
+from rota.server.turn import TurnChanges, changes_of, step_of
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.holds import ACCOUNT
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
-from rota.worlds.live.knowledge import live_providers
-from rota.worlds.live.leaving import preemption_costs
-from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.jobs import Unsaved
+from rota.worlds.live.preemption import preemption_costs, rules_in_force
+from rota.worlds.live.settings import LiveSettings, live_providers
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld
 
@@ -55,7 +53,7 @@ T = TypeVar("T")
 RETRY_S = 5.0
 """Pause before the policy is asked again after part of its decision was refused."""
 MEASUREMENTS = 2000
-"""So many measured costs are looked at when the memory is built anew."""
+"""Measured costs that are read when the memory is built again."""
 STORE_PAUSE_S = (0.2, 5.0)
 """First and longest pause before a store that failed is tried again."""
 
@@ -69,7 +67,7 @@ class SchedulerSettings:
     layout: NodeLayout = field(default_factory=NodeLayout)
     knowledge: Mapping[str, str] = field(default_factory=dict)
     min_run_s: float = 60.0
-    """No job is preempted before it has run for so long."""
+    """Seconds that a job runs before it may be preempted."""
     seed: int = 0
     autoscale: ScaleLimits | None = None
     """How large the cluster may be, where an operator's hook brings nodes; None if it is as it is."""
@@ -133,7 +131,7 @@ class Scheduler:
                 pause_s = STORE_PAUSE_S[0]
                 while self._turn():
                     self.ready.set()
-            except Exception as error:  # what it was about is in the store: begin anew
+            except Exception as error:  # what it was about is in the store: begin again
                 if not isinstance(error, StoreError):
                     log.exception("the scheduler begins anew")
                 self._fail(error, pause_s)
@@ -160,7 +158,7 @@ class Scheduler:
     # -- building --------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """Everything anew from the store; what the inbox holds besides is kept."""
+        """Build everything again from the store; what the inbox holds besides is kept."""
         self.standing.rises()  # before the store is read: what is told later may not be in it
         self._replace_policy()
         everything = self.store.load()
@@ -193,7 +191,7 @@ class Scheduler:
             seed=self.settings.seed,
             strict=False,
             retry_s=RETRY_S,
-            rules=rules_in_force(world, self.settings.min_run_s, is_new=not self._memory),
+            rules=rules_in_force(world.live, world.began_s, self.settings.min_run_s, is_new=not self._memory),
             state=built.state,
             wake=built.wake,
         )
@@ -286,7 +284,7 @@ class Scheduler:
     # -- one turn --------------------------------------------------------------------------------
 
     def _turn(self) -> bool:
-        """What happened, the loop, one transaction, orders.  False once the loop has to be built anew."""
+        """Run the loop, store the step, publish directives.  False if the loop must be rebuilt."""
         loop, world, host = self.loop, self.world, self.host
         assert loop is not None
         assert world is not None
@@ -323,7 +321,7 @@ class Scheduler:
         return self._afterwards(unsaved)
 
     def _afterwards(self, unsaved: Unsaved) -> bool:
-        """Commands that change more than the world; False if the loop has to be built anew."""
+        """Carry out commands that change more than the world; False if the loop must be rebuilt."""
         again = bool(unsaved.rebuild or self.failing.successor)
         for asked in unsaved.asked:
             again |= self._carry_out(asked)
@@ -332,12 +330,12 @@ class Scheduler:
         return not again
 
     def _carry_out(self, asked: CommandAsked) -> bool:
-        """One transaction for one command; True if the loop has to be built anew."""
+        """Store one command in one transaction; True if the loop must be rebuilt."""
         policy = self.view.policy.spec if self.view.policy else ""
         cluster = self.world.cluster if self.world else None
         change = change_of(asked, ChangeContext(self.store, self.clock, policy, cluster))
         self.store.commit(change.step)
-        self.view.show(change.step)  # before it is told, not only once the loop is built anew
+        self.view.show(change.step)  # before its caller is answered, not only once the loop is rebuilt
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
         self._done.add(asked.seq)
@@ -363,15 +361,15 @@ class Scheduler:
         return [sentence for sentence in said if sentence]
 
     def explain(self, row: int) -> WhyAnswer:
-        """Why a waiting job waits, and behind whom; raises Busy."""
+        """Why a waiting job waits, and behind which jobs; raises Busy."""
         return self.explain_all([row])[row]
 
     def explain_all(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
-        """Why waiting jobs wait, and behind whom; raises Busy."""
+        """Why waiting jobs wait, and behind which jobs; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
 
     def order(self) -> Precedence:
-        """How jobs stand with the policy: who is served next, or what each is to have.  Raises Busy."""
+        """The policy's order of jobs: which is served next, or what each is to have.  Raises Busy."""
         return self._ask(lambda host: host.order())
 
     def guaranteed(self) -> frozenset[int] | None:

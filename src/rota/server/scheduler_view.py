@@ -1,4 +1,4 @@
-"""What other threads read of the scheduler: how things stood after its last step."""
+"""What other threads may read of the scheduler: its state after its last step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.model.tenants import Tenants
-from rota.server.stepping import attempt_row
+from rota.server.step_recorder import attempt_row
 from rota.server.store.rows import REAL, AttemptRow, NodeRow, PolicyRow, Step
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.table.state import Phase, State
@@ -20,7 +20,7 @@ class SchedulerView:
     policy: PolicyRow | None = None
     """The one that decides; None until the store has been read."""
     tenants: TenantsInForce = field(default_factory=lambda: TenantsInForce(Tenants.none(), Tenants.none()))
-    """Who is entitled to what."""
+    """What each tenant is entitled to."""
     nodes: dict[str, NodeRow] = field(default_factory=dict)
     holding: dict[int, AttemptRow] = field(default_factory=dict)
     """The living attempt of each running job."""
@@ -35,14 +35,14 @@ class SchedulerView:
     """How long the last decision took."""
 
     def show(self, step: Step) -> None:
-        """The policy and the tenants of a stored step: whoever asked for them may ask about them next."""
+        """Show the policy and the tenants of a stored step: their caller may ask about them next."""
         for row in step.policies:
             if row.name == REAL:
                 self.policy = row
         self.tenants = on_record(step.facts) or self.tenants
 
     def begin_anew(self, state: State, jobs: Mapping[int, LiveJob]) -> None:
-        """What all jobs hold; whoever looks meanwhile sees them as they were."""
+        """Show what all jobs hold; readers see the old view until the new one is complete."""
         anew = SchedulerView()
         for job in jobs.values():
             anew._show_job(state, job, {})

@@ -1,4 +1,4 @@
-"""Jobs come in: checked, put on record, and handed to the scheduler."""
+"""New jobs: checked, put on record, and handed to the scheduler."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rota.errors import InputError
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
 from rota.server.api.forms import Submission, Submitted
 from rota.server.callers import Caller, why_no_job
 from rota.server.caps import Caps
 from rota.server.clocks import Clock, by_the_cluster
-from rota.server.rebuilding import asked_job, live_job
+from rota.server.recovery import asked_job, live_job
 from rota.server.refusals import Forbidden
 from rota.server.roster import JobAccounts
-from rota.server.store.asked import jobs_of
+from rota.server.store.new_jobs import jobs_of
 from rota.server.store.rows import JobRow, NewJob
 from rota.server.store.store import Store
 from rota.server.views import job_view
@@ -98,7 +98,7 @@ def _tenant(who: Caller) -> str:
 
 
 class Submitting(NamedTuple):
-    """Who submits, and under which key."""
+    """The submitter, and the idempotency key."""
 
     user: str
     tenant: str

@@ -12,23 +12,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rota.server.callers import Caller
+from rota.server.notifier import Notifier, unhurried
 from rota.server.records import JobRecords
 from rota.server.refusals import Busy, Conflict, Forbidden, NotFound
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.views import is_over
-from rota.server.waiting import Notifier, unhurried
 from rota.wire.terminal import MOST_BYTES, TerminalCall, TerminalReply, TerminalTalk, packed, unpacked
 
 MOST_TYPED, MOST_PRINTED = 1 << 16, 1 << 18
-"""Bytes that wait for the other end; whoever says more has to say it again."""
+"""Most bytes that wait for the other end; what is sent beyond them has to be sent again."""
 ROOM_S = 1.0
-"""Who says more than there is room for waits so long for room."""
+"""Seconds that a sender waits for room."""
 SILENT_S = 90.0
-"""An end of which nothing was heard for so long is gone: it asks at least every LONGEST_WAIT_S."""
+"""Seconds of silence after which an end is gone: it asks at least every LONGEST_WAIT_S."""
 QUIET_S, LAST_WORDS_S = 2.0, 3.0
-"""An agent that says nothing for so long is perhaps not there; it has so long for the last of an attempt."""
+"""Seconds of silence after which an agent may be gone, and its time for the last output of an attempt."""
 MOST_SESSIONS = 1000
 WHY = {"person": "it was left", "agent": "the terminal was closed"}
 """Why a session is over that this end has ended."""
@@ -253,7 +253,7 @@ class Terminals:
         self._notifier.notify([("terminal", session.id)])
 
     def _tidy(self) -> None:
-        """Sessions of which an end was not heard for long are over, and forgotten after as long again."""
+        """End sessions with an end that was silent for too long; forget them after as long again."""
         now = time.monotonic()
         for session in list(self._sessions.values()):
             silent_s = now - min(session.heard.values())

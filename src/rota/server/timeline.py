@@ -1,4 +1,4 @@
-"""The life of a job as stretches of time, from what is on record of its intervals, attempts and events."""
+"""The life of a job as stretches of time, from its intervals, attempts and events on record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAME_S = 0.5
 """An event is about the end of an interval if it is not further from it."""
 LEAST_GAP_S = 0.001
 PREEMPT = "preempt"
-"""Kind of the event that says for whom."""
+"""Kind of the event that names the jobs that a job was preempted for."""
 
 
 class Timeline:

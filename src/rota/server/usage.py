@@ -1,4 +1,4 @@
-"""Where the cluster's GPU-hours went: what every job on record held, exactly, and what runs now with it."""
+"""Where the cluster's GPU-hours went: what every job on record held, and running jobs so far."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rota.reports.usage.held import Held, size_name
 from rota.reports.usage.prices import Prices
 from rota.server.export import OUTCOMES
 from rota.server.scheduler_view import SchedulerView
+from rota.server.store.past_columns import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.rows import CAME_TO_NOTHING, AttemptRow, NodeRow
-from rota.server.store.scanning import PastColumns, PastIntervalColumns, PastJobColumns
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.usage import UNKNOWN, UsageView
@@ -67,7 +67,7 @@ def device_types(nodes: Iterable[NodeRow], *, by_node: bool = False) -> Mapping[
 
 
 class DeviceKind(NamedTuple):
-    """What devices are told apart by."""
+    """What distinguishes devices."""
 
     gpu_type: str = UNKNOWN
     node: str = UNKNOWN
@@ -88,7 +88,7 @@ class HeldStretches:
     gpu_type: Array
     """Names, as objects."""
     node: Array
-    """Names, as objects; UNKNOWN if nobody asks for them."""
+    """Names, as objects; UNKNOWN if they are not asked for."""
     failed: Bools
     lost_part: Floats
     """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
@@ -187,7 +187,7 @@ def _running(
 
 @dataclass(frozen=True, slots=True)
 class _TypePart:
-    """Which part of a job's devices, of how many, is of which kind."""
+    """The part of a job's `of` devices that are of one kind."""
 
     kind: DeviceKind
     part: float

@@ -1,20 +1,26 @@
-"""Users and the tokens that stand for them."""
+"""Users and their tokens; the admin and the policy that a new cluster begins with."""
 
 from __future__ import annotations
 
 import logging
 import os
 import pwd
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rota.errors import InputError
+from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import write_secret
 from rota.server.api.forms import JoinToken, NewUser, UserToken
-from rota.server.auth import mint
+from rota.server.auth import Unauthorized, identify_token, mint
 from rota.server.callers import why_no_job
+from rota.server.config import Config
+from rota.server.policy.messages import check_policy
 from rota.server.refusals import Conflict, NotFound
 from rota.server.roster import StoredRoster
+from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
+from rota.server.store.store import Store
 from rota.wire.job import check_tenant
 from rota.wire.views import UserView
 
@@ -72,7 +78,7 @@ class Users:
         )
 
     def _check(self, tenant: str, account: str) -> None:
-        """InputError for what nobody can be."""
+        """Raises InputError for a tenant or an account that a user cannot have."""
         try:
             check_tenant(tenant)
         except ValueError as error:
@@ -92,7 +98,7 @@ class Users:
         if path := self._kept.get(name):
             try:
                 write_secret(path, token)
-            except OSError as error:  # the token counts all the same, and is told only now
+            except OSError as error:  # the token counts all the same, and is shown only now
                 log.error("%s still holds the token of %s before: %s", path, name, error.strerror)
         return UserToken(user=view, token=token)
 
@@ -119,3 +125,29 @@ def _unknown(account: str) -> str:
     except KeyError:
         return f"this machine knows no account {account!r}: jobs of this user start only where there is one"
     return ""
+
+
+def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now: float) -> None:
+    """Give a new cluster what it needs: its policy, and an admin with a token."""
+    if REAL not in store.policies():
+        spec = check_policy(config.policy, kinds(Where.LIVE))
+        row = PolicyRow(REAL, str(spec), now, ADMIN)
+        event = EventRow(now, ADMIN, "policy", text=f"{spec} at the first start")
+        store.commit(Step(policies=[row], events=[event]))
+    if roster.user(ADMIN) is None:
+        roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
+    path = token_files(home)[ADMIN]
+    if not _is_good(path, roster):
+        if roster.tokens_of("user", ADMIN):  # it may be kept elsewhere, or be signed in with
+            log.warning("%s did not hold a token of admin and has a new one; those of before stay good", path)
+        token, record = mint("user", ADMIN)
+        roster.put_token(record)
+        write_secret(path, token)
+
+
+def _is_good(path: Path, roster: StoredRoster) -> bool:
+    """True if the file holds the admin's token; it may be that of another store, or what a crash left."""
+    try:
+        return identify_token(roster, path.read_text(encoding="ascii").strip(), time.time()).user == ADMIN
+    except (Unauthorized, FileNotFoundError, UnicodeDecodeError):
+        return False

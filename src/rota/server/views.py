@@ -6,15 +6,16 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from rota.knowledge.seen import JobObservations
 from rota.knowledge.speed_sizes import BatchesAsked, SizeSpeed, speeds_by_size
 from rota.server.store.ended import EndedRow
-from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
+from rota.server.store.rows import AttemptRow, CostRow, EventRow, JobRow, NodeRow
 from rota.wire.job import JobSpec
 from rota.wire.sync import ProgressReport, Usage
-from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView, SizeView
+from rota.wire.views import AttemptView, CostView, DeviceView, EventView, JobView, NodeView, SizeView
 from rota.worlds.live.holds import OFFERED
 
 STOPPED = "its agent was stopped; jobs there run on, and no others start until it is back"
@@ -119,7 +120,7 @@ def ended_view(row: EndedRow, share: float, epoch_s: float) -> JobView:
 
 
 _SAID = re.compile('"(?:leaving_s|promise)":')
-"""In what was measured of a job that is over, the rest of which nobody sees in a list."""
+"""Of an ended job's measurements, all that lists show."""
 
 
 def _offer(holds: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -232,7 +233,7 @@ def node_view(
 
 
 def size_views(spec: JobSpec, measured: Mapping[str, Any], nodes: Sequence[NodeRow]) -> list[SizeView]:
-    """Of a job with this spec, from what is on record of it; empty if nobody said how fast it is."""
+    """Speeds by size of a job with this spec, from its record; empty if no speed was reported."""
     observed = JobObservations.of(measured.get("observed"))
     if not observed.speeds:
         return []
@@ -274,3 +275,26 @@ def _size_view(one: SizeSpeed) -> SizeView:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def cost_views(rows: Iterable[CostRow]) -> list[CostView]:
+    """Medians of each kind: of all jobs first, then of each workload that has a name."""
+    groups: dict[tuple[str, str], list[CostRow]] = {}
+    every: dict[str, list[CostRow]] = {}
+    for row in rows:
+        every.setdefault(row.kind, []).append(row)
+        if row.workload:
+            groups.setdefault((row.kind, row.workload), []).append(row)
+    views = [_view(kind, None, of_kind) for kind, of_kind in sorted(every.items())]
+    return views + [_view(*group, of_group) for group, of_group in sorted(groups.items())]
+
+
+def _view(kind: str, workload: str | None, rows: list[CostRow]) -> CostView:
+    moved = [row.bytes for row in rows if row.bytes]
+    return CostView(
+        kind=kind,
+        workload=workload,
+        count=len(rows),
+        seconds=median(row.seconds for row in rows),
+        bytes=median(moved) if moved else 0.0,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
-from typing import Any, Final
+from typing import Final
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
@@ -13,7 +13,6 @@ from rota.model.whole import is_made_whole
 from rota.table.device_memory import DeviceMemory, memory_of
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
-from rota.table.turnover import CHANGE_HANDS
 
 EPSILON: Final = 1e-9
 _ALONE: Final = int(Role.ALONE)
@@ -199,52 +198,6 @@ class Occupancy:
                 self._claim(device, grant, -1)
         if self.counts_hosts:
             self._hosts(grant, -1.0)
-
-    def exchange(self, gone: list[Grant], come: list[Grant]) -> None:
-        """Take `gone` away and enter `come`, all on whole devices; those in both just change hands."""
-        if self.counts_hosts or self.down:
-            for grant in gone:
-                self.release(grant)
-            for grant in come:
-                self.hold(grant)
-            return
-        if CHANGE_HANDS is not None:
-            rest: tuple[list[tuple[int, ...]], list[Grant]] | None
-            rest = CHANGE_HANDS(gone, come, len(self.claimed))
-            if rest is not None:
-                self._hand_over(rest[0], rest[1])
-            return
-        freed: dict[Any, tuple[int, ...]] = {}
-        devices: Any  # a number of its stays the object that it is
-        for grant in gone:
-            devices = grant[1]
-            if devices:
-                freed[devices[0]] = devices
-        others = list[Grant]()
-        for grant in come:
-            devices = grant[1]
-            first = devices[0] if devices else -1
-            if freed.get(first) is devices:  # mostly all share one tuple
-                del freed[first]
-            else:
-                others.append(grant)
-        if freed or others:
-            self._hand_over(freed.values(), others)
-
-    def _hand_over(self, left: Iterable[tuple[int, ...]], come: Iterable[Grant]) -> None:
-        """Those who held the devices `left`, disjoint, are gone, and `come` enter, on those or others."""
-        leaving = {device for devices in left for device in devices}
-        claimed, free = self.claimed, self.free
-        for grant in come:
-            for device in grant[1]:
-                if device in leaving:
-                    leaving.remove(device)
-                else:
-                    claimed[device] = 1.0
-                    free.remove(device)
-        for device in leaving:
-            claimed[device] = 0.0
-            free.put(device)
 
     def adjust(self, old: Grant, new: Grant) -> None:
         """Who holds `old` goes on where he is under `new`, with other limits."""

@@ -7,13 +7,12 @@ of which `per_s` tells how many are done in such a second.
 
 from __future__ import annotations
 
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import numpy as np
 
 from rota.model.columns import Cells, Floats, Ints, Row, cells
 from rota.model.grants import Can
-from rota.table.turnover import WORK, Columns
 
 COLUMNS = ("base", "rate", "since", "batch", "can", "worked")
 """What a `Progress` notes about each job: arrays of these names."""
@@ -24,14 +23,13 @@ class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
     __slots__ = (
-        "_base", "_base_cells", "_columns", "_rate", "_rate_cells", "_since", "_since_cells",
+        "_base", "_base_cells", "_rate", "_rate_cells", "_since", "_since_cells",
         "batch", "can", "per_s", "steady", "worked",
     )  # fmt: skip
 
     _base_cells: Cells[float]
     _rate_cells: Cells[float]
     _since_cells: Cells[float]
-    _columns: Columns | None
 
     def __init__(self, rows: int, per_s: Floats | None = None, batch: Floats | None = None) -> None:
         self.base = np.zeros(rows)
@@ -56,7 +54,7 @@ class Progress:
 
     @base.setter
     def base(self, column: Floats) -> None:
-        self._base, self._base_cells, self._columns = column, cells(column), None
+        self._base, self._base_cells = column, cells(column)
 
     @property
     def rate(self) -> Floats:
@@ -65,7 +63,7 @@ class Progress:
 
     @rate.setter
     def rate(self, column: Floats) -> None:
-        self._rate, self._rate_cells, self._columns = column, cells(column), None
+        self._rate, self._rate_cells = column, cells(column)
 
     @property
     def since(self) -> Floats:
@@ -74,7 +72,7 @@ class Progress:
 
     @since.setter
     def since(self, column: Floats) -> None:
-        self._since, self._since_cells, self._columns = column, cells(column), None
+        self._since, self._since_cells = column, cells(column)
 
     @overload
     def done(self, rows: int, now: float) -> float: ...
@@ -120,37 +118,6 @@ class Progress:
         """From `since` on, `row`, which stands still, works at `rate`."""
         self._rate_cells[row] = rate
         self._since_cells[row] = since
-
-    def swap(self, gone: list[Row], come: list[Row], rates: list[Any], now: float) -> None:
-        """`gone` stand still from `now` on; `come`, whether they stood still or not, work at `rates`."""
-        if WORK is not None:
-            WORK(self.address, gone, come, rates, now)
-            return
-        base_of, rate_of, since_of = self._base_cells, self._rate_cells, self._since_cells
-        for row in gone:
-            elapsed: float = now - since_of[row]
-            if elapsed > 0.0:
-                base: float = base_of[row]
-                left: float = rate_of[row]
-                base_of[row] = base + left * elapsed
-            rate_of[row] = 0.0
-        for i, row in enumerate(come):
-            rate = rates[i]
-            before: float = rate_of[row]
-            if before != 0.0:
-                worked: float = now - since_of[row]
-                if worked > 0.0:
-                    done: float = base_of[row]
-                    base_of[row] = done + before * worked
-            rate_of[row] = rate
-            since_of[row] = now
-
-    @property
-    def address(self) -> Any:
-        """Where the addresses of the first three of the columns lie, for what is written in C."""
-        if self._columns is None:
-            self._columns = Columns((self._base, self._rate, self._since))
-        return self._columns.address
 
     def pace(self, row: Row, rate: float, since: float, now: float) -> None:
         """From `since` on, `row` works at `rate`; what it did until `now` is kept."""

@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 
 from rota.model.columns import Cells, Ints, Row, cells
-from rota.table.turnover import EXCHANGE
 
 
 class RowSet:
     """Rows with constant-time insertion and removal, and their array without copying."""
 
-    __slots__ = ("_address", "_cells", "_room", "_rows", "_sorted", "n", "places")
+    __slots__ = ("_cells", "_room", "_rows", "_sorted", "n", "places")
 
     def __init__(self) -> None:
         self._rows = np.zeros(16, dtype=np.int64)
         self._cells: Cells[Any] = cells(self._rows)
-        self._address: Any = self._rows.ctypes.data
         self._room = len(self._rows)
         self.places: dict[Row, Any] = {}
         """Where each row stands in the array: who reads it changes nothing."""
@@ -35,7 +33,6 @@ class RowSet:
         if self.n == self._room:
             self._rows = np.concatenate((self._rows, np.zeros_like(self._rows)))
             self._cells, self._room = cells(self._rows), len(self._rows)
-            self._address = self._rows.ctypes.data
         place: Any = self.n
         self._cells[place] = row
         self.places[row] = place
@@ -51,24 +48,6 @@ class RowSet:
             self._cells[place] = last
             at[last] = place
         self._sorted = None
-
-    def exchange(self, gone: list[Row], come: list[Row]) -> None:
-        """`gone` are removed and `come` are added, in their places as far as there are some."""
-        at, places = self.places, self._cells
-        removed, added = len(gone), len(come)
-        self._sorted = None
-        if EXCHANGE is not None:
-            EXCHANGE(at, self._address, gone, come)
-        else:
-            for i in range(min(removed, added)):
-                row = come[i]
-                place = at.pop(gone[i])
-                places[place] = row
-                at[row] = place
-        for i in range(added, removed):
-            self.remove(gone[i])
-        for i in range(removed, added):
-            self.add(come[i])
 
     @property
     def rows(self) -> Ints:

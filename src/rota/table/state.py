@@ -24,7 +24,6 @@ from rota.table.occupancy import Occupancy
 from rota.table.plain import RequestKinds, bare_rows, plain_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
-from rota.table.turnover import BEGIN, SPLIT, STOP, Columns
 
 
 class Phase(IntEnum):
@@ -146,7 +145,6 @@ class State:
         self._starts_of: Cells[int] = cells(self.starts)
         self._moves_of: Cells[int] = cells(self.moves)
         self._preemptions_of: Cells[int] = cells(self.preemptions)
-        self._columns: Columns | None = None
 
     def _share(self, whole: State) -> None:
         """What is known of each job is what `whole` knows of it, as of now."""
@@ -257,109 +255,6 @@ class State:
 
     def start(self, grant: Grant) -> None:
         """`grant`, which fits, begins now; its job was waiting."""
-        self._start(grant)
-        self.occupancy.hold(grant)
-
-    def swap(self, gone: Sequence[Row], come: Sequence[Grant]) -> tuple[list[Grant], list[Any]]:
-        """The running `gone` are preempted; others begin on `come`, or move there, some to the same devices.
-
-        All are whole devices for each job alone.  Returns what was held and since when, by `gone` first.
-        """
-        left, came = list(gone), list(come)
-        if STOP is not None:
-            held, since, begun = self._turn_over(left, came)
-        else:
-            held, since, begun = self._swap_singly(left, came)
-        self.running.exchange(left, begun)
-        self.waiting.exchange(begun, left)
-        self.occupancy.exchange(held, came)
-        return held, since
-
-    def _turn_over(self, gone: list[Row], come: list[Grant]) -> tuple[list[Grant], list[Any], list[Row]]:
-        """What is noted about each of them, in C; also who begins."""
-        grants, log, gpus_of, now = self.grants, self.log, self.gpus_of, self.now
-        if self._columns is None:
-            self._columns = Columns([getattr(self, name) for name in COLUMNS])
-        address, before, after = self._columns.address, 0, 0
-        held: list[Grant]
-        since: list[Any]
-        begun: list[Row]
-        moved: list[Row]
-        held, since, after = STOP(address, grants, gone, gpus_of, _PENDING, now, log)
-        begun, moved = SPLIT(grants, come)
-        if moved:
-            held += [grants[row] for row in moved]
-            since += self._move_all(moved)
-            log += moved
-        before = BEGIN(address, grants, come, begun, gpus_of, _RUNNING, now, log)
-        self.waiting_gpus += after - before
-        return held, since, begun
-
-    def _swap_singly(self, gone: list[Row], come: list[Grant]) -> tuple[list[Grant], list[Any], list[Row]]:
-        """The same one by one."""
-        grants, gpus_of = self.grants, self.gpus_of
-        held = [grants.pop(row) for row in gone]
-        begun = [grant[0] for grant in come if grant[0] not in grants]
-        moved = [grant[0] for grant in come if grant[0] in grants]
-        held += [grants[row] for row in moved]
-        since = self._stop_all(gone) + self._move_all(moved)
-        self._begin_all(begun)
-        self.waiting_gpus += sum([gpus_of[row] for row in gone]) - sum([gpus_of[row] for row in begun])
-        for grant in come:
-            grants[grant[0]] = grant
-        self.log += [*gone, *moved, *begun]
-        return held, since, begun
-
-    def _stop_all(self, gone: Sequence[Row]) -> list[Any]:
-        """What is noted about each of `gone` when it stops now and waits; since when each held its own."""
-        phase_of, since_of, run_of, now = self._phase_of, self._since_of, self._run_of, self.now
-        service_of, rate_of, preemptions_of = self._service_of, self._rate_of, self._preemptions_of
-        held_since = [self.held_since_s(row) for row in gone]
-        for row in gone:
-            elapsed: float = now - since_of[row]
-            ran: float = run_of[row]
-            served: float = service_of[row]
-            rate: float = rate_of[row]
-            run_of[row] = ran + elapsed
-            service_of[row] = served + rate * elapsed
-            rate_of[row] = 0.0
-            preemptions_of[row] += 1
-            phase_of[row] = _PENDING
-        return held_since
-
-    def _begin_all(self, begun: Sequence[Row]) -> None:
-        """What is noted about each of `begun` when it begins on as many whole devices as it asked for."""
-        phase_of, starts_of, moves_of, now = self._phase_of, self._starts_of, self._moves_of, self.now
-        placed_of, since_of, rate_of, gpus_of = self._placed_of, self._since_of, self._rate_of, self.gpus_of
-        for row in begun:
-            phase_of[row] = _RUNNING
-            starts: int = starts_of[row]
-            starts += 1
-            starts_of[row] = starts
-            if starts == 1:
-                self._first_of[row] = now
-            else:
-                moves_of[row] += 1
-            placed_of[row] = since_of[row] = now
-            rate_of[row] = float(gpus_of[row])
-
-    def _move_all(self, moved: Sequence[Row]) -> list[Any]:
-        """The same of those that move to as many other devices."""
-        held_since = [self.held_since_s(row) for row in moved]
-        for row in moved:
-            self._accrue(row, self.now)
-            self._moves_of[row] += 1
-            self._placed_of[row] = self._since_of[row] = self.now
-        return held_since
-
-    def exchange(self, gone: Sequence[Grant], come: Sequence[Grant], moved: Sequence[Grant] = ()) -> None:
-        """Jobs that stopped or moved held `gone`, whole devices; `come` begin, `moved` are noted (`move`)."""
-        for grant in come:
-            self._start(grant)
-        self.occupancy.exchange(list(gone), [*moved, *come])
-
-    def _start(self, grant: Grant) -> None:
-        """As `start`; who holds its devices is for the caller to say."""
         fields: tuple[Any, ...] = grant
         row, now = fields[0], self.now
         self.waiting.remove(row)
@@ -376,6 +271,7 @@ class State:
         self._placed_of[row] = now
         self.log.append(row)
         self._take(grant)
+        self.occupancy.hold(grant)
 
     def change(self, grant: Grant) -> Grant:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
@@ -384,18 +280,12 @@ class State:
             self.log.append(row)
             self._claim(grant)
             return old
-        self.move(grant)
-        self.occupancy.hold(grant)
-        return old
-
-    def move(self, grant: Grant) -> Grant:
-        """As `change`, to other devices; who holds those is for the caller to say."""
-        row, old = grant.job, self.grants[grant.job]
         self.log.append(row)
         self._accrue(row, self.now)
         self._placed_of[row] = self.now
         self._moves_of[row] += 1
         self._take(grant)
+        self.occupancy.hold(grant)
         return old
 
     def _claim(self, grant: Grant) -> None:

@@ -21,7 +21,7 @@ from rota.scheduler.policy import (
     published,
     system,
     systems,
-    whole,
+    whole_policy,
 )
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene
@@ -116,7 +116,7 @@ def subject_of(policy: str | PolicySpec | Callable[[], Policy] | Subject, **fact
     if registered is not None:
         return subject_of(registered.name, **facts)
     name = f"{policy.__module__}:{getattr(policy, '__qualname__', type(policy).__qualname__)}"
-    return Subject(name, lambda: whole(policy(), name), **facts)
+    return Subject(name, lambda: whole_policy(policy(), name), **facts)
 
 
 def variants(name: str) -> list[str]:

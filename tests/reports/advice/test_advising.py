@@ -13,7 +13,7 @@ import pytest
 from advice_play import CLUSTER, as_happened, asked, busy
 
 from play import trace_of
-from rota.api import simulate
+from rota.api.simulation import simulate
 from rota.errors import InputError
 from rota.reports.advice import Advice, advise, trials
 from rota.reports.advice.page import Scale

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_studies import trace_of
 
-from rota.api.analyzing import analyze
+from rota.api.analysis import analyze
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.trace import Trace
 from rota.reports.findings.finding import Finding

@@ -16,7 +16,7 @@ from rota.model.job_columns import AllowedCounts
 from rota.model.promises import Offer
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
-from rota.scheduler.guard.check import RULES, check, is_plain_turnover, is_plainly_sound
+from rota.scheduler.guard.check import RULES, check, is_plainly_sound
 from rota.table.state import Phase
 from scripted import Scripted, state_of
 
@@ -201,9 +201,7 @@ def test_a_bad_decision_is_refused_with_the_rule_it_breaks(bad: Bad) -> None:
 def test_the_quick_look_takes_no_bad_decision_for_sound(bad: Bad) -> None:
     """It comes first in the loop: a row that is no job's must not end the run before the guard names it."""
     state = state_of(bad.jobs, bad.cluster, bad.running, **bad.columns)
-    decision = Decision({}, **bad.decision)
-    assert not is_plain_turnover(state, decision)
-    assert not is_plainly_sound(state, decision)
+    assert not is_plainly_sound(state, Decision({}, **bad.decision))
 
 
 def test_every_rule_has_a_bad_decision() -> None:

@@ -47,7 +47,7 @@ def test_who_outruns_its_estimate(jobs, due, says, ended, why):
     assert ends(record) == ended, why
 
 
-@pytest.mark.parametrize("mode", ["paper", "artifact"])
+@pytest.mark.parametrize("policy", ["chronus", "chronus@authors"])
 @pytest.mark.parametrize(
     ("due", "ended", "why"),
     [
@@ -55,18 +55,18 @@ def test_who_outruns_its_estimate(jobs, due, says, ended, why):
         (34, {"R": 95, "B": 65}, "R can meet no deadline any more, and comes last"),
     ],
 )
-def test_an_unpromised_job_is_last_only_once_it_must_be_late(mode, due, ended, why):
+def test_an_unpromised_job_is_last_only_once_it_must_be_late(policy, due, ended, why):
     trace = minutes("R 4x30@1 B 4x60@1", [due, NO])
-    assert ends(play(f"chronus:mode={mode}", trace, "1x4")) == pytest.approx(ended), why
+    assert ends(play(policy, trace, "1x4")) == pytest.approx(ended), why
 
 
 @pytest.mark.parametrize(
-    ("mode", "ended"), [("paper", {"B": 115, "C": 34}), ("artifact", {"B": 115, "C": 19})]
+    ("policy", "ended"), [("chronus", {"B": 115, "C": 34}), ("chronus@authors", {"B": 115, "C": 19})]
 )
-def test_the_artifact_goes_by_the_run_time_of_what_ends_within_the_lease(mode, ended):
+def test_the_artifact_goes_by_the_run_time_of_what_ends_within_the_lease(policy, ended):
     """C takes 14 minutes of the 15 that are left of the lease, and is estimated at 16."""
     trace = minutes("B 4x100 C 4x14@5", [NO, 19])
-    assert ends(play(f"chronus:mode={mode}", trace, "1x4")) == pytest.approx(ended)
+    assert ends(play(policy, trace, "1x4")) == pytest.approx(ended)
 
 
 def test_who_goes_on_when_a_lease_begins_keeps_its_gpus():

@@ -185,7 +185,7 @@ def test_the_artifact_lets_go_of_whoever_runs_ahead():
     """B cannot be promised: while it lives, A's leases are late ones, and A starts anew with each before."""
     trace = minutes("A 1x100@1 B 1x50@1", [300, 40])
     paper = column(play("chronus", trace, "1x4"), "preemptions")
-    artifact = column(play("chronus:mode=artifact", trace, "1x4"), "preemptions")
+    artifact = column(play("chronus@authors", trace, "1x4"), "preemptions")
     assert paper == {"A": 0, "B": 0}
     assert artifact["B"] == 2
     assert artifact["A"] >= 2

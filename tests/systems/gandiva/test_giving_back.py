@@ -10,7 +10,7 @@ from test_naive_gandiva import gangs_of
 from play import finishes, play, starts, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.scheduler.policy import parse_policy
-from rota.systems.gandiva.server_group import ServerGroup
+from rota.systems.gandiva.servers import ServerGroup
 from rota.worlds.simulated.run import Setting, prepare
 from tiers import each_seed
 

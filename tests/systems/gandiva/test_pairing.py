@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.systems.gandiva.pairing import Pair, gain, next_pair
+from rota.systems.gandiva.introspection import Pair, gain, next_pair
 
 USE = [0.30, 0.40, 0.85]
 MEMORY_GIB = [4.0, 5.0, 13.0]

@@ -8,8 +8,8 @@ import pytest
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.jobs import JobTable
 from rota.stages.grounds import Grounds
-from rota.systems.gandiva.migration import defragment, relieve
-from rota.systems.gandiva.server_groups import ServerGroups
+from rota.systems.gandiva.introspection import defragment, relieve
+from rota.systems.gandiva.servers import ServerGroups
 
 ALL = [-1]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rota.systems.gandiva.turns import Fits, join_turn, take_turn
+from rota.stages.runners import Fits
+from rota.systems.gandiva.turns import join_turn, take_turn
 
 
 class Room:

@@ -40,27 +40,6 @@ def test_moments_agree_to_the_last_bit() -> None:
         now = later
 
 
-def test_deferred() -> None:
-    """What happens in a pause concerns the next attempt; the timeout belongs to the pause."""
-    moments = [0.0, 179.0, 180.0, 299.0, 300.0, 500.0]
-    deferred = CYCLE.deferred_s(np.array(moments), since_s=0.0).tolist()
-    assert deferred == [0, 179, 300, 300, 300, 600]
-
-
-@pytest.mark.parametrize("period_s", [300.0, 7.0, 0.3, 197.4])
-def test_deferred_as_by_the_remainder(period_s: float) -> None:
-    """To the last bit, at openings and timeouts and just beside them too, however long somebody waits."""
-    cycle = Cycle(timeout_s=0.6 * period_s, backoff_s=period_s - 0.6 * period_s)
-    rng = np.random.default_rng(3)
-    for since_s in (0.0, 17.25, 1e6 / 3.0):
-        openings = since_s + period_s * rng.integers(0, 10**6, 500)
-        edges = np.concatenate((openings, openings + cycle.timeout_s, [since_s - 1.0, since_s + 1e9]))
-        moments = np.concatenate((edges, np.nextafter(edges, 0.0), np.nextafter(edges, np.inf)))
-        moments = np.concatenate((moments, since_s + rng.uniform(0.0, 1e7, 2000)))
-        one_by_one = [cycle.resumed_s(moment_s, since_s) for moment_s in moments.tolist()]
-        assert cycle.deferred_s(moments, since_s).tolist() == one_by_one
-
-
 def test_calendar() -> None:
     attempts = {row: CYCLE.first(Locality.ANYWHERE, 2, now=100.0 * row) for row in range(4)}
     calendar = Calendar(attempts, CYCLE)

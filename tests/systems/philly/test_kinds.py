@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
-from rota.systems.philly.kinds import Kinds
 from rota.systems.philly.locality import Domains, Locality
+from rota.systems.philly.queues import Kinds
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
 from rota.traces.generate import generate
@@ -78,7 +78,7 @@ def test_sleeping_where_others_gpus_are_free_changes_nothing(
         with monkeypatch.context() as patched:
             if not told_apart:
                 patched.setattr(
-                    "rota.systems.philly.premises.Kinds",
+                    "rota.systems.philly.attempt.Kinds",
                     lambda cluster, domains, _, up: Kinds(cluster, domains, False, up),
                 )
             record = run(f"philly{parameters}", trace, cluster)

@@ -14,7 +14,7 @@ from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy
-from rota.systems.philly.premises import Premises
+from rota.systems.philly.attempt import Premises
 from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare
 from tiers import first

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 
 from rota.systems.philly.gang import Cycle
-from rota.systems.philly.kinds import Kind
 from rota.systems.philly.locality import Locality
-from rota.systems.philly.queues import Line
+from rota.systems.philly.queues import Kind, Line
 
 CYCLE = Cycle(timeout_s=180.0, backoff_s=120.0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -174,23 +173,3 @@ def test_the_history_of_a_class_ends_with_its_last_job() -> None:
     assert delays.labels["a"][4]["changes"] == 100
     delays.label([("b", 1)], lambda name, gpus: FAIR_SHARE, 100.0)
     assert list(memory["labels"]) == ["b"]
-
-
-def test_few_changes_of_reason_are_added_up_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One by one or as columns: the same seconds, to the last bit."""
-    rng = random.Random(3)
-    moments = sorted(rng.choice([rng.uniform(0, 3000), float(rng.randrange(3000))]) for _ in range(60))
-    changes = [(at_s, rng.choice(LABELS)) for at_s in moments]
-    waits = [(since_s, rng.uniform(since_s, 4000)) for since_s in [0.0, *moments[::7], 2999.5]]
-
-    def seconds(few: int) -> dict[str, dict[str, float]]:
-        monkeypatch.setattr("rota.systems.philly.delays._FEW", few)
-        cycle = Cycle(timeout_s=180.0, backoff_s=120.0)
-        delays = Delays({}, cycle)
-        for at_s, label in [(0.0, LABELS[0]), *changes]:
-            delays.label([("a", 2)], lambda name, gpus, label=label: label, at_s)  # type: ignore[misc]
-        for since_s, until_s in waits:
-            delays.close(("a", 2), cycle.first(Locality.ANYWHERE, 2.0, since_s), until_s)
-        return delays.delay_s
-
-    assert seconds(1000) == seconds(0)

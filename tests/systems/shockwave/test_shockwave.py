@@ -17,9 +17,10 @@ from rota.api.fidelity import replay_case, run_case
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.cluster import parse_cluster
+from rota.published.artifacts.shockwave.system import ShockwaveAuthorsParameters
 from rota.scheduler.reasons.waiting import explain
 from rota.systems.shockwave.outlook import Outlook, outlook
-from rota.systems.shockwave.parameters import ShockwaveMode, ShockwaveParameters
+from rota.systems.shockwave.parameters import ShockwaveParameters
 from rota.systems.shockwave.planning import WindowQuestion, fair_rounds, make_plan, weights
 from rota.systems.shockwave.system import Shockwave
 from rota.systems.shockwave.targets import FinishTargets
@@ -74,7 +75,7 @@ def test_targets_remember_earlier_ones():
 
 
 PAPER = ShockwaveParameters(fairness_exponent=5.0)
-ARTIFACT = ShockwaveParameters(mode=ShockwaveMode.ARTIFACT, fairness_exponent=12.0)
+ARTIFACT = ShockwaveAuthorsParameters(fairness_exponent=12.0)
 
 
 # projected finish 1200 s; rounds of 120 s
@@ -174,7 +175,7 @@ def test_the_authors_leave_a_job_that_outlives_its_forecast_to_the_last():
     trace = trace_of("A 1x3000 " + " ".join(f"B{i} 1x2000" for i in range(6)))
     told = np.array([60.0] + [2000.0] * 6)
     setting = Setting(providers=[Given(Knowledge.DURATION, told, Provenance.USER)])
-    ends = finishes(run("shockwave:mode=artifact", trace, parse_cluster("1x2"), setting))
+    ends = finishes(run("shockwave@authors", trace, parse_cluster("1x2"), setting))
     assert ends["A"] == max(ends.values())
     assert ends["A"] - 3000 > 6000 - 2 * 2000  # it has waited for most of what the others ran
 
@@ -297,7 +298,7 @@ def test_the_authors_120_jobs():
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", first(1, ["shockwave", "shockwave:mode=artifact"]))
+@pytest.mark.parametrize("policy", first(1, ["shockwave", "shockwave@authors"]))
 def test_no_more_of_the_authors_jobs_are_late_than_published(policy, tmp_path):
     """Jobs with static rho above 1 and the worst rho no worse than published, the makespan within 3 %."""
     case = yaml.safe_load((FOLDER / "shockwave-t120-shockwave.yaml").read_text())

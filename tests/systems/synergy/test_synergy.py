@@ -72,10 +72,10 @@ FOUR = "A 1x600 B 1x600 C 1x600 D 1x600"
             {"A": 3, "B": 1, "C": 3, "D": 3},
             "worked example 2: A gives back all it has more",
         ),
-        ("synergy:mode=artifact", "0122", {"A": 3, "B": 1, "C": 3, "D": 3}, "in the order of the policy"),
-        ("synergy:mode=artifact,mechanism=greedy", "0122", {"A": 9, "B": 1}, "two GPUs idle"),
+        ("synergy@authors", "0122", {"A": 3, "B": 1, "C": 3, "D": 3}, "in the order of the policy"),
+        ("synergy@authors:mechanism=greedy", "0122", {"A": 9, "B": 1}, "two GPUs idle"),
         (
-            "synergy:mode=artifact",
+            "synergy@authors",
             "0102",
             {"A": 3, "B": 1, "C": 3, "D": 3},
             "the third wants 9 and is cut itself",
@@ -203,7 +203,7 @@ def test_whose_choice_it_never_changes(inner: str) -> None:
 def test_rounds_are_those_of_the_authors() -> None:
     """Whole iterations a round, and an end at the end of one."""
     trace = replace(trace_of("A 1x1000@10", workload=[0], workload_names=NAMES))
-    record = run("synergy:mode=artifact", trace, semantics="synergy")
+    record = run("synergy@authors", trace, semantics="synergy")
     assert finishes(record) == {"A": 900.0}, "from 300 on at double speed: 500 s are two rounds"
 
 
@@ -214,7 +214,7 @@ def test_rounds_are_those_of_the_authors() -> None:
         ("synergy:policy=las[quantum=x]", "quantum=x is not a number"),
         ("synergy:policy=gandiva", "lets jobs share GPUs"),
         ("synergy:round_s=-1", "round_s=-1 is no time"),
-        ("synergy:scatter=yes", "expected mode=artifact with it"),
+        ("synergy:scatter=yes", "has no parameter 'scatter'"),
         ("synergy:saturation_tolerance=1", "saturation_tolerance=1 is no part"),
         ("synergy:max_nodes=0", "max_nodes=0 is no limit"),
         ("synergy:mechanism=best", "mechanism=best is not one of"),

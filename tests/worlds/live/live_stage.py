@@ -17,7 +17,7 @@ from rota.scheduler.decision import Event as Cause
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import traced_state
 from rota.scheduler.policy import parse_policy
-from rota.server.stepping import StepRecorder, word
+from rota.server.step_recorder import StepRecorder, word
 from rota.server.store.rows import IntervalRow
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -37,10 +37,9 @@ from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
-from rota.worlds.live.knowledge import live_providers
+from rota.worlds.live.jobs import Unsaved
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.settings import LiveSettings, live_providers
 from rota.worlds.live.world import LiveWorld
 from scripted import Scripted
 

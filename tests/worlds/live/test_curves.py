@@ -14,7 +14,7 @@ import strategies  # noqa: F401  (registers the profile)
 from rota.wire.numbers import LARGEST
 from rota.wire.sync import PartStatus, ProgressReport, Usage
 from rota.worlds.live.curves import FULL, LEAST_S, MOST_POINTS, Curves, Point, said_by_program, thinned
-from rota.worlds.live.observing import MOST_THINNED
+from rota.worlds.live.observations import MOST_THINNED
 
 VALUES = st.floats(-LARGEST, LARGEST)
 SAID = st.tuples(st.floats(0.0, 40.0), VALUES, st.integers(0, 2))

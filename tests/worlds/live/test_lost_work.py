@@ -11,7 +11,7 @@ from live_stage import SUSPENDS, Stage
 from rota.model.grants import Grant, Leave
 from rota.scheduler.guard.live_rules import Redo
 from rota.wire.sync import PartStatus, ProgressReport, Wanted
-from rota.worlds.live.leaving import to_redo
+from rota.worlds.live.preemption import to_redo
 
 RAN_S = 20.0
 

@@ -19,7 +19,7 @@ from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.wire.job import JobSpec
 from rota.worlds.live.attempts import LiveJob
-from rota.worlds.live.observing import rate_of
+from rota.worlds.live.observations import rate_of
 
 LOOKS = [
     # looks (busy, seconds)                          told   why

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from play import finishes, play, trace_of
-from rota.api.comparing import simulate
+from rota.api.simulation import simulate
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant

@@ -64,7 +64,7 @@ def test_somebody_who_gets_on_is_seen_whoever_runs_when_it_is_looked_at(soon: No
     """A saves its work; B, whose turn it always is then, loses what it has done at the end of each."""
     trace = trace_of("A 1x200000 B 1x1800", workload=[0, 1], workload_names=("saves", "loses"))
     setting = Setting(can=parse_can("loses=nothing"))
-    assert finishes(play("gandiva:mode=tiresias", trace, "1x1", setting))["A"] == pytest.approx(4e5, abs=60.0)
+    assert finishes(play("gandiva@tiresias", trace, "1x1", setting))["A"] == pytest.approx(4e5, abs=60.0)
 
 
 def test_of_rules_that_are_somebody_elses_that_is_said(soon: None) -> None:

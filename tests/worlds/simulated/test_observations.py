@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from play import play, trace_of
-from rota.api.setting import make_setting
+from rota.api.run_setup import make_setting
 from rota.knowledge.given import Provides
 from rota.knowledge.needs import Knowledge, Observation, Provenance
 from rota.knowledge.scaling import ScalingCurves, curves_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from play import finishes, play, trace_of
-from rota.api.setting import make_setting
+from rota.api.run_setup import make_setting
 from rota.errors import InputError
 from rota.knowledge.goodput import (
     BatchLimits,

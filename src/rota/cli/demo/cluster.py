@@ -1,4 +1,4 @@
-"""A live cluster in a temporary folder, of which nothing is left afterwards, whatever happens."""
+"""A live cluster in a temporary folder, which is removed afterwards, whatever happens."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rota.errors import WorldError
 
 ROTA = [sys.executable, "-m", "rota.cli.main"]
 COMMAND_S = 90.0
-"""How long `rota up` may take on a busy machine."""
+"""Seconds that `rota up` may take on a busy machine."""
 DOWN_S = 20.0
 SETTINGS = ("--devices", "cpu:4", "--policy", "fifo", "--min-run", "2s")
-"""Of `rota up`; the policy counts at the first time only."""
+"""Options of `rota up`; the policy counts only the first time."""
 FOREIGN = ("ROTA_URL", "ROTA_TOKEN", "ROTA_HOME")
 
 
@@ -38,7 +38,7 @@ class DemoCluster:
         self.client = Client(str(self.home / "controller.sock"))
 
     def up(self) -> str:
-        """Start what does not run, with the settings of the demo."""
+        """Start all processes that do not run, with the settings of the demo."""
         return self.rota("up", *SETTINGS)
 
     def rota(self, *arguments: str, timeout_s: float = COMMAND_S) -> str:
@@ -51,7 +51,7 @@ class DemoCluster:
             text=True,
             timeout=timeout_s,
             check=False,
-            start_new_session=True,  # a Ctrl-C is ours to answer, in order
+            start_new_session=True,  # we handle Ctrl-C, and stop processes in order
         )
         if done.returncode != 0:
             raise WorldError(
@@ -114,7 +114,9 @@ def demo_cluster() -> Iterator[DemoCluster]:
         try:
             yield cluster
         finally:
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience would leave things behind
+            before = signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # a second signal would leave processes behind
             try:
                 cluster.clean()
             finally:
@@ -143,7 +145,7 @@ def processes_of(home: Path) -> list[int]:
         pid = int(entry.name)
         try:
             environment = (entry / "environ").read_bytes() + b"\0"
-        except OSError:  # gone, or somebody else's
+        except OSError:  # gone, or another user's
             continue
         if pid != os.getpid() and any(mark in environment for mark in marks):
             pids.append(pid)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rota.cli.demo import incidents, tables
 from rota.cli.demo.cluster import SETTINGS, DemoCluster, demo_cluster
 from rota.cli.demo.plan import JOBS, DemoPlan, planned, put_program
-from rota.cli.demo.screen import screen
-from rota.cli.demo.watch import Round, play
+from rota.cli.demo.watch import Round, Show, play
 from rota.model.units import plural
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 FIRST, SECOND = "fifo", "tiresias:limits=4/16"
+BAR = 24
+WORDS = {"PENDING": "waits", "RUNNING": "runs", "SUSPENDED": "suspended", "COMPLETING": "ends"}
 
 
 def demo(
@@ -22,7 +29,7 @@ def demo(
         int, typer.Option(metavar="N", min=3, max=len(JOBS), help="Only the first N jobs.")
     ] = len(JOBS),
     work: Annotated[
-        float, typer.Option(metavar="FACTOR", min=0.3, max=10.0, help="Jobs so many times as long.")
+        float, typer.Option(metavar="FACTOR", min=0.3, max=10.0, help="Factor for the length of all jobs.")
     ] = 1.0,
 ) -> None:
     """Run small training jobs on this machine under two policies, for a minute or so.
@@ -62,11 +69,11 @@ def _perform(
         incidents.tell(crashes[0])
         typer.echo()
 
-    _say(f"First round, {FIRST}: in order of submission; whoever does not fit lets all behind it wait.")
+    _say(f"First round, {FIRST}: in order of submission; a job that does not fit holds back all behind it.")
     with screen() as show:
         first = play(cluster, plan, FIRST, show, halfway)
     typer.echo()
-    _say("Second round, the same jobs under tiresias: whoever has had least goes first; long jobs give way.")
+    _say("Second round, the same jobs under tiresias: those with least service go first, long ones give way.")
     _type(f"policy set {SECOND}")
     cluster.rota("policy", "set", SECOND)
     with screen() as show:
@@ -119,5 +126,40 @@ def _say(text: str) -> None:
 
 
 def _type(command: str) -> None:
-    """Show what one would type."""
+    """Print a command as a user would type it."""
     typer.secho(f"  $ rota {command}", fg=typer.colors.CYAN)
+
+
+@contextmanager
+def screen() -> Iterator[Show]:
+    """Shows a round: to a person a table in its place, below other output; to a file plain lines."""
+    if not sys.stdout.isatty():
+        yield _print
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+        yield lambda played, lines: live.update(picture(played), refresh=True)
+
+
+def _print(played: Round, lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+    sys.stdout.flush()
+
+
+def picture(played: Round) -> Table:
+    """All jobs of a round, with how far they are."""
+    from rich.table import Table
+
+    seconds = time.time() - played.began_s
+    table = Table(box=None, title=f"{played.policy}, second {seconds:.0f}", title_justify="left")
+    for head in ("job", "slots", "state", "steps done"):
+        table.add_column(head, justify="right" if head == "slots" else "left")
+    for id in played.ids:
+        view = played.views[id]
+        full = round(BAR * played.done.get(id, 0.0))
+        word = WORDS.get(view["state"], view["state"].lower())
+        table.add_row(view["name"], str(view["gpus"]), word, "█" * full + "░" * (BAR - full))
+    return table

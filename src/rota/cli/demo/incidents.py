@@ -13,16 +13,16 @@ from rota.cli.demo.watch import LOOK_S, Round
 from rota.errors import WorldError
 
 MINIMUM_DOWN_S = 1.0
-"""The cluster is without a controller for at least so long, so that one can see jobs run on."""
+"""Least seconds without a controller, in which one can see that jobs run on."""
 FOUND_S = 60.0
 
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
-    """What `rota whatif` said at a moment of a round."""
+    """The answer of `rota whatif` at a moment of a round."""
 
     at_s: float
-    """After the round's begin."""
+    """Seconds after the start of the round."""
     policy: str
     """The other policy."""
     stayed_s: dict[str, float]
@@ -52,7 +52,7 @@ def _ends(rows: list[dict[str, Any]], policy: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Alive:
-    """A running job: which attempt, which processes, how far."""
+    """A running job: its attempt, processes and progress."""
 
     name: str
     attempt: int
@@ -62,16 +62,16 @@ class Alive:
 
 @dataclass(frozen=True)
 class Crash:
-    """A controller that was killed, and what was found when it was back."""
+    """A controller that was killed, and the jobs before and after."""
 
     killed: int
     """Process id."""
     down_s: float
     before: dict[str, Alive]
     after: dict[str, Alive]
-    """The same jobs, those that ran when it was back."""
+    """Jobs that ran when the controller was back."""
     gone: dict[str, str] = field(default_factory=dict)
-    """What became of those that did not go on in the same processes, as clauses."""
+    """The fate of jobs that did not continue in the same processes, as clauses."""
 
     @property
     def kept(self) -> list[str]:
@@ -99,7 +99,7 @@ def crash(cluster: DemoCluster, played: Round) -> Crash:
 
 
 def _became(cluster: DemoCluster, id: str, view: dict[str, Any], was: Alive) -> str:
-    """What became of a job whose processes are not those from before the crash."""
+    """The fate of a job whose processes changed in the crash, as a clause."""
     name, number = view["name"] or f"job {id}", int((cluster.attempt(id) or {}).get("number", 0))
     why = f" ({view['cause']})" if view["cause"] else ""
     if number != was.attempt:
@@ -110,7 +110,7 @@ def _became(cluster: DemoCluster, id: str, view: dict[str, Any], was: Alive) -> 
 
 
 def _progressed(cluster: DemoCluster, before: dict[str, Alive]) -> dict[str, Alive]:
-    """Those of the jobs that still run, once all of them have done further steps."""
+    """The jobs that still run, once all of them have done further steps."""
     until = time.monotonic() + FOUND_S
     while True:
         after = _alive(cluster, list(before))
@@ -133,7 +133,7 @@ def _alive(cluster: DemoCluster, ids: list[str]) -> dict[str, Alive]:
 
 
 def tell(crash: Crash) -> None:
-    """Say what became of the jobs."""
+    """Print the fate of the jobs."""
     typer.echo(
         f"    the controller, process {crash.killed}, is killed; {crash.down_s:.1f} s later `rota up` is done"
     )

@@ -1,4 +1,4 @@
-"""The demo's jobs: who asks for what, and when."""
+"""The demo's jobs: what each asks for, and when."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DemoJob:
     """Submission, after the first job's."""
     slots: int
     work_s: float
-    """What it takes on its slots, starting up aside."""
+    """Run time on its slots, without starting up."""
 
 
 JOBS = (
@@ -49,11 +49,11 @@ JOBS = (
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What is submitted under each policy."""
+    """The jobs that are submitted under each policy."""
 
     jobs: tuple[DemoJob, ...]
     start_s: dict[str, float]
-    """Library -> what it takes here to start Python and import it; without PyTorch if there is none."""
+    """Library -> seconds to start Python and import it; without PyTorch if it is not installed."""
 
     def library(self, number: int) -> str:
         """`torch` for the longer jobs if it is there; to start it takes longer than the short ones run."""
@@ -94,7 +94,7 @@ def planned(jobs: int = len(JOBS), work: float = 1.0) -> DemoPlan:
 
 
 def _import_s(module: str) -> float | None:
-    """What starting Python and importing `module` takes; None if it cannot."""
+    """Seconds to start Python and import `module`; None if that fails."""
     began = time.monotonic()
     command = [sys.executable, "-c", f"import {module}"]
     done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)

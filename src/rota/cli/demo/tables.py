@@ -1,4 +1,4 @@
-"""The demo's tables: what was predicted beside what came out, and both rounds side by side."""
+"""The demo's tables: predictions beside outcomes, and both rounds side by side."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rota.model.words import NONE
 
 
 def forecast_text(forecast: WhatIfAnswer, played: Round) -> str:
-    """Seconds from submission to end of the jobs that lived at the moment of asking, with their means."""
+    """Seconds from submission to end of the jobs that were live at the time of the prediction, with means."""
     own, other = _word(played.policy), _word(forecast.policy)
     rows, columns = [], []
     for number, id in enumerate(played.ids):
         if id not in forecast.stayed_s or id not in forecast.swapped_s:
-            continue  # it had ended, or nobody could say when it would
+            continue  # it had ended, or its end could not be predicted
         submit_s = played.views[id]["submit_s"]
         cells = forecast.stayed_s[id] - submit_s, played.jct_s(number), forecast.swapped_s[id] - submit_s
         rows.append([played.name(id), *map(_seconds, cells)])

@@ -84,7 +84,7 @@ def with_numpy(seed: int, slots: int) -> tuple[dict[str, Any], Improve]:
 
 
 def with_torch(seed: int, slots: int) -> tuple[dict[str, Any], Improve]:
-    """The same network in PyTorch, whose threads share the batch."""
+    """The network in PyTorch, whose threads share the batch."""
     import torch
     from torch import nn
 

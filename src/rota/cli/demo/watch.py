@@ -13,7 +13,7 @@ from rota.errors import WorldError
 
 LOOK_S = 0.3
 ROUND_S = 300.0
-"""No round takes longer, on any machine."""
+"""Most seconds of a round."""
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 
 
@@ -32,7 +32,7 @@ class Round:
     done: dict[str, float] = field(default_factory=dict)
     """Part of its steps that a job has reported, 0 to 1."""
     preempted: set[str] = field(default_factory=set)
-    """Jobs that were seen without their slots before they had ended."""
+    """Jobs that were seen without slots before their end."""
 
     @property
     def is_submitted(self) -> bool:
@@ -65,7 +65,7 @@ class Round:
 
 
 Show = Callable[[Round, list[str]], None]
-"""Shows a round as it is now, and lines about what has changed."""
+"""Shows the present state of a round, and lines about changes."""
 
 
 def play(

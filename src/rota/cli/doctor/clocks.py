@@ -1,4 +1,4 @@
-"""Clocks: whether somebody keeps the wall clock right, whether it jumps, whether the machine has slept."""
+"""Clocks: whether the wall clock is synchronised, whether it jumps, whether the machine has slept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.model.units import format_duration
 
 WATCHED_S = 0.1
 STEP_S = 0.01
-"""A wall clock that gains so much on the monotonic one while we watch was set."""
+"""Seconds by which a wall clock that is set moves against the monotonic one while we watch."""
 SLEPT_S = 1.0
 UNSYNCHRONISED = 0x0040
 """STA_UNSYNC of linux/timex.h."""
@@ -33,7 +33,7 @@ class _Timex(ctypes.Structure):
 
 
 def wall_clock(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Whether the kernel holds the wall clock for synchronised, and whether it jumps while we look."""
+    """Whether the kernel regards the wall clock as synchronised, and whether it jumps while we look."""
     stepped_s = _gained_s(WATCHED_S)
     if abs(stepped_s) > STEP_S:
         said = f"it was set by {stepped_s:+.3f} s while the doctor watched for {WATCHED_S:g} s"
@@ -47,7 +47,7 @@ def wall_clock(machine: MachinePlaces) -> Iterator[MachineFinding]:
     facts = {"synchronised": not status & UNSYNCHRONISED, "most_error_s": error_s}
     if status & UNSYNCHRONISED:
         yield MachineFinding(
-            "synchronised", FindingState.ADVICE, "nobody keeps the wall clock right", ADVICE, facts
+            "synchronised", FindingState.ADVICE, "the wall clock is not synchronised", ADVICE, facts
         )
     else:
         says = f"yes, wrong by {error_s * 1000:.0f} ms at most"
@@ -69,7 +69,7 @@ def sleep(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _gained_s(during_s: float) -> float:
-    """What the wall clock gains on the monotonic one in that time."""
+    """Seconds that the wall clock gains on the monotonic one in that time."""
     before_s = time.time() - time.monotonic()
     time.sleep(during_s)
     return time.time() - time.monotonic() - before_s

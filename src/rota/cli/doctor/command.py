@@ -1,4 +1,4 @@
-"""`rota doctor`: all looks, one after another, and what to print of them."""
+"""`rota doctor`: runs all checks, one after another, and prints their findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECTIONS: Mapping[str, Sequence[Look]] = {
     "Network": (network.ports, network.address, network.node_name),
     "Cluster": (controller.settings, controller.controller),
 }
-"""In the order of the report."""
+"""Sections in the order of the report."""
 _COLOURS = {
     FindingState.ADVICE: "yellow",
     FindingState.UNKNOWN: "yellow",
@@ -61,7 +61,7 @@ def doctor(
 
 
 def examined(where: MachinePlaces) -> dict[str, list[MachineFinding]]:
-    """What is found, by section."""
+    """Findings by section."""
     return {
         section: [one for look in looks for one in looked(look, where)] for section, looks in SECTIONS.items()
     }
@@ -86,7 +86,7 @@ def _show(by_section: Mapping[str, Sequence[MachineFinding]]) -> None:
 
 
 def _show_finding(one: MachineFinding, width: int, columns: int) -> None:
-    """The state, the subject and what is there; the advice beneath it."""
+    """The state, the subject and the fact, and the advice below."""
     lead = " " * (2 + 8 + width + 2)
     typer.secho(f"  {one.state:<8}", fg=_COLOURS[one.state], nl=False)
     lines = textwrap.wrap(one.says, columns - len(lead), break_on_hyphens=False) or [""]
@@ -98,7 +98,7 @@ def _show_finding(one: MachineFinding, width: int, columns: int) -> None:
 
 
 def summary(by_section: Mapping[str, Sequence[MachineFinding]]) -> str:
-    """The last line: what to look at first."""
+    """The last line: the most urgent findings."""
     counts = Counter(one.state for ones in by_section.values() for one in ones)
     broken = [one.subject for ones in by_section.values() for one in ones if one.state is FindingState.BROKEN]
     if broken:

@@ -1,4 +1,4 @@
-"""The cluster that this machine has to do with: does its controller answer, and how does it fit to us."""
+"""The controller of this machine's cluster: whether it answers, and whether its version and clock fit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 ANSWERS_S = 5.0
 FAR_CLOCK_S = 2.0
-"""Clocks of two machines that differ by more are worth a word; agents' times are corrected by it."""
+"""Difference of two machines' clocks that is reported; agents' times are corrected by it."""
 
 
 def controller(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Whether there is one, whether it works, and what it says an operator should know."""
+    """Whether there is a controller, whether it works, and the troubles that it reports."""
     from rota.cli.live.connect import connect
 
     where = os.environ.get("ROTA_URL") or str(machine.home)
@@ -53,7 +53,7 @@ def settings(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _should_run(machine: MachinePlaces) -> bool:
-    """Whether somebody named a controller, or one has been started here and not been stopped since."""
+    """True if $ROTA_URL names a controller, or one was started here and not stopped since."""
     files = ("controller.sock", "controller.json")
     return "ROTA_URL" in os.environ or any((machine.home / name).exists() for name in files)
 
@@ -92,7 +92,7 @@ def _health(client: Client) -> dict[str, Any]:
 
 
 def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
-    """Whether it works, and speaks as we do."""
+    """Whether it works, and has our version."""
     from rota.model.revision import are_other, full_version
     from rota.wire.protocol import PROTOCOL
 

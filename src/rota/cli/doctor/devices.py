@@ -1,4 +1,4 @@
-"""Devices: what NVML shows, what the driver can checkpoint, and the cores that CPU slots stand on."""
+"""Devices: what NVML shows, what the driver can checkpoint, and the cores for CPU slots."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def _gpu(nvml: Nvml, index: int) -> MachineFinding:
         )
     if used / GIB > BUSY_GIB:
         says += f", {used / GIB:.1f} GiB of it in use now"
-        advice = "if that is no job of Rota, `--devices nvidia:I,J` leaves this GPU to whoever uses it"
+        advice = (
+            "if that is no job of Rota, `--devices nvidia:I,J` leaves this GPU to the process that uses it"
+        )
         return MachineFinding(subject, FindingState.ADVICE, says, advice, facts)
     return MachineFinding(subject, FindingState.OK, says, facts=facts)
 
@@ -82,7 +84,7 @@ def _checkpoint(driver: str) -> MachineFinding:
 
 
 def cores(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Cores that this process may use, and how much of them a control group lets it have."""
+    """Cores that this process may use, and the CPU time that its control group allows."""
     count = len(os.sched_getaffinity(0))
     limit = cpu_limit(machine)
     facts = {"cores": count, "limit_cores": limit}

@@ -1,4 +1,4 @@
-"""The disk under ROTA_HOME: may it be written, is there room, how long does it take to be sure of a write."""
+"""The disk under ROTA_HOME: permissions, room, and the time of a synchronised write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def home_folder(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def nearest(folder: Path) -> Path:
-    """The folder itself, or the first above it that is there."""
+    """The folder itself, or its nearest parent that exists."""
     folder = folder.absolute()
     while not folder.exists() and folder.parent != folder:
         folder = folder.parent
@@ -105,7 +105,7 @@ def _abilities(trial: Path) -> Iterator[MachineFinding]:
             failed.append(f"locks ({error.strerror})")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         folder = os.open(trial, os.O_RDONLY)
-        try:  # by way of the descriptor, since paths of sockets are short
+        try:  # through the descriptor, since paths of sockets are short
             listener.bind(f"/proc/self/fd/{folder}/socket")
         except OSError as error:
             failed.append(f"sockets ({error.strerror})")

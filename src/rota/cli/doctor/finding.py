@@ -1,4 +1,4 @@
-"""What is found out about a machine, one thing at a time; a look that fails is a finding too."""
+"""Findings about a machine, one fact each; a check that fails is a finding too."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 
 
 class FindingState(StrEnum):
-    """How a thing stands."""
+    """The state of a fact."""
 
     OK = "ok"
     ADVICE = "advice"
     """It works; the advice says what would be better."""
     UNKNOWN = "unknown"
-    """It cannot be told on this machine."""
+    """It cannot be determined on this machine."""
     BROKEN = "broken"
-    """Rota, or jobs under it, will fail until it is put right."""
+    """Rota, or jobs under it, will fail until it is repaired."""
 
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """One thing of this machine."""
+    """One fact about this machine."""
 
     subject: str
     state: FindingState
     says: str
-    """What is there, as the end of a sentence."""
+    """The fact, as the end of a sentence."""
     advice: str = ""
     """What to do about it, or with it."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -47,11 +47,11 @@ class MachinePlaces:
 
 
 Look = Callable[[MachinePlaces], Iterable[MachineFinding]]
-"""Finds out something; its name, without underscores, is the subject if it fails."""
+"""A check; its name, without underscores, is the subject if it fails."""
 
 
 def looked(look: Look, machine: MachinePlaces) -> list[MachineFinding]:
-    """What `look` finds.  An odd machine may fail it in any way: that is said, and the others go on."""
+    """The findings of `look`.  It may fail in any way on an odd machine: then that is the finding."""
     try:
         return list(look(machine))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Memory, control groups, limits of the user, and who the user is."""
+"""Memory, control groups, the user and its limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rota.engines.rota.usage import machine_memory_gib
 
 GIB = float(2**30)
 FEW_FILES, TOO_FEW_FILES = 4096, 256
-"""A controller has a connection or two with every agent and every person who waits."""
+"""A controller has a connection or two with every agent and every waiting client."""
 FEW_PROCESSES = 1024
 SMALL_SHM_GIB = 1.0
 
 
 def memory(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Host memory, half of which suspended jobs may hold unless told otherwise; shared memory of workers."""
+    """Host memory, half of which suspended jobs may hold by default; shared memory of workers."""
     gib = machine_memory_gib()
     advice = "suspended jobs may hold half of it, unless `suspend_memory_gib` in config.yaml says otherwise"
     yield MachineFinding("memory", FindingState.OK, f"{gib:.1f} GiB", advice, {"memory_gib": gib})

@@ -11,16 +11,16 @@ from rota.errors import RotaError
 from rota.wire.node_names import check_node
 
 FAR = ("192.0.2.1", 9)
-"""An address for documentation: the kernel says by which way it would go, and nothing is sent."""
+"""An address for documentation: the kernel names the route to it, and nothing is sent."""
 FEW_PORTS = 1000
 
 
 def ports(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Whether something can be listened on and reached, and what is left for gangs to meet at."""
+    """Whether ports can be opened and reached, and the ports that are left for gangs."""
     try:
         _reach(free_port())
     except OSError as error:
-        why = f"nobody can listen on a port of this machine: {error.strerror or error}"
+        why = f"no process can listen on a port of this machine: {error.strerror or error}"
         advice = "the controller and the ranks of a gang need ports: look at loopback (`ip link set lo up`)"
         yield MachineFinding("ports", FindingState.BROKEN, why, advice)
         return
@@ -54,7 +54,7 @@ def _reach(port: int) -> None:
 
 
 def address(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Where other machines would reach this one."""
+    """The address at which other machines would reach this one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         try:
             asker.connect(FAR)
@@ -72,7 +72,7 @@ def address(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def node_name(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """The host name, if it can be that of a node."""
+    """The host name, if it can name a node."""
     name = socket.gethostname()
     try:
         check_node(name)

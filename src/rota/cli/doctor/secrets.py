@@ -1,4 +1,4 @@
-"""What is secret under ROTA_HOME: whether other accounts of the machine may read it, or write it."""
+"""Secrets under ROTA_HOME: whether other accounts of the machine may read or write them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ READ = stat.S_IROTH
 WRITE = stat.S_IWGRP | stat.S_IWOTH
 ENTER = stat.S_IXOTH
 _PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
-"""In an address, as that of a database."""
+"""A password in an address, such as that of a database."""
 _HOOK = re.compile(r"^\s*(?:-\s*)?\{?[^#\n]*\burl:\s*[\"']?https?://", re.MULTILINE)
-"""A webhook: whoever has its address may call it."""
+"""A webhook: its address is enough to call it."""
 _KEY = "PRIVATE KEY-----"
 _LONGEST_KEY = 100_000
 
@@ -42,7 +42,7 @@ def secret_files(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _secrets(home: Path) -> Iterator[tuple[Path, str]]:
-    """The files that are there, and what each holds."""
+    """The files that exist, and what each holds."""
     for name in ("config.yaml", "config.yml"):
         path = home / name
         text = _text(path)
@@ -65,7 +65,7 @@ def _secrets(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _text(path: Path) -> str:
-    """Its beginning; empty if there is none, or none that this account may read."""
+    """The beginning of a file; empty if there is none, or none that this account may read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_LONGEST_KEY)

@@ -1,4 +1,4 @@
-"""The installation: engine, shim, optional packages, and whether the kernel is one that Rota can stand on."""
+"""The installation: engine, shim, optional packages, and whether Rota can run on the kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def kernel(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Linux, with the calls and files by which processes are told apart."""
+    """Linux, with the calls and files that identify processes."""
     name = f"{platform.system()} {platform.release()} {platform.machine()}"
     if platform.system() != "Linux":
         yield MachineFinding(
@@ -61,7 +61,7 @@ def kernel(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _calls_that_fail() -> list[str]:
-    """System calls without which an agent cannot hold on to its processes."""
+    """System calls without which an agent cannot keep track of its processes."""
     failed = []
     try:
         pidfd = os.pidfd_open(os.getpid())
@@ -108,22 +108,14 @@ def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
 def _solvers(advice: str) -> MachineFinding:
     """The inner loops of some policies, which are written in C."""
     from rota.native import functions, library
+    from rota.published.artifacts.elasticflow.climb import SOURCE as CLIMB
     from rota.solvers.breeding import SOURCE as BREEDING
     from rota.solvers.future import SOURCE as FUTURE
     from rota.solvers.inner_walk import SOURCE as WALK
-    from rota.solvers.tournament import SOURCE as TOURNAMENT
-    from rota.systems.elasticflow.climbing import SOURCE as CLIMB
-    from rota.systems.gandiva.swaps import SOURCE as TURNS
-    from rota.systems.philly.waits import SOURCE as WAITS
-    from rota.table.turnover import SOURCE as TURNOVER
-    from rota.worlds.simulated.ends import SOURCE as ENDS
 
     built = {
-        "afs": library(TOURNAMENT),
         "elasticflow": library(CLIMB) and functions(FUTURE),
-        "gandiva": all(functions(source) for source in (TURNOVER, ENDS, TURNS)),
         "gavel": library(WALK),
-        "philly": library(WAITS),
         "pollux": library(BREEDING),
     }
     slow = [policy for policy, is_built in built.items() if not is_built]
@@ -139,7 +131,7 @@ def _solvers(advice: str) -> MachineFinding:
 
 
 def packages(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Extras that are installed, and what those that are not would be good for."""
+    """Extras that are installed, and the use of those that are not."""
     lacking = {
         extra: [name for name in modules if find_spec(name) is None] for extra, (modules, _) in EXTRAS.items()
     }
@@ -151,7 +143,7 @@ def packages(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 
 def _lacking(extra: str, missing: list[str]) -> MachineFinding:
-    """Without a server nothing runs here, but jobs elsewhere do; the rest is for whoever wants it."""
+    """Advice for an extra that is missing: only `server` matters here, all others are a choice."""
     get = "pip install torch" if extra == "torch" else f"pip install '.[{extra}]'"
     if extra == "server":
         says = f"no controller can run here: {', '.join(missing)} missing"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import JobsArgument, live
-from rota.cli.live.listing import LIVE_STATES
+from rota.cli.live.job_rows import LIVE_STATES
 from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import plural
@@ -140,11 +140,11 @@ TOLD = frozenset({"suspend", "resume", "requeue", "accept"})
 
 
 FEW = 10
-"""An array of which more jobs are concerned is one line."""
+"""Jobs of an array up to which each has a line of its own."""
 
 
 def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool, as_json: bool) -> None:
-    """Do it to each job; those refused are named, and the command fails in the end (exit 1)."""
+    """Carry out the act for each job; names refused ones, and then the command fails (exit 1)."""
     from rota.client import Refused, route
     from rota.wire.views import ArrayDone
 
@@ -177,7 +177,7 @@ def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool
 
 
 def _line(verb: str, view: Mapping[str, Any]) -> str:
-    # What is told to happen happens in a moment: the state is still that of before.
+    # The act is carried out in a moment: the state is still the one before it.
     state = view["state"].lower()
     if verb == "cancel" and view["state"] not in (*LIVE_STATES.split(","), "CANCELLED"):
         return f"job {view['id']} had ended already: {state}"
@@ -186,7 +186,7 @@ def _line(verb: str, view: Mapping[str, Any]) -> str:
 
 
 def _lines_of_array(verb: str, array: ArrayDone, views: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each of few jobs, or one with a count; what had ended is always counted."""
+    """A line for each of few jobs, or one with a count; jobs that had ended are always counted."""
     if 0 < len(views) <= FEW and not array.ended:
         return [_line(verb, view) for view in views]
     if array.refused and not views:
@@ -197,7 +197,7 @@ def _lines_of_array(verb: str, array: ArrayDone, views: Sequence[Mapping[str, An
 
 
 def _refusals(array: ArrayDone) -> list[str]:
-    """Why it was not done to some: by job if they are few, otherwise how many of them for each reason."""
+    """Why some jobs were refused: by job if they are few, otherwise a count for each reason."""
     if len(array.refused) <= FEW:
         return [f"job {refusal.job}: {refusal.error}" for refusal in array.refused]
     counts = Counter(refusal.error for refusal in array.refused)

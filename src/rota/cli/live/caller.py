@@ -1,4 +1,4 @@
-"""What a job gets of its caller unasked, and what is said if no answer comes.  Standard library only."""
+"""What a job inherits from its caller, and the error if no answer comes.  Standard library only."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 PASSED = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 PASSED_PREFIXES = ("CONDA_", "LC_")
-"""What of the caller's environment a job gets unasked: what its program needs to be found, and no secrets."""
+"""Variables that a job inherits from its caller: those by which programs are found, no secrets."""
 NEVER_PASSED = ("ROTA_", "TORCHELASTIC_")
 """The agent sets these, and one of them is the caller's token."""
 
 
 def pass_on(caller: Mapping[str, str], export: str = "") -> dict[str, str]:
-    """What a job gets of the caller's environment.
+    """The part of the caller's environment that a job gets.
 
     `export` is sbatch's: empty for what programs need to be found, ALL, NONE, or names and NAME=VALUE.
     """
@@ -37,7 +37,7 @@ def here() -> tuple[dict[str, str], str]:
 
 
 def perhaps_submitted(key: str) -> str:
-    """What is to be said if a submission was sent and no answer came."""
+    """The sentence for a submission that was sent and not answered."""
     return (
         f"the job may be on record all the same, under the key {key}: the same command with --key {key} says "
         "its number then, and submits it otherwise"

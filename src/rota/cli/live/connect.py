@@ -1,10 +1,9 @@
-"""How a command reaches the controller: address, token, and one sentence when nobody answers."""
+"""How a command reaches the controller: address, token, and one sentence if none answers."""
 
 from __future__ import annotations
 
 import functools
 import getpass
-import inspect
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 
 import typer
 
+from rota.cli.shell import parameters_of, with_parameters
 from rota.errors import InputError, RotaError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 BAD_INPUT = frozenset({400, 404, 413, 422})
-"""Answers that mean: what was asked for cannot be (exit 2), rather than: it failed (exit 1)."""
+"""Status codes of bad input (exit 2); all others are failures (exit 1)."""
 PANEL = "Connection"
 SOCKET = "controller.sock"
 UrlOption = Annotated[
@@ -61,7 +61,7 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
             except Unreachable as error:
                 is_own = not url and client.address == str(home() / SOCKET)
                 if is_own and not error.was_sent and not _listens(home() / SOCKET):
-                    raise nobody("nobody listens at its socket any more") from None
+                    raise no_controller("no process listens at its socket") from None
                 raise
             except Refused as refused:
                 if refused.status in BAD_INPUT:
@@ -75,27 +75,6 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
 
 def _options(url: UrlOption = None, token_file: TokenFileOption = None) -> None:
     """Carries the options that `live` adds."""
-
-
-def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
-    """Its parameters but the first `skip`, whose types may be unknown when the program runs."""
-    parameters = list(inspect.signature(function).parameters.values())[skip:]
-    names = getattr(function, "__globals__", {})
-    return [
-        one.replace(
-            annotation=eval(one.annotation, names) if isinstance(one.annotation, str) else one.annotation
-        )
-        for one in parameters
-    ]
-
-
-def with_parameters(function: Any, parameters: list[inspect.Parameter]) -> Any:
-    """`function`, seen from outside as one that takes these parameters by name."""
-    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    function.__signature__ = inspect.Signature(by_name)
-    function.__annotations__ = {}
-    del function.__wrapped__
-    return function
 
 
 def home() -> Path:
@@ -112,15 +91,15 @@ def connect(url: str | None = None, token_file: Path | None = None, timeout_s: f
         return Client(url, token or _token_of_home(), timeout_s)
     path = home() / SOCKET
     if path.exists():
-        # The kernel tells the controller who is calling; only a token somebody names is sent on top.
+        # The kernel identifies the caller to the controller; a token is sent only if one is given.
         return Client(str(path), token, timeout_s)
     if address := recorded_url():
         return Client(address, token or _token_of_home(), timeout_s)
-    raise nobody(f"there is no {path}")
+    raise no_controller(f"there is no {path}")
 
 
-def nobody(why: str) -> RotaError:
-    """What to say when no controller is there."""
+def no_controller(why: str) -> RotaError:
+    """The error if no controller is there."""
     return RotaError(f"no rota is running here ({why}); start it with 'rota up'")
 
 
@@ -153,7 +132,7 @@ def _token_of_home() -> str:
 
 
 def recorded_url() -> str:
-    """What the controller wrote of itself, for a $ROTA_HOME whose socket is elsewhere; may be empty."""
+    """The address that the controller recorded in $ROTA_HOME, if its socket is elsewhere; may be empty."""
     try:
         recorded = json.loads((home() / "controller.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -162,7 +141,7 @@ def recorded_url() -> str:
 
 
 def _listens(path: Path) -> bool:
-    """Whether somebody accepts connections at a socket."""
+    """True if a process accepts connections at a socket."""
     from rota.client.http import socket_address
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -200,7 +179,7 @@ def complete_node(incomplete: str) -> list[str]:
 
 
 def job_id(given: str) -> str:
-    """The argument, which would not reach the controller as it is if it had slashes or were empty."""
+    """The argument.  Raises InputError if it is empty or has slashes, which paths of calls cannot hold."""
     if not _JOB_ID.fullmatch(given):
         raise InputError(f"there is no job {given!r}; ids look like 17 or 17_3")
     return given

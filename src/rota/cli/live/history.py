@@ -1,4 +1,4 @@
-"""`rota history` and `rota events`: what has been."""
+"""`rota history` and `rota events`: the past of the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.listing import gpus
+from rota.cli.live.job_rows import gpus
 from rota.cli.live.tables import ended_by, moment, table_text
 from rota.cli.shell import JsonFlag, check_file, json_text, print_json
 from rota.model.words import duration
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_EVENTS = 10_000
 A_PAGE = 2_000
-"""Jobs that are asked for at once: the controller has others to serve as well."""
+"""Jobs in one answer: the controller serves other clients in between."""
 EVERY_S = 1.0
 
 
@@ -63,7 +63,7 @@ def history(
 
 
 def _between(client: Client, since: str, until: str | None) -> dict[str, Any]:
-    """Unix seconds by the cluster's clock, as the ends of jobs are: `1h` ago is one hour of that."""
+    """Unix seconds by the cluster's clock, by which jobs end too; `1h` is an hour ago."""
     from rota.client.times import parse_since
     from rota.wire import cluster_clock
 
@@ -72,8 +72,8 @@ def _between(client: Client, since: str, until: str | None) -> dict[str, Any]:
         until_s = None if until is None else parse_since(until, "--until", now_s)
         return {"since": parse_since(since, "--since", now_s), "until": until_s}
 
-    told()  # what is no moment is refused before anybody is asked
-    client.call("GET", "/health")  # whose answer tells the clock
+    told()  # refuse a wrong moment before the controller is asked
+    client.call("GET", "/health")  # its answer has the cluster's clock
     return told()
 
 
@@ -100,7 +100,7 @@ def _write(text: str, name: str) -> None:
 
 
 def _unended(text: str) -> str:
-    """What to know of a trace with jobs that have no end yet."""
+    """A remark on a trace with jobs that have no end yet."""
     import csv
     from io import StringIO
 

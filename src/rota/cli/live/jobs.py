@@ -1,4 +1,4 @@
-"""`rota ls`: the jobs there are."""
+"""`rota ls`: lists jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.listing import LIVE_STATES, jobs_text
+from rota.cli.live.job_rows import LIVE_STATES, jobs_text
 from rota.cli.live.tables import show_frames
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
@@ -76,7 +76,7 @@ def ls(
 
 
 def _states(text: str) -> str:
-    """States as Slurm spells them.  Raises InputError at a word that is none, which would match nothing."""
+    """States, in the spelling of Slurm too.  Raises InputError for other words, which would match nothing."""
     words = [word.strip().upper() for word in text.split(",")]
     for word in words:
         if word not in STATES:

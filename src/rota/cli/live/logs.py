@@ -48,7 +48,7 @@ def logs(
             raise InputError("--follow goes through all attempts as text; leave out --attempt and --json")
         _follow(client, job, rank, lines)
         return
-    from rota.cli.live.following import pieces, read_piece, tail
+    from rota.cli.live.job_output import pieces, read_piece, tail
 
     if as_json:
         text = tail(client, job, attempt, rank, lines)[0] if lines is not None else None
@@ -76,7 +76,7 @@ def attach(
     rank: RankOption = 0,
     all_ranks: Annotated[bool, typer.Option("--all-ranks", help="Every rank, not one only.")] = False,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", metavar="N", min=0, help="Begin with so many lines.")
+        int, typer.Option("--lines", "-n", metavar="N", min=0, help="Begin with the last N lines.")
     ] = 10,
 ) -> None:
     """Follow a job's output until it ends.
@@ -89,17 +89,17 @@ def attach(
     Says so when the job is suspended or loses its devices.  The exit code is the job's, as for
     `rota run`; Ctrl-C leaves the job to itself.
     """
-    from rota.cli.live.following import Follower, already, follow_to_end
+    from rota.cli.live.job_output import Follower, already, follow_to_end
 
     follower = Follower(client, job, None if all_ranks else [rank], from_end=lines)
-    present, _ = follower.look(0.0)  # a controller is waited for only by those who have met it
+    present, _ = follower.look(0.0)  # waits for a controller only once it has answered
     if said := already(present):
         warn(said)
     raise typer.Exit(follow_to_end(follower, cancels=False))
 
 
 def _follow(client: Client, job: str, rank: int, lines: int | None) -> None:
-    from rota.cli.live.following import Follower, follow_to_end
+    from rota.cli.live.job_output import Follower, follow_to_end
 
     follower = Follower(client, job, [rank], from_end=lines)
     follower.look(0.0)

@@ -42,7 +42,7 @@ def nodes(
       rota nodes --devices
       rota nodes --forget gpu-3   # it was lost and will not be back
 
-    A forgotten node is neither listed nor counted any more. Its agent is refused until it joins anew.
+    A forgotten node is neither listed nor counted any more.  Its agent is refused until it joins again.
     """
     from rota.wire.views import NodeView
 
@@ -62,7 +62,7 @@ def nodes(
 
 
 def _forget(client: Client, names: Sequence[str], as_json: bool) -> None:
-    """Have lost nodes forgotten, and say so."""
+    """Make the controller forget lost nodes, and report it."""
     from rota.client import route
 
     answers = [
@@ -132,7 +132,7 @@ def nodes_text(nodes: Sequence[NodeView]) -> str:
 
 
 def mixed_versions(nodes: Sequence[NodeView]) -> str:
-    """Which nodes run which version of Rota; empty where all run one, as far as they tell."""
+    """The nodes by version of Rota; empty if all known versions are the same."""
     names: dict[str, list[str]] = {}
     for node in nodes:
         names.setdefault(node.version, []).append(node.name)
@@ -144,7 +144,7 @@ def mixed_versions(nodes: Sequence[NodeView]) -> str:
 
 
 def devices_text(nodes: Sequence[NodeView]) -> str:
-    """One line for each device: what is granted, what is obtained, what it holds."""
+    """One line for each device: the share granted, the share obtained, and its jobs."""
     rows = [_device(device) for node in nodes for device in node.devices]
     return table_text("^DEVICE ~TYPE >GRANTED >OBTAINED >MEMORY_GIB ~JOBS ~SUSPENDED ~HEALTH", rows)
 

@@ -1,4 +1,4 @@
-"""`rota policy`: which policy decides, which runs in its shadow."""
+"""`rota policy`: the policy that decides, and the one that runs in its shadow."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _show(answer: Any, as_json: bool) -> None:
 
 
 def policy_text(view: PolicyView) -> str:
-    """What decides, since when, how quickly; what its shadow would do."""
+    """The policy that decides, since when, how fast; and what its shadow would do."""
     since = f"{moment(view.since_s)} ({ahead(view.since_s, now_s())})" + (
         f", by {view.by}" if view.by else ""
     )

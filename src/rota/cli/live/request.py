@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 
 from rota.cli.live.caller import pass_on
-from rota.cli.live.connect import parameters_of, with_parameters
+from rota.cli.shell import parameters_of, with_parameters
 from rota.errors import InputError
 from rota.model.job_columns import COLUMNS, DEVICES, NAMES, WHEN
 
@@ -27,7 +27,7 @@ Text = str | None
 
 @dataclass(frozen=True)
 class Request:
-    """What a user typed."""
+    """A submission as a user typed it."""
 
     words: list[str]
     """A job file, a program with its arguments, or the arguments of an sbatch script."""
@@ -45,7 +45,7 @@ def _option(meta: str, help: str, panel: str, *names: str) -> Any:
 
 _W, _R, _E = WHEN, "Running and stopping", NAMES
 _PANELS = (None, DEVICES, _W, _R, _E)
-"""In the order in which `--help` shows them."""
+"""Panels in the order of `--help`."""
 
 
 def _ask(
@@ -109,11 +109,11 @@ def _ask(
     env_all: Annotated[bool, _option("", "Pass your whole environment on.", _E, "--env-all")] = False,
     comment: Annotated[Text, _option("TEXT", "For the record.", _E)] = None,
 ) -> None:
-    """Carries the options that `describes_job` adds, beside those that say the columns of a job."""
+    """Carries the options that `describes_job` adds to those of the columns of a job."""
 
 
 def _options() -> list[inspect.Parameter]:
-    """Every option of a job, by panel: those that say its columns first, then those of `_ask`."""
+    """Every option of a job, by panel: those of its columns first, then those of `_ask`."""
     options = {column.option.name: column.option for column in COLUMNS if column.option}
     said = [
         inspect.Parameter(
@@ -154,7 +154,7 @@ def describes_job(command: Callable[Concatenate[Client, Request, P], R]) -> Call
 def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[JobSpec, list[str]]:
     """The job that was asked for, and warnings; `caller` is the environment, `folder` where we are.
 
-    Options come before the file, the file before what is passed on unasked.  Raises InputError.
+    Options override the file, and the file overrides the inherited environment.  Raises InputError.
     """
     from rota.client.fields import environment, make_spec, merge, read_fields
     from rota.client.job_file import is_job_file, read_job_file
@@ -194,7 +194,7 @@ def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[
 
 
 def _with_arguments(command: list[str], words: list[str]) -> list[str]:
-    """Arguments behind a job file go to its program; to lines of shell they are `$1` and so on."""
+    """The command with the arguments behind a job file; in shell lines they are `$1` and so on."""
     if words and command[1:2] == ["-c"]:
         return [*command, "rota", *words]
     return [*command, *words]

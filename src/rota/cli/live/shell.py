@@ -13,7 +13,7 @@ import typer
 
 from rota.cli.live.caller import here
 from rota.cli.live.connect import complete_job, job_id, live
-from rota.cli.live.following import CANCELLED, Interrupts, already, exit_code, has_ended, how_it_ended
+from rota.cli.live.job_output import CANCELLED, Interrupts, already, exit_code, has_ended, how_it_ended
 from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.submit import post
 from rota.cli.live.tables import warn
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOOK_S, MOST_LOOK_S = 1.0, 10.0
 END_S = 30.0
 DEFAULTS = {"ranks": "node", "preemptible": False, "retries": "0", "name": "shell", "checkpoint": "none"}
-"""What `rota shell` asks for unasked: a person who sits there cannot be preempted, or run again."""
+"""Defaults of `rota shell`: an interactive job cannot be preempted or run again."""
 
 
 @live
@@ -77,14 +77,14 @@ def shell(
 
 
 def _terminal(client: Client, id: str) -> LocalTerminal:
-    """This terminal, for that job; who types and sees nothing of it is told if its node is silent."""
+    """This terminal, for that job; it reports a silent node if keys have no echo."""
     from rota.cli.live.terminal import LocalTerminal
 
     return LocalTerminal(client, id, 0, 1, unanswered=lambda: silent_node(client, _view(client, id)))
 
 
 def _tell_at_first(client: Client, id: str) -> None:
-    """What somebody at this terminal should know before the first key."""
+    """Warn, before the first key, of what keeps this terminal from working."""
     job = _view(client, id)
     for said in (without_a_terminal(id, job.nodes), already(job), silent_node(client, job)):
         if said:
@@ -92,7 +92,7 @@ def _tell_at_first(client: Client, id: str) -> None:
 
 
 def silent_node(client: Client, job: JobView) -> str:
-    """That the node with the terminal of `job` is not heard of; empty if it is."""
+    """A sentence if the node with the terminal of `job` is silent; else empty."""
     from rota.client import route
     from rota.wire.views import ClusterStatus
 
@@ -105,7 +105,7 @@ def silent_node(client: Client, job: JobView) -> str:
 
 
 def without_a_terminal(id: str, nodes: Sequence[str]) -> str:
-    """What to say of a job on several nodes, of which the first has the terminal; empty for one on one."""
+    """A sentence for a job on several nodes, of which the first has the terminal; else empty."""
     if len(nodes) < 2:
         return ""
     others = ", ".join(nodes[1:])
@@ -166,7 +166,7 @@ def _until_begun(client: Client, session: LocalTerminal, id: str, *, cancels: bo
 
 def cancel(client: Client, id: str) -> None:
     """Cancel a job, unless it has ended by now."""
-    from rota.cli.live.following import Follower
+    from rota.cli.live.job_output import Follower
 
     Follower(client, id, [0]).cancel("given up in rota shell")
 
@@ -180,7 +180,7 @@ def _view(client: Client, id: str, wait_s: float = 0.0) -> JobView:
 
 
 def _why(client: Client, id: str) -> str:
-    """What is most in the way of a job's start."""
+    """The main reason why a job waits."""
     from rota.client import route
     from rota.wire.views import Why
 
@@ -189,18 +189,18 @@ def _why(client: Client, id: str) -> str:
 
 
 def _warn_below(sentence: str) -> None:
-    """A warning on a line of its own: what the program printed last may have no end."""
+    """Print a warning on a line of its own: the last output may lack an end of line."""
     typer.echo(err=True)
     warn(sentence)
 
 
 def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
-    """What to say when the terminal is closed, and the exit code."""
+    """Report the end of the session; the exit code."""
     if session is not None and session.why.startswith("another terminal"):
         _warn_below(f"{session.why} {id}")
         return 1
     job = _view(client, id, END_S)
-    if session is None or not session.has_shown:  # it had ended before anybody was there
+    if session is None or not session.has_shown:  # it had ended before this terminal was attached
         _print_log(client, id)
     if not has_ended(job):
         warn(f"the terminal of job {id} was closed, and the job goes on: {job.state.lower()}")
@@ -213,7 +213,7 @@ def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
 
 
 def _print_log(client: Client, id: str) -> None:
-    from rota.cli.live.following import pieces
+    from rota.cli.live.job_output import pieces
 
     for text, _ in pieces(client, id, None, 0):
         typer.echo(text, nl=False)

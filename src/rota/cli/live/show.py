@@ -1,4 +1,4 @@
-"""`rota show` and `rota why`."""
+"""`rota show`, with the curves of a job, and `rota why`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import JobArgument, live
-from rota.cli.live.curves import curves_text
-from rota.cli.live.listing import gpus
+from rota.cli.live.job_rows import gpus
 from rota.cli.live.submit import estimate
 from rota.cli.live.tables import ended_by, moment, now_s, pairs_text, table_text, wrapped
 from rota.cli.shell import JsonFlag, print_json
@@ -19,11 +18,15 @@ from rota.model.words import ahead, count, duration, gib, share
 
 if TYPE_CHECKING:
     from rota.client import Client
+    from rota.wire.curves import CurvesView
     from rota.wire.views import AttemptView, JobDetail, JobView, PlanView, SizeView, Why
 
 EVENTS = 10
+BARS = "▁▂▃▄▅▆▇█"
+PICTURE = 32
+"""Characters of the picture of a curve."""
 MOST_SLOTS = 8
-"""Stretches of a plan that are listed."""
+"""Parts of a plan that are listed."""
 
 
 @live
@@ -157,7 +160,7 @@ def detail_text(detail: JobDetail) -> str:
 
 
 def _idle(job: JobView) -> str:
-    """Since when it has done nothing with its devices, if that is too long."""
+    """How long it has not used its devices, if that is too long."""
     if job.idle_since_s is None:
         return ""
     return f"for {duration(now_s() - job.idle_since_s)}: it holds devices and does nothing"
@@ -170,7 +173,7 @@ def _offered(job: JobView) -> str:
 
 
 def _brief(seconds: float) -> str:
-    """A duration; of less than a moment in milliseconds."""
+    """A duration; a very short one in milliseconds."""
     return f"{max(1, round(1000 * seconds))} ms" if 0 < seconds < 0.05 else duration(seconds)
 
 
@@ -184,13 +187,13 @@ def _stops(preemptions: int, failures: int) -> str:
 
 
 def _lost(attempts: Sequence[AttemptView]) -> str:
-    """`8m 20s of work by preemption`; nothing if that is not worth a line."""
+    """`8m 20s of work by preemption`; nothing if little work was lost."""
     lost_s = sum(one.lost_s for one in attempts)
     return f"{duration(lost_s)} of work by preemption" if lost_s >= 1.0 else ""
 
 
 def _attempts(attempts: list[AttemptView], said: str) -> str:
-    """One line for each, and beneath why they ended, but for what has been `said` of the job."""
+    """One line for each, and below why it ended, except causes that were `said` of the job."""
     rows = [
         (
             str(one.number),
@@ -215,7 +218,7 @@ def _attempts(attempts: list[AttemptView], said: str) -> str:
 
 
 def _sizes(sizes: Sequence[SizeView]) -> str:
-    """How fast it is on which size; what a policy plans with where it has not run."""
+    """Its speed by size: measured, or what a policy plans with where it has not run."""
     unit = "SAMPLES" if any(one.batch_size for one in sizes) else "STEPS"
     rows = [
         (
@@ -244,7 +247,7 @@ def _lasted(attempt: AttemptView) -> str:
 
 
 def _progress(attempt: AttemptView) -> str:
-    """`1200/5000 steps, gpu 93%`; of one that has ended what it used in all."""
+    """`1200/5000 steps, gpu 93%`; of an attempt that has ended its use in all."""
     parts = []
     if (progress := attempt.progress) is not None:
         done, total = progress.steps, progress.total_steps
@@ -261,3 +264,50 @@ def _progress(attempt: AttemptView) -> str:
             f"{gib(attempt.peak_gib)} GiB" if attempt.peak_gib >= 1 else f"{1024 * attempt.peak_gib:.0f} MiB"
         )
     return ", ".join(parts)
+
+
+# -- curves ---------------------------------------------------------------------------------------
+
+
+def curves_text(view: CurvesView) -> str:
+    """A table with a small picture of each curve, over the same time."""
+    if not view.curves:
+        return (
+            f"nothing has been reported of job {view.job} so far; programs that use rota.training report "
+            "their loss, and agents what the devices do\n"
+        )
+    rows = []
+    for name, curve in view.curves.items():
+        said = [value for value in curve.mean if value is not None]
+        low, high = (_known(part) for part in (curve.low, curve.high))
+        picture = spark(view.until_s, curve.mean)
+        rows.append(
+            (name, curve.unit, *(_short(one) for one in (said[0], said[-1], min(low), max(high))), picture)
+        )
+    first, last = moment(view.at_s[0]), moment(view.until_s[-1])
+    text = table_text("CURVE UNIT >FIRST >LAST >LEAST >MOST ~PICTURE", rows)
+    return f"{text}{plural(len(view.at_s), 'point')} from {first} to {last}\n"
+
+
+def spark(at_s: Sequence[float], values: Sequence[float | None], width: int = PICTURE) -> str:
+    """The last value within each part of the time, as a bar from least to most; a blank where is none."""
+    known, width = _known(values), min(width, len(values))
+    least, most, begin_s, span_s = min(known), max(known), at_s[0], at_s[-1] - at_s[0]
+    cells: list[float | None] = [None] * width
+    for moment_s, value in zip(at_s, values, strict=True):
+        if value is not None:
+            cells[min(int(width * (moment_s - begin_s) / span_s), width - 1) if span_s > 0 else 0] = value
+    return "".join(" " if value is None else BARS[_bar(value, least, most)] for value in cells)
+
+
+def _bar(value: float, least: float, most: float) -> int:
+    half = most / 2 - least / 2  # halves never overflow
+    return min(int(len(BARS) * (value / 2 - least / 2) / half), len(BARS) - 1) if half > 0 else 0
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"

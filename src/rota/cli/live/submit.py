@@ -72,13 +72,13 @@ def submit(
 
 
 ANSWER_S = 5.0
-"""So long `rota submit` waits for what is said to a deadline."""
+"""Seconds for which `rota submit` waits for the answer to a deadline."""
 
 
 def answered(client: Client, id: str, still: str = "") -> str:
-    """What the policy says to the deadline of a job: a promise, an offer, a refusal.
+    """The answer of the policy to the deadline of a job: a promise, an offer or a refusal.
 
-    `still` is what is said of a deadline that it had been offered, and that cannot be kept now.
+    `still` is a remark on a deadline that was offered before and cannot be kept now.
     """
     from rota.client import route
     from rota.wire.views import JobView
@@ -102,7 +102,7 @@ def answered(client: Client, id: str, still: str = "") -> str:
 
 
 def _so_far(client: Client, id: str) -> str:
-    """What becomes of a job whose deadline is not promised: not looked at yet, or refused and run without."""
+    """The state of a job without a promise: not considered yet, or refused and run without a deadline."""
     from rota.client import route
     from rota.wire.views import Why
 
@@ -130,7 +130,7 @@ def run(
     The exit code is the program's, 128+N if signal N ended it, 124 if its time ran out, 130 if it was
     cancelled.  Ctrl-C cancels the job; Ctrl-C again leaves it to itself.
     """
-    from rota.cli.live.following import Follower, follow_to_end
+    from rota.cli.live.job_output import Follower, follow_to_end
 
     spec, warnings = make_job(request, *here())
     for warning in warnings:
@@ -145,7 +145,7 @@ def run(
 
 
 def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
-    """Submit, and say what of it has no effect.
+    """Submit, and warn of options without effect.
 
     It is sent twice if the connection broke, which makes one job, since the key is the same.  Raises Refused,
     and Unreachable, which names the key if the job may be on record.
@@ -173,7 +173,7 @@ def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
 
 
 def _dry(answer: DryRun) -> str:
-    """Feasible or not, its place, an estimate, and what binds."""
+    """Feasibility, place in the queue, estimate, and the binding reasons."""
     lines = [f"warning: {warning}" for warning in answer.warnings]
     if not answer.feasible:
         lines.append("it can never run on this cluster:")

@@ -128,7 +128,7 @@ def ended_by(code: int | None, signal: int | None) -> str:
 
 
 def warn(sentence: str) -> None:
-    """One line on standard error, on which nothing that others have said moves the cursor."""
+    """Print one line on standard error, without characters that move the cursor."""
     import typer
 
     typer.echo(f"rota: {one_line(sentence)}", err=True)

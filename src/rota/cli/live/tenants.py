@@ -1,4 +1,4 @@
-"""`rota tenants`: who is entitled to what and has what; moving that on a running cluster."""
+"""`rota tenants`: what each tenant is entitled to and has; changing that on a running cluster."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ def apply(
     yes: Annotated[bool, typer.Option("--yes", help="Also if jobs would be worse off by it.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let other quotas, weights and cells count from now on.
+    """Change quotas, weights and cells from now on.
 
     \b
     Examples:
-      rota tenants apply new.yaml --dry-run  # who would be worse off
+      rota tenants apply new.yaml --dry-run  # which jobs would be worse off
       rota tenants apply new.yaml
 
-    All tenants are in the file, as in the configuration: who is not named has no quota and weight 1.  Cells
-    that the machines cannot hold are refused, and so is, without --yes, what would preempt, refuse or hold
-    jobs or leave them without a guarantee.  It holds over restarts, until the tenants of the configuration
-    are written anew.  Admins only.
+    All tenants are in the file, as in the configuration: a tenant that is not named has no quota and
+    weight 1.  Cells that the machines cannot hold are refused.  So are, without --yes, changes that would
+    preempt, refuse or hold jobs or leave them without a guarantee.  It holds over restarts, until the
+    tenants of the configuration change.  Admins only.
     """
     from rota.wire.tenants import TenantsMoved
 
@@ -107,9 +107,9 @@ def said_in(file: Path) -> dict[str, Any]:
 
 
 def tenants_text(view: TenantsView) -> str:
-    """One line for each tenant, what counts since when, and what a reader should know."""
+    """One line for each tenant, the time of the last change, and remarks."""
     if not view.tenants:
-        return "no tenants are configured, and nobody has jobs; `rota tenants apply` takes some\n"
+        return "no tenants are configured, and no tenant has jobs; `rota tenants apply` configures some\n"
     rows = [_row(tenant) for tenant in view.tenants]
     heads = "TENANT >OWN >HELD >FREE >BORROWED >WAITING >GPU_HOURS ?>RHO ~ENTITLED_TO"
     text = table_text(heads, rows)
@@ -142,7 +142,7 @@ def _gpus(gpus: float | None) -> str:
 
 
 def moved_text(moved: TenantsMoved) -> str:
-    """What changes, who is worse off, and whether it is done."""
+    """What changes, which jobs are worse off, and whether it is done."""
     if not moved.changes:
         return "these tenants count already\n"
     lines = [*moved.changes, *(f"note: {note}" for note in moved.notes)]

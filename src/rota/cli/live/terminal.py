@@ -1,4 +1,4 @@
-"""A person's end of the terminal of a job: raw bytes there and back, whatever connection breaks meanwhile."""
+"""The local end of the terminal of a job: raw bytes there and back, over connections that may break."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.live.following import NOT_NOW, PATIENCE_S
+from rota.cli.live.job_output import NOT_NOW, PATIENCE_S
 from rota.cli.live.tables import warn
 from rota.errors import RotaError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WAIT_S, PAUSE_S, ANSWER_S = 20.0, 0.5, 10.0
 PIECE, MOST_TYPED = 1 << 14, 1 << 16
 LAST_WORDS_S = 2.0
-"""What was typed before one left has so long to be sent."""
+"""Seconds to send what was typed before leaving."""
 LEAVE, LEAVE_TIMES, LEAVE_S = b"\x1d", 3, 1.0
 """Ctrl-] three times within a second leaves the job to itself."""
 NOT_FOUND = 404
@@ -46,7 +46,7 @@ class LocalTerminal:
         self._typed = bytearray()
         self._sent = self._seen = 0
         self._doubtful = 0
-        """Bytes that a controller may have passed on before it died: nothing is typed twice."""
+        """Bytes that a controller may have passed on before it died, and which are not sent again."""
         self._session = ""
         self._is_over = self._is_left = False
         self._error: Exception | None = None
@@ -54,11 +54,11 @@ class LocalTerminal:
         self._left_s: list[float] = []
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.why = ""
-        """Why it is over, if it is not for the job's end."""
+        """Why the session is over, if the job has not ended."""
 
     @property
     def has_shown(self) -> bool:
-        """Whether anything was printed."""
+        """True if anything was printed."""
         return self._seen > 0
 
     def wait(self, wait_s: float) -> bool | None:
@@ -84,7 +84,7 @@ class LocalTerminal:
         before = {number: signal.signal(number, answer) for number, answer in answers.items()}
         mode = termios.tcgetattr(self._keys)
         try:
-            tty.setraw(self._keys, termios.TCSADRAIN)  # what was typed ahead counts
+            tty.setraw(self._keys, termios.TCSADRAIN)  # keys typed before count
             for thread in threads:
                 thread.start()
             self._read_keys()
@@ -119,14 +119,14 @@ class LocalTerminal:
                 self._finish()
 
     def _wants_to_leave(self, data: bytes) -> bool:
-        """Whether Ctrl-] came often enough."""
+        """True if Ctrl-] was typed three times."""
         now, times = time.monotonic(), len(data) - len(data.rstrip(LEAVE))
         before = self._left_s if times == len(data) else []
         self._left_s = [*(at for at in before if now - at <= LEAVE_S), *[now] * times]
         return len(self._left_s) >= LEAVE_TIMES
 
     def _type(self) -> None:
-        """Send what is typed, and how large the terminal is."""
+        """Send keys and the size of the terminal."""
         while not self._is_over:
             with self._changed:
                 while not (self._typed or self._resized or self._is_over):
@@ -147,7 +147,7 @@ class LocalTerminal:
                 time.sleep(PAUSE_S)
 
     def _print(self) -> None:
-        """Show what is printed; ask for another session where this one is lost."""
+        """Show output; ask for another session if this one is lost."""
         from rota.wire.terminal import unpacked
 
         answered = 0
@@ -181,11 +181,11 @@ class LocalTerminal:
             return None
 
     def _ask(self, wait_s: float) -> TerminalReply:
-        """A session, if the job runs by then."""
+        """A session, if the job runs."""
         return self._call({"seen": self._seen, "wait_s": wait_s, **self._size()})
 
     def _call(self, said: dict[str, Any]) -> TerminalReply:
-        """One call; a controller that is away is waited for."""
+        """One call, repeated while the controller is away."""
         from rota.client import Refused, Unreachable, route
         from rota.wire.terminal import TerminalReply, packed
 
@@ -209,7 +209,7 @@ class LocalTerminal:
             time.sleep(PAUSE_S)
 
     def _leave(self) -> None:
-        """Say that nobody is here; a controller that is away finds out by itself."""
+        """Report that this terminal has left; a controller that is away notices it by itself."""
         from rota.client import Refused, Unreachable
 
         try:
@@ -232,7 +232,9 @@ class LocalTerminal:
 
     def _on_resize(self, number: int, frame: FrameType | None) -> None:
         self._resized = True
-        threading.Thread(target=self._tell_resized, daemon=True).start()  # a handler must wait for no lock
+        threading.Thread(
+            target=self._tell_resized, daemon=True
+        ).start()  # a signal handler must not wait for a lock
 
     def _tell_resized(self) -> None:
         with self._changed:
@@ -242,7 +244,7 @@ class LocalTerminal:
         os.write(self._screen, f"\r\nrota: {sentence}\r\n".encode())  # a raw terminal needs both
 
     def _size(self) -> dict[str, int]:
-        """Of this terminal, or the largest that a controller takes: some have no real one, and say so."""
+        """The size of this terminal, or the largest that a controller accepts: some terminals report none."""
         from rota.wire.terminal import MOST_SIDE
 
         columns, rows = os.get_terminal_size(self._screen)
@@ -250,5 +252,5 @@ class LocalTerminal:
 
 
 def _ended(number: int, _: object) -> None:
-    """We are told to go: by way of all that puts the terminal back as it was."""
+    """Leave on a signal, by an exception, so that the terminal is restored."""
     raise SystemExit(128 + number)

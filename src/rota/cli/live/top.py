@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.listing import LIVE_STATES, jobs_text
+from rota.cli.live.job_rows import LIVE_STATES, jobs_text
 from rota.cli.live.nodes import devices_text, suspended_text
 from rota.cli.live.tables import now_s, show_frames, wrapped
 from rota.cli.shell import JsonFlag, print_json

@@ -24,7 +24,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "deadlines": {"deadlines": []},
     "batch_range": {"batch_min": None, "batch_max": None},
 }
-"""What is changed by `none`, by option."""
+"""Fields that `none` resets, by option."""
 
 
 @live
@@ -58,10 +58,10 @@ def update(
       rota update 17 --deadlines +2h=10,+6h=4 --weight 2
 
     With another number of devices a running job leaves by its checkpoint and starts again when it gets
-    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.  What is
-    no option here cannot be changed: cancel the job and submit it anew.
+    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin again.  All else
+    cannot be changed: cancel the job and submit it again.
     """
-    from rota.cli.live.listing import jobs_text
+    from rota.cli.live.job_rows import jobs_text
     from rota.client import route
     from rota.client.fields import check_fields, read_fields
     from rota.wire.views import JobView

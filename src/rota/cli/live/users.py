@@ -1,4 +1,4 @@
-"""`rota user`: who may use the cluster."""
+"""`rota user`: the users of the cluster."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def token(client: Client, name: NameArgument, out: OutOption = None, as_json: Js
     Example:
       rota user token alice --out alice.token
 
-    Admins, and everybody for themselves.
+    For admins, and for users themselves.
     """
     from rota.client import route
 
@@ -174,7 +174,7 @@ def _kept(answer: dict[str, Any], out: Path | None) -> dict[str, Any]:
 
 
 def _check_new(out: Path | None) -> None:
-    """Refuse, before a user is made, a file that may hold the token of another: nobody can show it again."""
+    """Refuse, before a user is made, a file that may hold another token: tokens cannot be shown again."""
     if out is None:
         return
     check_file(out)

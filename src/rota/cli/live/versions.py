@@ -1,4 +1,4 @@
-"""What is said where this rota and the controller's do not understand each other: which of them is older."""
+"""Errors between this rota and a controller of another version say which of them is older."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from rota.client import Client
 
 NOT_THERE = ("is no parameter of this call", "; GET /openapi.json lists what")
-"""What a controller says of calls and of their parameters that it does not have: ours are spelt right."""
+"""How a controller refuses calls and parameters that it does not know; ours are spelt correctly."""
 NO_FIELD = "is no field here"
-"""It may be a user who wrote that, so this alone says nothing of versions."""
+"""The user may have misspelt it, so this alone says nothing of versions."""
 
 
 @contextmanager
 def told_apart(client: Client) -> Iterator[None]:
-    """In this block a controller that is older than this rota is called so.
+    """Turns missing calls, parameters and fields in this block into an error about an older controller.
 
-    Fields, parameters and calls are only ever added: it lacks what is asked for here, or does not say what
-    is read here.
+    The protocol only ever gains them: an older controller refuses unknown calls and omits new fields.
     """
     from rota.client import Refused
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST_S = 300.0
 MOST_NAMED = 10_000
-"""Newest jobs whose names are shown."""
+"""Names of the newest jobs that are shown."""
 
 
 @live
@@ -34,9 +34,9 @@ def whatif(
             autocompletion=complete_policy,
         ),
     ] = None,
-    gpus: Annotated[str, typer.Option(metavar="+N", help="On so many devices more.")] = "+0",
+    gpus: Annotated[str, typer.Option(metavar="+N", help="Number of additional devices.")] = "+0",
     duration: Annotated[
-        str, typer.Option(metavar="SOURCE", help="Who says how long jobs run: user, predicted, history.")
+        str, typer.Option(metavar="SOURCE", help="Source of durations: user, predicted, history.")
     ] = "user",
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of durations that are sampled.")] = 0,
     as_json: JsonFlag = False,
@@ -50,7 +50,7 @@ def whatif(
       rota whatif --policy srtf --duration history --json
 
     The live state is copied into a simulated cluster; nothing here changes.  Times are from now on.
-    Jobs whose duration nobody knows are sampled from their tenant's past and shown as a range.
+    Unknown durations are sampled from the past of the job's tenant, and times are shown as a range.
     """
     from rota.wire.views import WhatIf
 
@@ -92,7 +92,7 @@ def _more(text: str) -> int:
 
 
 def whatif_text(answer: WhatIf, names: Mapping[str, str], now: str) -> str:
-    """One line for each job, start and finish under each policy; one for each policy; where it comes from."""
+    """One line for each job with start and finish under each policy; totals by policy; sources."""
     policies = list(dict.fromkeys(row.policy for row in answer.rows))
     by_job: dict[str, dict[str, ForecastRow]] = {}
     for row in answer.rows:

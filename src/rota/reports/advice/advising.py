@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from rota.api.arguments import ARGUMENTS
-from rota.api.asked import check_seeds, trace_as_asked
-from rota.api.comparing import simulate
-from rota.api.fitting import fit_present, usual_policy
-from rota.api.setting import parse_knowledge
+from rota.api.no_effect import unread_remarks
+from rota.api.prepared_trace import trace_as_asked
+from rota.api.run_options import ARGUMENTS
+from rota.api.run_setup import parse_knowledge
+from rota.api.seeds import check_seeds
+from rota.api.simulation import simulate
+from rota.api.site_policy import fit_present, usual_policy
 from rota.api.site_terms import RESTARTS
-from rota.api.unread import unread_remarks
 from rota.arguments import TEXT, WHOLE, Argument, all_of, takes
 from rota.bounds import has_observed
 from rota.errors import InputError
@@ -38,6 +39,7 @@ from rota.reports.advice.verdict import judge
 from rota.reports.likeness import PolicyFit
 from rota.scheduler.policy import parse_policy
 from rota.traces.capacity import cluster_from
+from rota.traces.describe import TRACE
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 
@@ -88,6 +90,7 @@ class Advice(AdviceFacts):
 _OPTION = TEXT.or_none()
 _ARGUMENTS = {
     **ARGUMENTS,
+    "trace": TRACE,
     "goal": TEXT,
     "policies": Argument("list of policies", all_of(str), "names such as ['tiresias', 'srtf']").or_none(),
     "present": _OPTION,
@@ -126,7 +129,7 @@ def advise(
 
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
-    present    what the site runs now; None takes what fits the recorded starts best (`rota.api.fitting`)
+    present    what the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
     knowledge  what candidates are told, and by whom; durations are `predicted` if nobody says otherwise
     costs      of interruptions; `RESTARTS` if nobody says
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`

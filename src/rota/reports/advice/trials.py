@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rota.api.comparing import simulate
 from rota.api.results import Results
+from rota.api.simulation import simulate
 from rota.api.site_terms import is_own_history
 from rota.bounds import has_observed
 from rota.errors import RotaError

@@ -12,16 +12,15 @@ from typing import Any
 
 from rota.model.columns import Row
 from rota.model.grants import Grant, is_packed
-from rota.model.whole import MODEL, is_made_whole, is_plainly_whole
+from rota.model.whole import is_plainly_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import are_plainly_kept, check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
-from rota.table.turnover import IS_SOUND
 
-__all__ = ["RULES", "Breach", "change_hands", "check", "is_plain_turnover", "is_plainly_sound"]
+__all__ = ["RULES", "Breach", "check", "is_plainly_sound"]
 
 Devices = tuple[int, ...]
 Freed = dict[int, Devices]
@@ -40,24 +39,6 @@ def check(state: State, decision: Decision) -> list[Breach]:
     if breaches:
         return breaches
     return check_claims(state, decision)
-
-
-def is_plain_turnover(state: State, decision: Decision) -> bool:
-    """True if some jobs leave whole devices, others that wait begin on whole ones, and all rules are kept.
-
-    That is, if it is plainly sound, devices change hands, nobody moves and nobody was measured: at one call
-    in C.  False says nothing of all this.
-    """
-    if IS_SOUND is None or not decision.preempt or not decision.grants or decision.reservations:
-        return False
-    if decision.reject or decision.cancel or decision.offers or state.reservations or not state.is_bare:
-        return False
-    waiting, claimed = state.waiting.places, state.occupancy.claimed
-    sound: bool = IS_SOUND(
-        state.grants, waiting, state.gpus_of, state.takes_any, state.bare, claimed, MODEL,
-        decision.preempt, decision.grants,
-    )  # fmt: skip
-    return sound
 
 
 def is_plainly_sound(state: State, decision: Decision) -> bool:
@@ -101,21 +82,6 @@ def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> 
         return False
     freed[first] = devices
     return True
-
-
-def change_hands(state: State, decision: Decision) -> bool:
-    """True if a plainly sound decision lets jobs leave whole devices, or move, and begin on whole ones."""
-    moves, held = False, state.grants
-    for grant in decision.grants:
-        fields: tuple[Any, ...] = grant
-        if not is_made_whole(grant) and fields[2] != 1.0:
-            return False
-        old = held.get(fields[0])
-        if old is not None:
-            if old[1] == fields[1]:
-                return False
-            moves = True
-    return moves or (bool(decision.preempt) and bool(decision.grants))
 
 
 def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:

@@ -1,4 +1,4 @@
-"""Agents: join with a token, then ask again and again what shall be."""
+"""Agents: join with a token, then report and ask for directives again and again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import (
+from rota.server.api.forms import JoinRequest, JoinToken
+from rota.server.api.problems import refusals
+from rota.server.api.route_parts import (
     Admin,
     Anybody,
     AskedAgents,
@@ -18,8 +20,6 @@ from rota.server.api.calling import (
     patience_s,
     wait_for,
 )
-from rota.server.api.forms import JoinRequest, JoinToken
-from rota.server.api.problems import refusals
 from rota.server.refusals import Forbidden
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, Joining, NodeInfo, SyncReply, SyncRequest

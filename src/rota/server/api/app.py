@@ -1,4 +1,4 @@
-"""The application: gate, limits, watch and routes over the services they ask."""
+"""The application: authentication, limits, metrics, and routes over the services."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
-from rota.server.api.calling import Waiting, known_parameters
-from rota.server.api.desk import NOW_HEADER, PlainDesk
 from rota.server.api.problems import handle_errors, problem, problem_schema
+from rota.server.api.route_parts import Waiting, known_parameters
 from rota.server.api.services import Services
-from rota.server.api.talking import StraightCalls
 from rota.server.auth import AuthenticationGate, Roster
 from rota.server.dashboard.errors import SIGN_IN, ErrorPages, refused_at_gate
 from rota.server.dashboard.feed import Feed
@@ -41,11 +39,13 @@ from rota.server.limits import (
     UnreadAnswers,
 )
 from rota.server.metrics import Metrics
+from rota.wire import cluster_clock
 
 ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
 OPEN_PATHS = ("/health",)
 OPEN_PAGES = (SIGN_IN, FOLDER, "/favicon.ico")
 """Of the dashboard, what strangers may see."""
+NOW_HEADER = cluster_clock.HEADER.encode()
 log = logging.getLogger(__name__)
 
 
@@ -54,14 +54,14 @@ class ApiSettings:
     """What can be configured of the API."""
 
     metrics_open: bool = False
-    """Let anybody read /metrics."""
+    """Let every caller read /metrics."""
     most_body_bytes: int = MOST_BODY_BYTES
     calls_per_s: float = CALLS_PER_S
     """Of one user or agent, on the long run."""
     burst_calls: float = BURST_CALLS
     """Of one user or agent, at once."""
     threads: int = 16
-    """Calls that are worked on at once; those that wait for something take none."""
+    """Threads, so calls that are worked on at once; calls that wait for something take none."""
 
 
 def create_app(
@@ -71,12 +71,11 @@ def create_app(
     settings: ApiSettings | None = None,
     feed: Feed | None = None,
 ) -> FastAPI:
-    """API and dashboard over `services` for those whom `roster` knows, as an ASGI application.
+    """API and dashboard over `services` for the users that `roster` knows, as an ASGI application.
 
-    What is told to `feed` is heard by the browsers that look on.
+    Changes put into `feed` reach the open browsers.
     """
     chosen, kept = settings or ApiSettings(), metrics or Metrics()
-    rates = CallRates(chosen.calls_per_s, chosen.burst_calls)
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
 
     @asynccontextmanager
@@ -104,18 +103,14 @@ def create_app(
                 open_paths=(*open_paths, *OPEN_PAGES),
                 refused=refused_at_gate,
             ),
-            Middleware(RateLimit, rates=rates),
+            Middleware(RateLimit, rates=CallRates(chosen.calls_per_s, chosen.burst_calls)),
             Middleware(LongQuestions),
             Middleware(UnreadAnswers),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
-            Middleware(StraightCalls),
         ],
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     app.state.roster, app.state.feed = roster, feed or Feed()
-    app.state.desk = PlainDesk(
-        services, app.state.waiting, roster, rates, kept, most_body_bytes=chosen.most_body_bytes
-    )
     app.state.memo, app.state.pulse = Memo(app.state.feed), service.Pulse(services.cluster.health)
     handle_errors(app)
     for room in ROOMS:  # probes and Prometheus may send what they like
@@ -155,7 +150,7 @@ class CallWatch:
         try:
             await self._app(scope, receive, sent)
         except ClientDisconnect:
-            status = status or 499  # nobody is there to be answered
+            status = status or 499  # the caller has gone
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not status:
@@ -165,7 +160,7 @@ class CallWatch:
             self._count(scope, status, time.perf_counter() - began_s)
 
     def _count(self, scope: Scope, status: int, took_s: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
+        route = getattr(scope.get("route"), "path_format", "other")
         method = scope["method"] if route != "other" else "other"
         self._metrics.answered(method, route, status, took_s)
 

@@ -10,7 +10,9 @@ from starlette.responses import Response
 
 from rota.reports.usage.prices import parse_prices
 from rota.reports.usage.table import as_csv
-from rota.server.api.calling import (
+from rota.server.api.forms import MOST_ENDED, Reason, TableFormat
+from rota.server.api.problems import refusals
+from rota.server.api.route_parts import (
     Admin,
     AskedCluster,
     AskedHistory,
@@ -19,8 +21,6 @@ from rota.server.api.calling import (
     Person,
     answer,
 )
-from rota.server.api.forms import MOST_ENDED, Reason, TableFormat
-from rota.server.api.problems import refusals
 from rota.wire.job import JOB_ID
 from rota.wire.numbers import Unix
 from rota.wire.usage import BY, UsageView

@@ -125,7 +125,7 @@ class JobChange(RequestForm):
         fixed = JobSpec.model_fields.keys() - cls.model_fields.keys()
         named = sorted(fixed & said.keys()) if isinstance(said, dict) else []
         if named:
-            raise ValueError(f"{named[0]} cannot be changed; cancel the job and submit it anew")
+            raise ValueError(f"{named[0]} cannot be changed; cancel the job and submit it again")
         return said
 
     def changes(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class Question(RequestForm):
     gpus: Annotated[int, Field(ge=-MOST_MORE_GPUS, le=MOST_MORE_GPUS)] = 0
     """More devices than now, or fewer."""
     duration: Literal["user", "predicted", "history"] = "user"
-    """Who says how long jobs run; those it does not know are sampled from their tenant's history."""
+    """The source of durations; those that it does not know are sampled from the tenant's history."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
@@ -279,7 +279,7 @@ class JobFilter:
     user: str = ""
     name: str = ""
     limit: int = 1000
-    """At most so many, the newest."""
+    """Most jobs listed, the newest ones."""
     since_s: float | None = None
     """Submitted, or ended, at this Unix time or later."""
     before: str = ""
@@ -300,7 +300,7 @@ class EndedFilter:
     """The tenant and those below it."""
     user: str = ""
     limit: int = MOST_ENDED
-    """At most so many, those that ended last."""
+    """Most jobs listed, those that ended last."""
     since_s: float | None = None
     """Ended at this Unix time or later."""
     until_s: float | None = None
@@ -319,4 +319,4 @@ class LogRequest:
     limit: int = 65536
     """Bytes at most."""
     wait_s: float = 0.0
-    """Wait so long for something to be there at `offset`."""
+    """Seconds to wait for something to be there at `offset`."""

@@ -9,18 +9,6 @@ from starlette.responses import Response
 
 from rota.errors import InputError
 from rota.model.words import STATES
-from rota.server.api.calling import (
-    LONGEST_WAIT_S,
-    AskedCommands,
-    AskedJobs,
-    AskedSubmissions,
-    AskedTerminals,
-    JobId,
-    Person,
-    answer,
-    patience_s,
-    wait_for,
-)
 from rota.server.api.forms import (
     MOST_LISTED,
     Act,
@@ -33,6 +21,18 @@ from rota.server.api.forms import (
     Verb,
 )
 from rota.server.api.problems import refusals
+from rota.server.api.route_parts import (
+    LONGEST_WAIT_S,
+    AskedCommands,
+    AskedJobs,
+    AskedSubmissions,
+    AskedTerminals,
+    JobId,
+    Person,
+    answer,
+    patience_s,
+    wait_for,
+)
 from rota.server.curves import curves_csv
 from rota.wire.curves import CurvesView
 from rota.wire.job import JOB_ID

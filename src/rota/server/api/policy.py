@@ -1,4 +1,4 @@
-"""The policy: which one decides, which one runs in its shadow, and what another would do."""
+"""The policy: which one decides, which one runs in its shadow, what another one would do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
-from rota.server.api.calling import Admin, AskedPolicies, Person, answer
 from rota.server.api.forms import PolicyChoice, Question
 from rota.server.api.problems import refusals
+from rota.server.api.route_parts import Admin, AskedPolicies, Person, answer
 from rota.wire.views import DecisionView, PolicyView, WhatIf
 
 router = APIRouter(prefix="/v1", tags=["policy"], responses=refusals())

@@ -1,4 +1,4 @@
-"""Every refusal is `{"error": SENTENCE}`: which field, what stood there, what was expected."""
+"""Every refusal is `{"error": SENTENCE}`: the field, its value, and what was expected."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PROBLEM = Problem.__name__
 def refusals(*more: int) -> dict[int | str, dict[str, Any]]:
     """What any call may be refused with, and `more`, for the description of the API.
 
-    They name the schema of a refusal (`problem_schema`): a model here is built anew for every status of
+    They name the schema of a refusal (`problem_schema`): a model here is built again for every status of
     every call, a tenth of a second at each start of a controller.
     """
     schema = {"$ref": f"#/components/schemas/{PROBLEM}"}
@@ -84,16 +84,11 @@ def handle_errors(app: FastAPI) -> None:
 
 def refused(request: Request, error: Exception) -> Response:
     """An error of ours as its caller gets it."""
-    return refused_at(f"{request.method} {request.url.path}", error)
-
-
-def refused_at(call: str, error: Exception) -> Response:
-    """The same; `call` is its method and its path."""
     if isinstance(error, Unauthorized | Forbidden):
         return refusal(error)
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
     if status == 500:
-        log.error("%s failed", call, exc_info=error)
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else None
     return problem(status, str(error), headers)
 
@@ -168,7 +163,7 @@ def _expected(message: str) -> str:
 
 
 _LETTERS = re.compile(r"pattern '\^(\[A-Za-z0-9_\])?\[A-Za-z0-9([^\]]+)\][*+]\$'")
-"""Of which a name may consist: the patterns of names of jobs, tenants, users and accounts."""
+"""The characters of a name: the patterns of names of jobs, tenants, users and accounts."""
 
 
 def _shown(value: object) -> str:

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rota.model.revision import full_version
-from rota.server.api.calling import AskedCluster, answer
 from rota.server.api.forms import Health
 from rota.server.api.problems import refusals
+from rota.server.api.route_parts import AskedCluster, answer
 from rota.server.callers import Caller
 from rota.server.metrics import CONTENT_TYPE, Metrics
 from rota.server.refusals import Forbidden
@@ -21,11 +21,11 @@ from rota.wire.protocol import PROTOCOL
 
 router = APIRouter(tags=["service"])
 HEALTH_S = 1.0
-"""Who asks how the controller is hears so soon."""
+"""Most seconds until a question about the controller's health is answered."""
 
 
 class Pulse:
-    """Whether the controller works, asked in a thread of its own: whoever calls hears at once.
+    """Whether the controller works, asked in a thread of its own, so that callers never wait long.
 
     Whatever takes longer than `HEALTH_S` is not well; later callers wait for the same answer.
     """

@@ -3,7 +3,7 @@
 Plain methods are called on threads of a pool, several at once. `sync`, `wait`, `logs` and those of
 `TerminalsService` are coroutines on the event loop, because hundreds of them may be waiting: they must not
 block, and are cancelled when their caller goes away. All of them are asked only after authentication;
-`Caller` says who asks, where it matters. How they say no stands in `rota.server.refusals`.
+`Caller` names the caller where it matters; refusals are the errors of `rota.server.refusals`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from rota.wire.views import (
 if TYPE_CHECKING:
     from rota.reports.usage.prices import Prices
     from rota.scheduler.reasons.order import Precedence
-    from rota.server.answering.starts import Starts
-    from rota.server.store.lines import JobLine
+    from rota.server.answers.starts import Starts
+    from rota.server.store.queries import JobLine
 
 
 class SubmissionsService(Protocol):
@@ -96,7 +96,7 @@ class JobsService(Protocol):
         ...
 
     def order(self) -> Precedence:
-        """How jobs stand with the policy: who is served next, or what each is to have.  Raises Busy."""
+        """The policy's order of jobs: which is served next, or what each is to have.  Raises Busy."""
         ...
 
     def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
@@ -160,7 +160,7 @@ class NodesService(Protocol):
         ...
 
     def forget(self, who: Caller, node: str) -> NodeView:
-        """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost."""
+        """Forget a lost node until it joins again.  Conflict if it is not lost."""
         ...
 
 
@@ -181,7 +181,7 @@ class HistoryService(Protocol):
         ...
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
-        """The same as a trace that `rota simulate` reads."""
+        """The jobs that ended in a time, as a trace that `rota simulate` reads."""
         ...
 
     def usage(
@@ -247,14 +247,14 @@ class PoliciesService(Protocol):
 
 
 class TenantsService(Protocol):
-    """Who is entitled to what, and has what."""
+    """What each tenant is entitled to, and has."""
 
     def tenants(self) -> TenantsView:
         """All that are configured, and all that have jobs."""
         ...
 
     def tenants_history(self, days: float, points: int) -> TenantsHistory:
-        """What each held in the last `days`, as means over so many stretches."""
+        """What each held in the last `days`, as means over a number of stretches."""
         ...
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:

@@ -1,4 +1,4 @@
-"""Tenants: what each is entitled to and has, and moving that on a running cluster."""
+"""Tenants: what each is entitled to and has, and changing that on a running cluster."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 from starlette.responses import Response
 
-from rota.server.api.calling import Admin, AskedTenants, Person, answer
 from rota.server.api.forms import TenantsMove
 from rota.server.api.problems import refusals
+from rota.server.api.route_parts import Admin, AskedTenants, Person, answer
 from rota.wire.tenants import TenantsMoved, TenantsView
 
 router = APIRouter(prefix="/v1", tags=["tenants"], responses=refusals())

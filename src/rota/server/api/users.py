@@ -1,4 +1,4 @@
-"""People and their tokens."""
+"""Users and their tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Path
 from starlette.responses import Response
 
-from rota.server.api.calling import Admin, AskedUsers, Person, answer
 from rota.server.api.forms import NewUser, Ok, UserToken
 from rota.server.api.problems import refusals
+from rota.server.api.route_parts import Admin, AskedUsers, Person, answer
 from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 

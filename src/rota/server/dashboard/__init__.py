@@ -1,1 +1,1 @@
-"""The dashboard: pages over what the API's services know, for a browser, without a network beyond here."""
+"""The dashboard: pages for a browser over the API's services, without any other host."""

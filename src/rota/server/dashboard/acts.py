@@ -1,4 +1,4 @@
-"""What people do to jobs from a page: the verbs of the API, answered with a sentence."""
+"""What users do to jobs from a page: the verbs of the API, answered with a sentence."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from rota.model.reasons import Code
-from rota.server.api.calling import AskedCommands, JobId, Person
 from rota.server.api.forms import Act, Verb
+from rota.server.api.route_parts import AskedCommands, JobId, Person
 from rota.server.callers import Caller
-from rota.server.dashboard.rendering import HEADERS
+from rota.server.dashboard.responses import HEADERS
 from rota.wire.views import ArrayDone, JobView
 
 router = APIRouter(include_in_schema=False)
@@ -51,7 +51,7 @@ def sentence_of(id: str, verb: Verb, done: JobView | ArrayDone) -> str:
 
 
 def offered(who: Caller, job: JobView) -> list[Verb]:
-    """What this person may do to the job in the state it is in; nothing for those who may only look."""
+    """What this user may do to the job in its state; nothing for a viewer."""
     if who.viewer or not who.owns(job.user, job.tenant):
         return []
     is_held = job.reason == Code.HELD

@@ -1,4 +1,4 @@
-"""The page API: the description of all calls, to read and to search, without anything from elsewhere."""
+"""The page API: the description of all calls, to read and to search."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import Person
-from rota.server.dashboard.rendering import page
+from rota.server.api.route_parts import Person
+from rota.server.dashboard.responses import page
 from rota.server.dashboard.schemas import Field, TextPiece, example_of, fields_of, pieces_of
 
 router = APIRouter(include_in_schema=False)

@@ -1,4 +1,4 @@
-"""Refusals as people with a browser see them: a page for a page, a sentence for a part of one."""
+"""Refusals in a browser: a page for a page, a sentence for a part of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.server.auth import Unauthorized, refusal
 from rota.server.dashboard.browsers import is_navigation
-from rota.server.dashboard.rendering import page
+from rota.server.dashboard.responses import page
 from rota.server.refusals import Forbidden
 
 SIGN_IN = "/sign-in"
@@ -55,7 +55,7 @@ class ErrorPages:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the call on; hold back an answer that is a refusal until it can be written anew."""
+        """Pass the call on; hold back a refusal until it can be written as a page."""
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         if not is_navigation(headers) and "hx-request" not in headers:
             await self._app(scope, receive, send)

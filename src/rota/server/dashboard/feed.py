@@ -1,7 +1,7 @@
-"""What has changed, for browsers that look on: told by the scheduler's thread, heard by one stream each.
+"""What has changed, for open browsers: written by the scheduler's thread, read by a stream each.
 
-A message names what changed and carries nothing of it, so that it is small and may be heard by everybody;
-whoever is concerned asks again.  Changes that come closer together than `PAUSE_S` are one message.
+A message names what changed and carries nothing of it, so it is small and holds no secret; a page that is
+concerned asks again.  Changes that come closer together than `PAUSE_S` are one message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rota.server.waiting import Notifier
+from rota.server.notifier import Notifier
 
 CHANGED = ("dashboard",)
 """The key under which streams listen."""
@@ -46,7 +46,7 @@ class Feed:
     def __init__(self, notifier: Notifier | None = None) -> None:
         self.notifier = notifier or Notifier()
         self.count = 0
-        """How often it was told something: who knows an older count has missed something."""
+        """Number of messages so far: a reader that knows an older number has missed some."""
         self._gathered: dict[int, Changes] = {}
         self._next = 0
         self._lock = threading.Lock()

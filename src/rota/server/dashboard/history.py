@@ -12,11 +12,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import AskedHistory, Person
 from rota.server.api.forms import MOST_ENDED, EndedFilter
+from rota.server.api.route_parts import AskedHistory, Person
 from rota.server.api.services import HistoryService
-from rota.server.dashboard.days import day_start
-from rota.server.dashboard.rendering import HEADERS, page
+from rota.server.dashboard.responses import HEADERS, page
+from rota.server.dashboard.usage import day_start
 from rota.wire.views import JobView
 
 router = APIRouter(include_in_schema=False)

@@ -1,4 +1,4 @@
-"""What is dear to gather and the same for everybody: gathered once for all browsers that ask at a time."""
+"""Caches page data that is expensive and the same for all viewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 LONGEST_S = 5.0
 """Nothing is older than this: some of it changes without a word, as when an agent was last heard."""
 RESTS = 3
-"""What took so long is good for that many times as long, whatever changes: at most a quarter of a core."""
+"""A value stays valid for this multiple of the time it took: at most a quarter of a core is spent."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Memo:
         self._told: dict[str, threading.Timer] = {}
 
     def get(self, name: str, make: Callable[[], T]) -> T:
-        """The value of `name`, made anew if anything has changed; whoever asks meanwhile waits for it.
+        """The value of `name`, made again if anything has changed; other callers meanwhile wait for it.
 
         One that is dear may be given although it is old; then those who look on are told again, of the topic
         `name`, once it would be made anew.

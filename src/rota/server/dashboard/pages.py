@@ -1,12 +1,25 @@
-"""The one list of pages: a page is there once it stands here with its path and its module."""
+"""The list of pages: each with its path, its key and the module that serves it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 
 from fastapi import APIRouter
 
-from rota.server.dashboard.page import NavigationEntry
+
+@dataclass(frozen=True, slots=True)
+class NavigationEntry:
+    """One entry of the navigation."""
+
+    name: str
+    path: str = ""
+    """Where it is; empty for a page that is not there yet."""
+    key: str = ""
+    """Letter that leads to it after `g`."""
+    module: str = ""
+    """Module whose `router` serves it."""
+
 
 PAGES = (
     NavigationEntry("Cluster", "/", "c", "cluster"),

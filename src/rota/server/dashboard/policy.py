@@ -1,4 +1,4 @@
-"""The page Policy: what decides and how fast, what its shadow or another one would do; swapping it."""
+"""The page Policy: which one decides and how fast, what its shadow would do; changing it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rota.knowledge.registry import Where, kinds
 from rota.model.words import BASES, duration
 from rota.scheduler.parameters import ParameterTold, parameters_told
 from rota.scheduler.policy import PolicySpec, parse_policy, policy_names, system
-from rota.server.api.calling import Admin, AskedJobs, AskedPolicies, Person
 from rota.server.api.forms import JobFilter, Question
+from rota.server.api.route_parts import Admin, AskedJobs, AskedPolicies, Person
 from rota.server.api.services import JobsService, PoliciesService
 from rota.server.dashboard.futures import FutureChart, charts
-from rota.server.dashboard.rendering import HEADERS, fragment, now_of, page
+from rota.server.dashboard.responses import HEADERS, fragment, now_of, page
 from rota.wire.views import PolicyView, WhatIf
 
 router = APIRouter(include_in_schema=False)

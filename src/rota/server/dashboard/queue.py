@@ -1,4 +1,4 @@
-"""The page Queue: who is next, why each job waits, when it may start, and what one may do about it."""
+"""The page Queue: the order of waiting jobs, why each waits, when it may start, its verbs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from starlette.responses import Response
 
 from rota.errors import RotaError
 from rota.scheduler.reasons.order import Precedence
-from rota.server.answering.starts import Range, Starts
-from rota.server.api.calling import AskedJobs, Person
+from rota.server.answers.starts import Range, Starts
 from rota.server.api.forms import Verb
+from rota.server.api.route_parts import AskedJobs, Person
 from rota.server.api.services import JobsService
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.memo import Memo
-from rota.server.dashboard.rendering import fragment, page
-from rota.server.store.lines import JobLine
+from rota.server.dashboard.responses import fragment, page
+from rota.server.store.queries import JobLine
 from rota.wire.views import JobView, ReasonView
 
 router = APIRouter(include_in_schema=False)
@@ -32,13 +32,13 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "all": LIVE,
 }
 ROWS = 50
-"""That one look shows: the policy is asked about each, and each is written anew with every change."""
+"""Most jobs shown at once: the policy is asked about each, and each is rendered again at every change."""
 LONGEST_TEXT = 100
 
 
 @dataclass(frozen=True)
 class Look:
-    """What somebody wants to see."""
+    """The filter of a viewer."""
 
     text: str = ""
     state: str = "waiting"
@@ -52,7 +52,7 @@ class QueueRow:
 
     job: JobView
     place: int | None
-    """1 for who is served next; None for those that are in no order."""
+    """1 for the job served next; None for jobs without an order."""
     target: float | None
     """What the policy means to give it; None where it does not say."""
     reasons: Sequence[ReasonView]
@@ -103,7 +103,7 @@ class Queue:
 
 
 def queue_of(jobs: JobsService) -> Queue:
-    """The same for everybody: in order, or by what each is to have, then who is held, then who runs."""
+    """The list, the same for all viewers: waiting jobs in order, then held jobs, then running jobs."""
     live = jobs.lines()
     trouble, known = "", Precedence()
     try:

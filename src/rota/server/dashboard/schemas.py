@@ -1,4 +1,4 @@
-"""Schemas of the API in words: what a value may be, which fields there are, what one looks like."""
+"""Schemas of the API in words: the values, the fields, an example."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Signing in and out: a token becomes a session, a token of its own that lives in a cookie and expires.
 
-Sessions are on record as tokens are, so that a controller that starts anew still knows them, and a user's new
-token ends them.
+Sessions are on record as tokens are, so that they survive a restart of the controller; a user's new token
+ends them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rota.errors import RotaError
 from rota.server.auth import SESSION, Roster, Unauthorized, identify_token, mint, record_of
 from rota.server.dashboard.browsers import check_origin, cookie_name, session_of
 from rota.server.dashboard.errors import SIGN_IN
-from rota.server.dashboard.rendering import page
+from rota.server.dashboard.responses import page
 
 router = APIRouter(include_in_schema=False)
 SESSION_S = 30 * 86400.0
-"""How long somebody stays signed in."""
+"""Seconds that a user stays signed in."""
 LONGEST_TOKEN = 200
 
 

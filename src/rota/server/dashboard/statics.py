@@ -1,4 +1,4 @@
-"""Scripts and styles out of the package, at addresses that say what is in them, so that they may be kept."""
+"""Scripts and styles of the package, at addresses that name their content, so that they may be cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of server-sent events that a browser keeps open: what has changed, at most twice a second."""
+"""The stream of server-sent events to a browser: what has changed, at most twice a second."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from rota.server.api.calling import Person, Waiting
+from rota.server.api.route_parts import Person, Waiting
 from rota.server.dashboard.feed import CHANGED, Changes, Feed
-from rota.server.dashboard.rendering import HEADERS
+from rota.server.dashboard.responses import HEADERS
 from rota.server.refusals import Busy
 
 router = APIRouter(include_in_schema=False)
 PAUSE_S = 0.5
 """Between two messages."""
 HEARTBEAT_S = 15.0
-"""A beat after so long without a change, by which both ends see that the other is there."""
+"""Seconds without a change after which a beat shows each end that the other is there."""
 LONGEST_S = 600.0
 """Then the browser connects again, and passes the gate again."""
 

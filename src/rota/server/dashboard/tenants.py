@@ -1,4 +1,4 @@
-"""The page Tenants: who is entitled to what, has what, and why a peer gets more."""
+"""The page Tenants: what each is entitled to and has, and why a peer gets more."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rota.client.entitled import entitled_to
 from rota.model.tenants import Between
 from rota.model.units import plural
 from rota.model.words import count
-from rota.server.api.calling import AskedTenants, Person
+from rota.server.api.route_parts import AskedTenants, Person
 from rota.server.api.services import TenantsService
 from rota.server.callers import Caller
-from rota.server.dashboard.rendering import HEADERS, colour_of, fragment, page
+from rota.server.dashboard.responses import HEADERS, colour_of, fragment, page
 from rota.wire.tenants import TenantsView, TenantView
 
 router = APIRouter(include_in_schema=False)
@@ -125,7 +125,7 @@ def _dealt(tenant: TenantView, tenants: Sequence[TenantView], policy: str, betwe
     if between == Between.EQUALLY:
         return f"under {policy} it gets as much as any other that has jobs"
     if between == Between.NOTHING:
-        return f"{policy} looks at its jobs as at anybody's"
+        return f"{policy} treats its jobs like any others"
     if between in (Between.QUOTAS, Between.CELLS):
         return f"under {policy} it gets what others leave idle"
     return f"it gets what {policy} gives it"
@@ -138,7 +138,7 @@ def _more(tenant: TenantView, peer: TenantView, policy: str, between: str) -> st
         own = f"and those of {tenant.path} are {count(tenant.entitled)}" if tenant.entitled else ""
         reasons.append(f"{count(peer.entitled or 0.0)} are its own {own}".strip())
     if owns and peer.borrowed:
-        reasons.append(f"{count(peer.borrowed)} are borrowed, which is lent while nobody claims it")
+        reasons.append(f"{count(peer.borrowed)} are borrowed, which is lent while no tenant claims it")
     if between == Between.WEIGHTS and peer.weight > tenant.weight:
         reasons.append(f"its weight is {peer.weight:g} to {tenant.weight:g}")
     if not tenant.waiting:
@@ -150,7 +150,7 @@ def _more(tenant: TenantView, peer: TenantView, policy: str, between: str) -> st
         reasons.append(f"{policy} does not ask whose a job is, and {jobs}")
     elif between == Between.UNITS:
         reasons.append(f"each has its own part of the cluster under {policy}, and lends nothing")
-    why = "; ".join(reasons) or "it came first, and nobody has to give way for the other"
+    why = "; ".join(reasons) or "it came first, and no job has to give way for the other"
     return f"{peer.path} has {_gpus(peer.held)}: {why}."
 
 

@@ -1,9 +1,10 @@
-"""The page Usage: where the GPU-hours went, by whatever jobs have in common, and what they cost."""
+"""The page Usage: where the GPU-hours went, by tenant, user or workload, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -14,10 +15,9 @@ from rota.errors import InputError
 from rota.reports.usage.months import months_of
 from rota.reports.usage.prices import parse_prices
 from rota.reports.usage.table import as_csv
-from rota.server.api.calling import AskedHistory, Person
+from rota.server.api.route_parts import AskedHistory, Person
 from rota.server.api.services import HistoryService
-from rota.server.dashboard.days import day_start
-from rota.server.dashboard.rendering import HEADERS, data, page
+from rota.server.dashboard.responses import HEADERS, data, page
 from rota.wire.usage import BY, UsageLine, UsageView
 
 router = APIRouter(include_in_schema=False)
@@ -133,3 +133,13 @@ def export(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
     """All lines, as a file."""
     headers = HEADERS | {"Content-Disposition": 'attachment; filename="rota-usage.csv"'}
     return Response(as_csv(counted(history, asked)[0]), headers=headers, media_type="text/csv")
+
+
+def day_start(text: str, field: str) -> float | None:
+    """Unix time at which the day begins; None for no text; InputError, naming `field`, for what is no day."""
+    if not text:
+        return None
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise InputError.at(f"{text!r} is no day", field=field, expected="one such as 2026-11-22") from None

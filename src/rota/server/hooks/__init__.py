@@ -1,1 +1,1 @@
-"""What an operator is told, by a command or a webhook: what becomes of jobs, how many nodes are wanted."""
+"""Hooks of an operator, commands or webhooks: news of jobs, and the number of nodes wanted."""

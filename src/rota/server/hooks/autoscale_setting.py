@@ -1,4 +1,4 @@
-"""The setting `autoscale`: how far the cluster may grow and shrink, and who is told.
+"""The setting `autoscale`: how far the cluster may grow and shrink, and which hook receives the number.
 
 It is read wherever settings are, also where no controller can run.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from rota.errors import InputError, RotaError
 from rota.model.units import parse_duration
-from rota.server.hooks.delivering import command_or_url
+from rota.server.hooks.delivery import command_or_url
 from rota.worlds.live.wanted_nodes import ScaleLimits
 
 _KNOWN = ("min", "max", "cooldown", "timeout", "again", "nodes")
@@ -28,7 +28,7 @@ class AutoscaleSetting:
     timeout_s: float = 60.0
     """How long the command may run, or the webhook take to answer."""
     again_s: float = 600.0
-    """So long machines may take to come, or to go, before the hook is told again."""
+    """Seconds that machines may take to come or to go before the hook is called again."""
 
 
 def autoscale_of(said: Any) -> AutoscaleSetting | None:

@@ -66,7 +66,7 @@ class PolicyHost:
     def renew(
         self, state: TracedState, table: GrowingTable, policy: str, memory: bytes | None, seed: int
     ) -> None:
-        """Begin anew with another table and perhaps another policy, without a shadow.
+        """Begin again with another table and perhaps another policy, without a shadow.
 
         The process is kept if it is well: a new one would take half a second until it can decide.
         """
@@ -145,7 +145,7 @@ class PolicyHost:
         return self.real.order(timeout_s)
 
     def standing(self) -> frozenset[int] | None:
-        """Who runs with a guarantee; see `RemotePolicy.standing`."""
+        """The jobs that run with a guarantee; see `RemotePolicy.standing`."""
         return self.real.standing()
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:

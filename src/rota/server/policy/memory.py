@@ -1,4 +1,4 @@
-"""The memory of a policy's process: how much it may take, and how it says that this was not enough."""
+"""The memory limit of a policy's process, and how it reports that the limit was not enough."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def confine(pid: int, memory_gib: float) -> None:
         _, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
-    except ProcessLookupError:  # it is gone already: whoever asks it hears of that
+    except ProcessLookupError:  # it is gone already: its next question fails
         return
 
 

@@ -1,7 +1,7 @@
 """What controller and policy process say to each other, and how it crosses the pipe.
 
 Each message is its length in 8 bytes and a pickle.  Requests are dataclasses; replies are dictionaries of
-plain values, read by an unpickler that knows no classes, since a policy is a program of somebody else.
+plain values, read by an unpickler that knows no classes, since a policy may be foreign code.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NewRows:
 
 @dataclass(frozen=True)
 class Begin:
-    """Everything a policy begins, or begins anew, with."""
+    """Everything that a policy begins or restarts with."""
 
     whole: Whole
     policy: str
@@ -109,7 +109,7 @@ class Freeze:
 
 @dataclass(frozen=True)
 class GuaranteedRunners:
-    """Who runs on what its tenant can always have?"""
+    """Which jobs run on what their tenant can always have?"""
 
     frames: list[Frame]
 
@@ -120,7 +120,7 @@ class WhyAnswer:
 
     constraints: tuple[Constraint, ...]
     position: int
-    """1 for who is served next."""
+    """1 for the job served next."""
     ahead: list[int]
     """The first rows before it."""
     plan: DeadlinePlan | None = None
@@ -293,7 +293,7 @@ def check_policy(text: str, knowledge_available: frozenset[Knowledge] | set[Know
     if missing:
         have = ", ".join(sorted(kind.value for kind in knowledge_available)) or "nothing"
         raise InputError(
-            f"policy {text!r} needs {', '.join(missing)}, which nobody provides on this cluster; "
+            f"policy {text!r} needs {', '.join(missing)}, which this cluster does not provide; "
             f"expected a policy that needs no more than {have}"
         )
     return spec

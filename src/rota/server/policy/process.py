@@ -33,7 +33,6 @@ from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import RunSeed, Snapshot
 from rota.scheduler.victims import cheaper_victims
-from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.memory import SPENT, has_run_out
 from rota.server.policy.messages import (
     Begin,
@@ -50,6 +49,7 @@ from rota.server.policy.messages import (
     send,
     unseal,
 )
+from rota.server.policy.provider_messages import KnowledgeHeard
 from rota.stages.priority import ByPriority
 from rota.table.state import Phase
 
@@ -79,10 +79,10 @@ class PolicyChild:
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
-        """What becomes of `request`: its answer, or `error` and whether the replica has to begin anew."""
+        """The answer to `request`, or `error` and whether the replica has to be sent again."""
         try:
             return self._serve[type(request)](request)
-        except (Exception, SystemExit) as error:  # a policy may raise anything, and the controller is told
+        except (Exception, SystemExit) as error:  # a policy may raise anything
             if has_run_out(error):
                 return {SPENT: words_of(error, self.module)}
             sys.excepthook(type(error), error, error.__traceback__)
@@ -157,7 +157,7 @@ class PolicyChild:
         return {"decision": packed, "memory": sealed, "ms": took_ms}
 
     def _note_displaced(self, snapshot: Snapshot, decision: Decision) -> None:
-        """Who gave way to whom, for as long as he waits."""
+        """Which jobs each waiting job was preempted for."""
         started = {grant.job for grant in decision.grants}
         phase = snapshot.by_row.phase
         kept = {r: c for r, c in self.displaced.items() if r not in started and phase[r] == Phase.PENDING}

@@ -30,7 +30,6 @@ from rota.scheduler.policy import levers_of, parse_policy
 from rota.scheduler.reasons.order import Precedence
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import (
     Begin,
     Decide,
@@ -46,11 +45,12 @@ from rota.server.policy.messages import (
     unpack_decision,
     unpack_plan,
 )
+from rota.server.policy.provider_messages import KnowledgeTold
 from rota.server.refusals import Busy
 
 LONGEST_PAUSE_S = 300.0
 MOST_FRAMES = 4096
-"""With more frames than this on the way, beginning anew from the whole table is cheaper."""
+"""With more frames than this on the way, sending the whole table again is cheaper."""
 
 KEEPS = "; everything keeps what it has"
 """How the sentence about a failure ends."""
@@ -125,7 +125,7 @@ class RemotePolicy:
         log: Path | None = None,
         process: PolicyProcess | None = None,
     ) -> None:
-        """`process` is one that served another table; it begins anew with this one."""
+        """`process` may be one that served another table; it starts again with this one."""
         import_policies()
         self.name = spec
         policy = parse_policy(spec).make()
@@ -139,7 +139,7 @@ class RemotePolicy:
         self._feed = feed
         self.costs = costs
         self._log = log
-        self._lock = threading.Lock()  # who asks the child
+        self._lock = threading.Lock()  # held while a thread asks the child
         self._box = threading.Lock()
         self._frames: deque[Frame] = deque()
         self._child = process
@@ -160,7 +160,7 @@ class RemotePolicy:
             self._living()
 
     def note(self) -> None:
-        """Let explanations show the table as it is now; a process that has died begins anew."""
+        """Let explanations show the table as it is now; a process that has died is started again."""
         self._feed.pull()
         child = self._child
         if (child and child.is_alive() and self._is_in_step) or self._rest_until > time.monotonic():
@@ -295,7 +295,7 @@ class RemotePolicy:
             process.kill()
 
     def release(self) -> PolicyProcess | None:
-        """Let go of the process, which follows nothing any more: another may begin anew with it."""
+        """Hand over the process, which follows no table any more, for use with another one."""
         if self._push in self._feed.followers:
             self._feed.followers.remove(self._push)
         with self._lock:

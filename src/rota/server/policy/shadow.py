@@ -24,8 +24,8 @@ from rota.scheduler.own_modules import import_policies
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import Begin, Decide, NewRows, unpack_decision
+from rota.server.policy.provider_messages import KnowledgeTold
 from rota.server.policy.remote import MOST_FRAMES, TableFeed, Timeouts
 
 LAG = 4
@@ -72,7 +72,7 @@ class Shadow:
         self.limits = limits or Timeouts()
         self.moments: deque[ShadowMoment] = deque(maxlen=KEPT)
         self.skipped = 0
-        """Moments it did not decide upon, because it lagged behind or had to begin anew."""
+        """Moments that it skipped, because it lagged behind or was restarted."""
         self.trouble = ""
         self._feed, self._seed, self._lag = feed, seed, lag
         self._ids: Sequence[str] = feed.state.jobs.ids
@@ -154,7 +154,7 @@ class Shadow:
             self._child.kill()
 
     def _fall_back(self, error: Exception) -> None:
-        """It begins anew at the next moment."""
+        """Restart it at the next moment."""
         why = f"did not decide within {self.limits.deadline_s:g} s" if isinstance(error, TimeoutError) else ""
         if not self._is_over:
             self.trouble = f"shadow policy {self.name} {why or f'failed: {error}'}"

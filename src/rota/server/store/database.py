@@ -1,4 +1,4 @@
-"""The connections of the store: one that writes, a few that read, and what both engines are told."""
+"""The store's connections, one that writes and some that read, and the settings of both engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock
 from rota.server.store.migrations import is_empty
 from rota.server.store.silence import StoreSilence, bounded_connect, long_patience
-from rota.server.store.straight import Straight
 from rota.server.store.whole_file import FileLost, KeptFile, check_not_lost, is_read_only, make_sure_of
 
 Faults = Callable[[str], None]
@@ -34,31 +33,17 @@ READERS = 32
 class Writing:
     """One transaction that is being written."""
 
-    def __init__(self, connection: Connection, straight: Straight, faults: Faults | None) -> None:
+    def __init__(self, connection: Connection, faults: Faults | None) -> None:
         self.connection = connection
-        self._straight = straight
         self._faults = faults
 
     def run(
         self, point: str, statement: Executable, params: Params | Sequence[Params] | None = None
     ) -> CursorResult[Any]:
         """Execute `statement`; `point` names it to the tests."""
-        self._reach(point)
-        return self.connection.execute(statement, params)
-
-    def change(self, point: str, statement: Executable, rows: Sequence[Params]) -> int:
-        """`Straight.change`; `point` as in `run`."""
-        self._reach(point)
-        return self._straight.change(self.connection, statement, rows)
-
-    def first(self, point: str, statement: Executable, params: Params) -> tuple[Any, ...] | None:
-        """`Straight.first`; `point` as in `run`."""
-        self._reach(point)
-        return self._straight.first(self.connection, statement, params)
-
-    def _reach(self, point: str) -> None:
         if self._faults:
             self._faults(point)
+        return self.connection.execute(statement, params)
 
 
 class Database:
@@ -83,10 +68,9 @@ class Database:
         if self.dialect not in ("sqlite", "postgresql"):
             raise _bad_url(url, f"{self.dialect} is not supported")
         self.faults, self.busy_s = faults, busy_s
-        self._straight = Straight()
         self._writer: Connection | None = None
         self.is_open = False
-        """Whether anything was written: the opening itself is, and from then on calls are tried anew."""
+        """Whether anything was written: the opening itself is, and from then on calls are tried again."""
         self.damage = ""
         """One sentence once a call has met damage, which lasts; other calls may read pages that are whole."""
         self.lineage = 0
@@ -172,18 +156,18 @@ class Database:
     ) -> Iterator[Writing]:
         """One transaction: stored when the block ends, as if never begun if anything raises.
 
-        `undone` is called if anything raises, before anybody else writes.  With `is_long` its statements may
-        take minutes.
+        `undone` is called if anything raises, before another thread writes.  With `is_long` its statements
+        may take minutes.
         """
         with self._alone():
             committing = False
             try:
                 connection = self._begun()
                 with long_patience(connection, is_long):
-                    yield Writing(connection, self._straight, self.faults)
+                    yield Writing(connection, self.faults)
                 self._point("commit")
                 committing = True
-                self._straight.say(connection, "COMMIT")
+                connection.exec_driver_sql("COMMIT")
                 self.is_open = True
             except BaseException as error:
                 undone()
@@ -197,7 +181,7 @@ class Database:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else writes in this block."""
+        """No other thread writes in this block."""
         with self._silences[0].asking() as after_others, self._one_writer:
             after_others()
             yield
@@ -229,7 +213,7 @@ class Database:
         begin = "BEGIN IMMEDIATE" if self.dialect == "sqlite" else "BEGIN"
         if self._writer is not None:
             try:
-                self._straight.say(self._writer, begin)
+                self._writer.exec_driver_sql(begin)
                 return self._writer
             except FAILURES as error:
                 if not getattr(error, "connection_invalidated", False):
@@ -238,7 +222,7 @@ class Database:
         if self.dialect == "sqlite":  # readers that came while the file could only be read would keep it so
             self._engines[1].dispose()
         writer = self._connect_writer()
-        self._straight.say(writer, begin)
+        writer.exec_driver_sql(begin)
         if self._file is not None:
             self._file.opened_log(is_open=True)
         return writer

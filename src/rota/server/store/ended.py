@@ -1,4 +1,4 @@
-"""Jobs that are over, in the columns that people see of them: lists of them are long, and asked for often."""
+"""Ended jobs in the columns that users see: lists of them are long and often asked for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
 from rota.server.store import tables as t
 from rota.server.store.forms import bounded
-from rota.server.store.reading import within
-from rota.server.store.scanning import PIECE
+from rota.server.store.past_columns import PIECE
+from rota.server.store.queries import within
 from rota.wire.text import clean
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a database, in one sentence that names it and the way out."""
+"""Failures of a database, each as one sentence that names it and the way out."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ("3D000", r"database \".*\" does not exist"),
     ("28000", r"role \".*\" does not exist|no pg_hba\.conf entry|authentication failed"),
 )
-"""What a server says that does not let somebody in, by SQLSTATE, for libpq tells the words only.
+"""Refusals of a server to let a client in, by SQLSTATE, as libpq passes on the words only.
 
 Where they are in another language the database is out of reach, with these words.
 """
@@ -72,7 +72,7 @@ _SILENCE = "ConnectionTimeout"
 """psycopg's name for a server that does not answer; `silence` raises it as well."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")
-AGAIN = "it is tried anew at the next call"
+AGAIN = "it is tried again at the next call"
 AT_START = "start the controller again when it answers"
 """There is no next call where a store could not be opened."""
 OUT_OF_REACH = "{where} is out of reach ({said}); {then}"

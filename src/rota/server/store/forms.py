@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from rota.model.job_columns import Deadline
-from rota.server.store.mending import UNREADABLE, info_of, told
+from rota.server.store.repairs import UNREADABLE, info_of, told
 from rota.wire.sync import NodeInfo
 from rota.wire.text import clean
 

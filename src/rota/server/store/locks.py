@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.05
 LEAVING = "leaving"
 LEAVING_S = 30.0
-"""Who says that it leaves is waited for so long: it answers its last callers and ends its policy."""
+"""Seconds that a new controller waits for one that is leaving, which ends its calls and its policy."""
 _ADVISORY = int.from_bytes(b"rota-db", "big")
 """Number of the lock in PostgreSQL; other programs that lock the same database choose others."""
 _KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
@@ -25,7 +25,7 @@ _KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keep
 _TAKEN = "{where} is in use by another controller{who}; stop that one, or give this one a database of its own"
 _STILL_HELD = (
     "{where} has not let go of the connection that this controller had before, or another one has it now; "
-    "it is tried anew at the next call"
+    "it is tried again at the next call"
 )
 
 
@@ -33,7 +33,7 @@ class FileLock:
     """A file beside a SQLite database, locked as long as this process lives, however it dies."""
 
     def __init__(self, path: Path, where: str, wait_s: float = 0.0) -> None:
-        """Waits `wait_s` for one who is just leaving; StoreError that names who has it after that."""
+        """Waits `wait_s` for a controller that is leaving; then raises StoreError that names the holder."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         began_s, is_told = time.monotonic(), False
         while not self._taken():
@@ -58,7 +58,7 @@ class FileLock:
         return True
 
     def leave(self) -> None:
-        """Say that it will be free soon: whoever comes next waits for it."""
+        """Announce that it will be free soon: the next controller waits for it."""
         if self._file >= 0:
             os.pwrite(self._file, f"{os.getpid()} {LEAVING}\n".encode(), 0)
 
@@ -81,9 +81,9 @@ os.register_at_fork(after_in_child=_forget)  # a child that outlives the control
 
 
 def advisory_lock(connection: Connection, where: str, wait_s: float, *, had_it: bool = False) -> None:
-    """Take the lock that PostgreSQL keeps while `connection` lives; wait for one who is just leaving.
+    """Take the lock that PostgreSQL keeps while `connection` lives; wait for a controller that is leaving.
 
-    `had_it` says that a connection of this process had it before, of which PostgreSQL may still hold on.
+    `had_it` says that an earlier connection of this process had it, which PostgreSQL may count as alive.
     """
     for name, value in _KEEPALIVE.items():
         connection.exec_driver_sql(f"SET {name} = {value}")

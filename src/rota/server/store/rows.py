@@ -231,7 +231,7 @@ class PolicyRow:
     memory: bytes = b""
     """Sealed by the policy process, which alone reads it; empty is the empty memory."""
     providers: bytes = b""
-    """What the providers of knowledge have learnt, written likewise."""
+    """What the providers of knowledge have learnt, as JSON."""
     wake: Json = None
     reservations: Sequence[Json] = ()
     """Each as `rota.scheduler.moments.packing.pack_reservation` writes it."""
@@ -300,7 +300,7 @@ class ShadowRow:
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """Who may call; the token itself is nowhere, only its salted hash."""
+    """A token that is valid: its salted hash only, never the token itself."""
 
     name: str
     token_hash: str
@@ -344,7 +344,7 @@ class Step:
     events: Sequence[EventRow] = ()
     points: Sequence[Point] = ()
     thinned: Sequence[int] = ()
-    """Rows of which neighbouring points become one, those above among them."""
+    """Rows of jobs whose neighbouring points are merged, those above among them."""
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
@@ -407,12 +407,12 @@ class JobColumns:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """One consistent reading of all that the scheduler needs to begin anew."""
+    """All that the scheduler needs to start, as of one moment."""
 
     facts: Mapping[str, Json]
     columns: JobColumns
     jobs: Mapping[int, JobRow]
-    """Jobs that are not over, or of which an attempt may live."""
+    """Jobs that are not over, or have an attempt that may live."""
     specs: Mapping[int, JobSpec]
     """Of the same rows."""
     attempts: Mapping[int, Sequence[AttemptRow]]
@@ -427,7 +427,7 @@ class Everything:
     curves: Mapping[int, Curves] = field(default_factory=dict)
     """Of live jobs that have points: how many, how far apart."""
     aside: dict[int, str] = field(default_factory=dict)
-    """Rows of live jobs whose records cannot be read, with the reason; whoever reads on adds to it."""
+    """Rows of live jobs whose records cannot be read, with the reason; later readers add to it."""
     problems: list[str] = field(default_factory=list)
     """What else on record cannot be read, as sentences."""
 

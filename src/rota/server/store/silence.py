@@ -1,7 +1,7 @@
-"""A database that has taken a call and says nothing: who asked is told, and nobody else waits as long.
+"""A database that has taken a call and says nothing: the caller gets an error, and later callers wait less.
 
-Its machine is frozen, its disk hangs, the network went dark without a word: a driver would wait for ever.
-The same for one that another program keeps locked.
+Its machine is frozen, its disk hangs, or the network is dead without a word: a driver would wait for ever.
+The same holds for a database that another program keeps locked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from rota.server.store.failures import StoreError
 
 LONG_SILENCE_S = 600.0
-"""Statements that read or rewrite everything may say nothing for so long."""
+"""Seconds that statements which read or rewrite everything may take."""
 
 
 def bounded_connect(silence_s: float) -> Callable[..., Any]:

@@ -1,17 +1,17 @@
-"""The store: the truth of the controller.  Everything its memory holds can be read here again.
+"""The store: the truth of the controller.  Everything in its memory can be read here again.
 
-Two write: the API (submissions, commands, users, nodes that join), each durable before it answers, and the
-scheduler, one `Step` for each turn of its loop.  Writes go through one connection, one after the other; reads
-have connections of their own and never wait for a writer.  A write that fails raises `StoreError` and has
-changed nothing (if the connection broke during the commit itself, all or nothing: `StoreError.unsure`);
-the next call connects anew.
+There are two writers: the API (submissions, commands, users, nodes that join), durable before each answer,
+and the scheduler, one `Step` for each turn of its loop.  Writes go through one connection, one after the
+other; reads have connections of their own and never wait for a writer.  A write that fails raises
+`StoreError` and has changed nothing (if the connection broke during the commit itself, all or nothing:
+`StoreError.unsure`); the next call connects again.
 
-store        this class            submitting   new jobs
-database     connections, locks    stepping     a turn of the scheduler
-migrations   older databases       loading      all at once, for the scheduler
-tables       what there is         reading      lists, for the API
-stored       rows ⇄ tables         people       users, tokens, nodes that join
-                                   pruning      what is too old
+store        this class            new_jobs      new jobs
+database     connections, locks    steps         a turn of the scheduler
+migrations   older databases       start_state   all at once, for the scheduler
+tables       what there is         queries       lists, for the API
+stored       rows ⇄ tables         people        users, tokens, nodes that join
+                                   old_rows      what is too old
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from typing import Self
 from sqlalchemy import select
 
 from rota.model.columns import Floats
-from rota.server.store import ended, loading, people, pruning, reading, submitting
+from rota.server.store import ended, new_jobs, old_rows, people, queries, start_state
 from rota.server.store import tables as t
 from rota.server.store.database import Database, Faults
 from rota.server.store.ended import EndedQuery, EndedRow
 from rota.server.store.failures import StoreError
 from rota.server.store.forms import bounded, to_text
-from rota.server.store.lines import JobLine, lines
 from rota.server.store.migrations import bring
+from rota.server.store.past_columns import HistoryWindow, PastColumns, past_columns
+from rota.server.store.queries import JobLine, lines
 from rota.server.store.rows import (
     AttemptRow,
     CommandRow,
@@ -56,8 +57,7 @@ from rota.server.store.rows import (
     TokenRow,
     UserRow,
 )
-from rota.server.store.scanning import HistoryWindow, PastColumns, past_columns
-from rota.server.store.stepping import Stepping
+from rota.server.store.steps import Stepping
 from rota.server.store.stored import (
     ATTEMPT,
     COMMAND,
@@ -113,10 +113,9 @@ class Store:
     ) -> Self:
         """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
 
-        `busy_s` is how long a call waits for a database that somebody else keeps locked, half as long as for
-        one that says nothing; `lock_s` how long this one does for a controller that is just leaving.
-        StoreError if it cannot be reached or written, another controller uses it, or a newer rota has
-        written it.
+        A call waits `busy_s` for a database that another program keeps locked, twice as long for one that
+        does not answer; `lock_s` is how long this call waits for a controller that is leaving.  StoreError if
+        it cannot be reached or written, another controller uses it, or a newer rota has written it.
         """
         database = Database(url, home, faults, busy_s, lock_s)
         try:
@@ -163,7 +162,7 @@ class Store:
     def last_moment(self) -> float:
         """The last moment on record: of a submission, a decision, an event; 0 if there is none."""
         with self._db.reading() as connection:
-            return reading.last_moment(connection)
+            return queries.last_moment(connection)
 
     # -- written by the API --------------------------------------------------------------------
 
@@ -185,8 +184,8 @@ class Store:
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
         meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
-        `commit` raises StoreError then, until everything has been loaded anew.  `withdraw` is called then,
-        before anybody writes or loads: who loads everything must not hear of them afterwards.
+        `commit` raises StoreError then, until everything has been loaded again.  `withdraw` is called then,
+        before another thread writes or loads: a load must not be followed by news of them.
         """
         announced = False
 
@@ -196,7 +195,7 @@ class Store:
                 withdraw()
 
         with self._db.writing(undone) as writing:
-            rows = submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key, account)
+            rows = new_jobs.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key, account)
             if announce is not None:
                 announced = True
                 announce(rows)
@@ -232,18 +231,18 @@ class Store:
     # -- the scheduler -------------------------------------------------------------------------
 
     def load(self) -> Everything:
-        """All that the scheduler needs to begin anew, announced jobs too; StoreError if it cannot write."""
+        """All that the scheduler needs to start, announced jobs too; StoreError if it cannot write."""
         with self._db.writing() as writing:
-            writing.run("facts", self._set_fact, {"key": loading.LOADED, "value": to_text(time.time())})
+            writing.run("facts", self._set_fact, {"key": start_state.LOADED, "value": to_text(time.time())})
             self._announced_in_vain, self._loaded = False, self._db.lineage
         with self._db.reading(one_moment=True, is_long=True) as connection:
-            return loading.load(connection)
+            return start_state.load(connection)
 
     def commit(self, step: Step) -> None:
         """Store one turn of the loop, in one transaction.
 
         LookupError (and nothing stored) if it changes a job, node or command that is not there; StoreError if
-        the connection that writes is not that of the last `load`: somebody else may have had the lock.
+        the connection that writes is not that of the last `load`: another controller may have had the lock.
         """
         with self._db.writing() as writing:
             if self._announced_in_vain:
@@ -260,63 +259,63 @@ class Store:
         Those submitted since `keys_s` stay, and those that a waiting job names.
         """
         with self._db.reading(one_moment=True) as connection:
-            old = pruning.old_jobs(connection, before_s, keys_s)
+            old = old_rows.old_jobs(connection, before_s, keys_s)
         if old.rows:
             with self._db.writing() as writing:
-                pruning.drop_jobs(writing, old)
+                old_rows.drop_jobs(writing, old)
         return bool(old.rows)
 
     def drop_old_lines(self, name: str, before_s: float) -> bool:
         """Drop some `events`, or `commands` that were done, before that moment; False if there are none."""
         with self._db.writing() as writing:
-            return pruning.drop_lines(writing, name, before_s) > 0
+            return old_rows.drop_lines(writing, name, before_s) > 0
 
     def drop_old_keys(self, before_s: float) -> bool:
         """Forget some keys of submissions before that moment; False if there are none."""
         with self._db.writing() as writing:
-            return pruning.drop_keys(writing, before_s) > 0
+            return old_rows.drop_keys(writing, before_s) > 0
 
     def count_points(self) -> int:
         """Of the curves of all jobs."""
         with self._db.reading() as connection:
-            return pruning.count_points(connection)
+            return old_rows.count_points(connection)
 
     def drop_old_points(self) -> int:
         """Drop some, of jobs that are over, the oldest first; how many."""
         with self._db.writing() as writing:
-            return pruning.drop_points(writing)
+            return old_rows.drop_points(writing)
 
     def ended(
         self, rows: Sequence[int], submit_s: Mapping[int, float] | None = None, within_s: float = 0.001
     ) -> dict[int, float]:
         """When those of these jobs ended that are over; minus infinity for those on record no more.
 
-        A job of which `submit_s` says that it was submitted at another moment is another job, and left out.
+        A job that was submitted at another moment than `submit_s` says is another job, and left out.
         """
         with self._db.reading(one_moment=True) as connection:
-            return pruning.ended(connection, rows, submit_s or {}, within_s)
+            return old_rows.ended(connection, rows, submit_s or {}, within_s)
 
     def last_row(self) -> int:
         """Row of the newest job; -1 before the first."""
         with self._db.reading() as connection:
-            return pruning.last_row(connection)
+            return old_rows.last_row(connection)
 
     # -- reads ---------------------------------------------------------------------------------
 
     def job(self, row: int) -> JobRow | None:
         """The job with this row."""
         with self._db.reading() as connection:
-            return reading.job_at(connection, row)
+            return queries.job_at(connection, row)
 
     def job_of_id(self, job_id: str) -> JobRow | None:
         """The job with the id that people see."""
         with self._db.reading() as connection:
-            return reading.job_of_id(connection, job_id)
+            return queries.job_of_id(connection, job_id)
 
     def jobs(self, which: JobQuery | None = None) -> list[JobRow]:
         """Jobs by row; the newest ones if `which` has a limit."""
         with self._db.reading() as connection:
-            return reading.jobs(connection, which or JobQuery())
+            return queries.jobs(connection, which or JobQuery())
 
     def lines(self, also: Collection[int] = ()) -> list[JobLine]:
         """All jobs that have not ended, and the rows `also`, by row, in few words."""
@@ -326,17 +325,17 @@ class Store:
     def count_jobs(self, which: JobQuery) -> int:
         """How many jobs `which` lists, whatever its limit."""
         with self._db.reading() as connection:
-            return reading.count_jobs(connection, which)
+            return queries.count_jobs(connection, which)
 
     def has_submitted(self, user: str, key: str) -> bool:
         """Whether jobs of `user` are on record that were submitted with `key`."""
         with self._db.reading() as connection:
-            return submitting.is_known(connection, user, key)
+            return new_jobs.is_known(connection, user, key)
 
     def phases(self, name: str) -> Mapping[int, int]:
         """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
         with self._db.reading() as connection:
-            return reading.phases(connection, name)
+            return queries.phases(connection, name)
 
     def spec(self, row: int) -> JobSpec | None:
         """What the user submitted, with all changes since."""
@@ -345,18 +344,18 @@ class Store:
     def specs(self, rows: Sequence[int]) -> dict[int, JobSpec]:
         """Specifications by row; those of an array may be one object."""
         with self._db.reading() as connection:
-            return reading.specs(connection, rows)
+            return queries.specs(connection, rows)
 
     def attempts(self, row: int) -> list[AttemptRow]:
         """Oldest first."""
         with self._db.reading() as connection:
             own = t.attempts.c.row == bounded(row)
-            return reading.listed(connection, t.attempts, ATTEMPT, own, order="number")
+            return queries.listed(connection, t.attempts, ATTEMPT, own, order="number")
 
     def intervals(self, row: int, limit: int = 10_000) -> list[IntervalRow]:
         """Oldest first, the newest `limit` of them."""
         with self._db.reading() as connection:
-            return reading.newest(connection, t.intervals, INTERVAL, limit, t.intervals.c.row == bounded(row))
+            return queries.newest(connection, t.intervals, INTERVAL, limit, t.intervals.c.row == bounded(row))
 
     def events(self, *, since_seq: int = 0, job: str | None = None, limit: int = 1000) -> list[EventRow]:
         """Events after number `since_seq`, the oldest `limit` of them."""
@@ -370,12 +369,12 @@ class Store:
     def events_of(self, job: str, limit: int) -> list[EventRow]:
         """Oldest first, the newest `limit` that are about this job."""
         with self._db.reading() as connection:
-            return reading.newest(connection, t.events, EVENT, limit, t.events.c.job == clean(job))
+            return queries.newest(connection, t.events, EVENT, limit, t.events.c.job == clean(job))
 
     def history(self, since_s: float, until_s: float) -> HistoryWindow:
         """Jobs that were submitted before `until_s` and not over before `since_s`, for their export."""
         with self._db.reading(one_moment=True) as connection:
-            return reading.history(connection, since_s, until_s)
+            return queries.history(connection, since_s, until_s)
 
     def ended_jobs(self, which: EndedQuery, limit: int, *, newest: bool = False) -> list[EndedRow]:
         """The first `limit` jobs that ended, by the moment of it; those that ended last if `newest`."""
@@ -400,103 +399,103 @@ class Store:
     def busy(self, since_s: float, until_s: float) -> dict[int, float]:
         """Mean busy part of their devices in that time, 0 to 1, of jobs whose curves say so, by row."""
         with self._db.reading() as connection:
-            return reading.busy(connection, since_s, until_s)
+            return queries.busy(connection, since_s, until_s)
 
     def points(self, row: int, since_s: float = -math.inf) -> list[Point]:
         """Of a job's curves, oldest first: those with something said after `since_s`."""
         with self._db.reading() as connection:
             own = t.points.c.row == bounded(row), t.points.c.until_s > since_s
-            return reading.listed(connection, t.points, POINT, *own)
+            return queries.listed(connection, t.points, POINT, *own)
 
     def past(self, limit: int = 100_000) -> dict[tuple[str, str], Floats]:
         """Seconds that completed jobs ran, by tenant and group, oldest first, of the newest `limit` jobs."""
         with self._db.reading() as connection:
-            return reading.past(connection, limit)
+            return queries.past(connection, limit)
 
     def past_jobs(self, limit: int) -> list[PastJob]:
         """What estimates are made from: the newest `limit` completed jobs, oldest first."""
         with self._db.reading() as connection:
-            return reading.past_jobs(connection, limit)
+            return queries.past_jobs(connection, limit)
 
     def costs(self, *, workload: str | None = None, limit: int = 20_000) -> list[CostRow]:
         """Measured costs, oldest first, the newest `limit` of them."""
         with self._db.reading() as connection:
             own = [] if workload is None else [t.costs.c.workload == clean(workload)]
-            return reading.newest(connection, t.costs, COST, limit, *own)
+            return queries.newest(connection, t.costs, COST, limit, *own)
 
     def decisions(self, limit: int = 100) -> list[DecisionRow]:
         """The newest ones, oldest first."""
         with self._db.reading() as connection:
-            return reading.newest(connection, t.decisions, DECISION, limit)
+            return queries.newest(connection, t.decisions, DECISION, limit)
 
     def shadow(self, limit: int = 100) -> list[ShadowRow]:
         """The newest lines, oldest first."""
         with self._db.reading() as connection:
-            return reading.newest(connection, t.shadow, SHADOW, limit)
+            return queries.newest(connection, t.shadow, SHADOW, limit)
 
     def nodes(self) -> list[NodeRow]:
         """By position."""
         with self._db.reading() as connection:
-            return reading.listed(connection, t.nodes, NODE, order="position")
+            return queries.listed(connection, t.nodes, NODE, order="position")
 
     def node(self, name: str) -> NodeRow | None:
         """One of them."""
         with self._db.reading() as connection:
-            nodes = reading.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")
+            nodes = queries.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")
             return nodes[0] if nodes else None
 
     def policies(self) -> dict[str, PolicyRow]:
         """The real one and, if there is one, the shadow."""
         with self._db.reading() as connection:
-            return {row.name: row for row in reading.listed(connection, t.policies, POLICY, order="name")}
+            return {row.name: row for row in queries.listed(connection, t.policies, POLICY, order="name")}
 
     def open_commands(self) -> list[CommandRow]:
         """Commands not done yet, oldest first."""
         with self._db.reading() as connection:
-            return [COMMAND.row(values) for values in connection.execute(loading.OPEN_COMMANDS)]
+            return [COMMAND.row(values) for values in connection.execute(start_state.OPEN_COMMANDS)]
 
     def command(self, seq: int) -> CommandRow | None:
         """The command with this number."""
         with self._db.reading() as connection:
-            commands = reading.listed(connection, t.commands, COMMAND, t.commands.c.seq == bounded(seq))
+            commands = queries.listed(connection, t.commands, COMMAND, t.commands.c.seq == bounded(seq))
             return commands[0] if commands else None
 
     def totals(self) -> Mapping[str, int]:
         """Number of jobs by state."""
         with self._db.reading() as connection:
-            return reading.totals(connection)
+            return queries.totals(connection)
 
     def live_totals(self) -> Mapping[tuple[str, str], int]:
         """Number of jobs that are not over, by state and tenant."""
         with self._db.reading() as connection:
-            return reading.live_totals(connection)
+            return queries.live_totals(connection)
 
     def live_requests(self) -> Mapping[tuple[str, str], tuple[int, float]]:
-        """The same with the GPUs that they ask for in all."""
+        """Live jobs by tenant and user, with the GPUs that they ask for in all."""
         with self._db.reading() as connection:
-            return reading.live_requests(connection)
+            return queries.live_requests(connection)
 
     def held(self, since_s: float) -> list[HeldSpan]:
         """What jobs held since then, and hold no more, in the newest `reading.MOST_HELD` intervals."""
         with self._db.reading() as connection:
-            return reading.held(connection, since_s)
+            return queries.held(connection, since_s)
 
     def completed(self, since_s: float, limit: int = 20_000) -> list[CompletedJob]:
         """The newest jobs that completed since then."""
         with self._db.reading() as connection:
-            return reading.completed(connection, since_s, limit)
+            return queries.completed(connection, since_s, limit)
 
-    # -- who may call --------------------------------------------------------------------------
+    # -- tokens --------------------------------------------------------------------------------
 
     def users(self) -> list[UserRow]:
         """By name."""
         with self._db.reading() as connection:
-            return reading.listed(connection, t.users, USER, order="name")
+            return queries.listed(connection, t.users, USER, order="name")
 
     def user(self, name: str) -> UserRow | None:
         """The user of this name."""
         with self._db.reading() as connection:
-            users = reading.listed(connection, t.users, USER, t.users.c.name == clean(name), order="name")
+            users = queries.listed(connection, t.users, USER, t.users.c.name == clean(name), order="name")
             return users[0] if users else None
 
     def set_user(self, user: UserRow) -> None:
@@ -512,17 +511,17 @@ class Store:
     def tokens(self) -> list[TokenRow]:
         """Of joins and of agents."""
         with self._db.reading() as connection:
-            return reading.listed(connection, t.tokens, TOKEN, order="hash")
+            return queries.listed(connection, t.tokens, TOKEN, order="hash")
 
     def token(self, token_hash: str) -> TokenRow | None:
         """What this token is good for; None if for nothing."""
         with self._db.reading() as connection:
             own = t.tokens.c.hash == clean(token_hash)
-            tokens = reading.listed(connection, t.tokens, TOKEN, own, order="hash")
+            tokens = queries.listed(connection, t.tokens, TOKEN, own, order="hash")
             return tokens[0] if tokens else None
 
     def add_token(self, token: TokenRow) -> None:
-        """Let somebody join, or an agent call."""
+        """Add a token of a user, an agent or a joining machine."""
         with self._db.writing() as writing:
             people.add_token(writing, token)
 

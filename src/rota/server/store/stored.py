@@ -1,4 +1,4 @@
-"""The form of every row, and the statements that write it: each built once and compiled once."""
+"""The form of every row, and the statements that write it, each built and compiled once."""
 
 from __future__ import annotations
 

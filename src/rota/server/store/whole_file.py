@@ -1,7 +1,7 @@
 """The file of an SQLite database, which is there as a whole or not at all.
 
-Rota leaves no empty one behind, however it is killed: whoever meets one has lost what was in it, and is told.
-Nor does it write on into one that has lost its name: all of that would be gone with the process.
+Rota leaves no empty file behind, however it is killed: an empty file means lost content, and is an error.
+Nor does it write on into a file that has lost its name: all of that would be gone with the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADER_BYTES = 100
 """Of every SQLite database."""
 _EMPTY = (
     "{where} is empty: its file has {bytes}, as after a fault of the disk, and Rota leaves none so; put "
-    "a copy of it in its place, or remove it to begin anew, without jobs and users"
+    "a copy of it in its place, or remove it to start over, without jobs and users"
 )
 _NOT_THERE = (
     "{where} has been {became} while this controller uses it, and what it writes would be lost{saved}; put "
@@ -27,20 +27,20 @@ _NOT_THERE = (
 )
 _ALONE = (
     "{where} is gone, and what was written last is still beside it ({log}): put the file, or a copy of it, "
-    "back in its place; or remove {log} as well to begin anew, without jobs and users"
+    "back in its place; or remove {log} as well to start over, without jobs and users"
 )
 _SIGNS = ("tokens/admin", "agent/token")
 """Files in ROTA_HOME that a cluster writes once its first rows are on the disk."""
 _NOTHING_IN_IT = (
     "{where} has nothing in it, and {sign} shows that a cluster was here: what was written last is gone with "
-    "its log ({log}); put a copy of it in its place, or remove it to begin anew, without jobs and users"
+    "its log ({log}); put a copy of it in its place, or remove it to start over, without jobs and users"
 )
 
 
 def make_sure_of(path: Path, where: str) -> bool:
     """The file at `path` may be opened; a new database, for its owner alone, if there is none: then True.
 
-    StoreError if what was there has been lost: SQLite would begin anew, and throw its log away.
+    StoreError if what was there has been lost: SQLite would begin with an empty file, and throw its log away.
     OSError and sqlite3.Error if it cannot be opened or made.
     """
     path = path.resolve()  # SQLite writes beside what a link leads to
@@ -95,7 +95,7 @@ class KeptFile:
     def check(self, save: Callable[[Path], None] | None = None) -> None:
         """Raises FileLost if it has been removed or replaced; all is well again as soon as it is back.
 
-        The first time `save` writes what was in it to a file beside it: nobody else can open it any more.
+        The first time, `save` writes its content to a file beside it: no other process can open it any more.
         """
         became = self._became()
         if not became:

@@ -15,10 +15,10 @@ from rota.model.columns import Floats
 from rota.model.tenants import Between, Tenant
 from rota.model.units import number, plural
 from rota.scheduler.policy import parse_policy
-from rota.server.answers import Answers
+from rota.server.answers.answers import Answers
 from rota.server.api.forms import TenantsMove
 from rota.server.callers import Caller
-from rota.server.commanding import Commands
+from rota.server.commands import Commands
 from rota.server.refusals import Busy, Conflict
 from rota.server.scheduler import Scheduler
 from rota.server.store.rows import AttemptRow, CompletedJob, HeldSpan, JobQuery, JobRow
@@ -68,7 +68,7 @@ class TenantAccounts:
         if has_cells:
             notes += self.troubles()
             if guaranteed is None and not notes:
-                notes.append(f"policy {policy} gives nobody cells; `rota policy set hived` would")
+                notes.append(f"policy {policy} assigns no cells; `rota policy set hived` would")
         if in_force.tenants:
             notes += dealt(policy, between(policy))
         return TenantsView(
@@ -93,7 +93,7 @@ class TenantAccounts:
         try:
             check_cells(world.cluster)
         except InputError as error:
-            return [f"nobody has a guarantee, since the cells of the tenants cannot be had: {error}"]
+            return [f"no job has a guarantee, since the cells of the tenants cannot be had: {error}"]
         away = [node for node in nodes if node.state in ("lost", "away")]
         gone = (*world.cluster.gone, *(node.position for node in away))
         try:
@@ -109,7 +109,7 @@ class TenantAccounts:
         try:
             return self._scheduler.guaranteed()
         except (Busy, PolicyError) as error:
-            notes.append(f"who runs on what is its own is not known just now: {error}")
+            notes.append(f"which jobs run on what is their tenant's own is not known just now: {error}")
             return None
 
     def _by_type(self, attempt: AttemptRow) -> dict[str, float]:
@@ -237,7 +237,7 @@ class _Book:
     """Sums by tenant; what is a tenant's is that of those above it too."""
 
     def __init__(self, tenants: Mapping[str, Tenant], *, says: bool) -> None:
-        """`says` is whether the policy says who runs on what is its own."""
+        """`says` is whether the policy reports which jobs run on what is their tenant's own."""
         self.tenants, self.says = tenants, says
         self.known = {path: TenantView(path=path) for path in tenants}
         self.guaranteed: dict[str, float] = {}

@@ -1,7 +1,7 @@
-"""The tenants that count on a running cluster: those of the configuration, or those that were moved since.
+"""The tenants in force on a running cluster: those of the configuration, or those set since.
 
-Whichever was said last counts.  What somebody has moved with `rota tenants apply` holds over restarts until
-the tenants of the configuration are written anew; then those count again.
+The latest statement counts.  What `rota tenants apply` has set holds over restarts until the tenants of the
+configuration are changed; then those count again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_CHANGES = 10
 
 @dataclass(frozen=True)
 class TenantsInForce:
-    """Who is entitled to what, since when, and who said so."""
+    """What each tenant is entitled to, since when, and by whose command."""
 
     tenants: Tenants
     configured: Tenants

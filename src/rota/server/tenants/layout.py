@@ -1,8 +1,8 @@
 """Where the machines of a live cluster stand, as its operator says: racks above them, sockets inside.
 
-Agents say of neither, so that the configuration does: entries with patterns of names, the first that fits
-counts.  Machines join one by one and may be others than was thought, which stops nobody: a machine of no
-entry stands alone on each level above, and one whose devices a unit does not divide is one unit inside.
+Agents report neither, so the configuration does: entries with patterns of names; the first that fits counts.
+Machines join one by one and may differ from what was planned, which stops no machine: one without an entry
+stands alone on each level above, and one whose devices a unit does not divide is one unit inside.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NodeLayout:
         return tuple(dict.fromkeys(name for entry in self.entries for name in entry.device_levels))
 
     def levels_of(self, node: str) -> dict[str, str]:
-        """The unit of each level above the node that `node` is in; its own where nobody says."""
+        """The unit of each level above the node that `node` is in; its own where the layout does not say."""
         entry = self._entry(node)
         return {name: node if entry is None else entry.levels.get(name, node) for name in self.above}
 

@@ -1,6 +1,6 @@
-"""Tenants of a live cluster, as people write them down: quotas, weights and cells by path.
+"""Tenants of a live cluster, as users write them down: quotas, weights and cells by path.
 
-They are read where the controller starts, where somebody moves them on a running cluster, and from the store.
+They are read when the controller starts, when they are changed on a running cluster, and from the store.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _plain_cell(cell: CellQuota) -> dict[str, Any]:
 
 
 def changes(before: Tenants, after: Tenants) -> list[str]:
-    """What is another for whom, as sentences: `vision: quota 32 to 24`."""
+    """The changes as sentences: `vision: quota 32 to 24`."""
     said = []
     for path in sorted({*before.by_path, *after.by_path}):
         old, new = before.get(path), after.get(path)

@@ -1,4 +1,4 @@
-"""AFS — hand GPUs out one by one, weighing whoever ends first against whoever gains more from them.
+"""AFS — hand GPUs out one by one, weighing jobs that end first against jobs that gain more.
 
 Paper     Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021
 Decides   order, number of GPUs, preemption
@@ -7,17 +7,16 @@ Idea      1. Of two jobs that could have one more GPU, a ends first and b later 
           2. a gets it if (p_a' - p_a) / p_a > (p_b' - p_b) / p_b', p being speed: the GPU goes on to b when a
              is done, which is why the two gains are measured against different speeds.
           3. All GPUs are handed out by tournaments of this rule, at each arrival and completion.
-          4. CoDDL resizes while jobs train: the old workers go on until the new ones are ready, and the
-             newest target counts.  That is the world's: `rota simulate --costs resize=coddl`.
-Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the one that ends first: our
-          reading, the paper's text was not at hand; so are its queues (`queues`).  A job that was resized is
-          not grown again for a minute, and shrinks in it only for one that waits; who would end before a
-          resize has paid keeps its size, if that is stated (`resize_cost_s`); whoever made room for nobody
-          has it again (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The
-          cluster is taken to be of one type: on several a job gets the first type on which its share fits,
-          and what some cannot have there is handed out once more.
-          A job that would lose its work by it is not resized, one that the cluster refused to resize is
-          left alone for a while, and one that bears no stop keeps what it has (ours).
+          4. CoDDL resizes while jobs train: the old workers continue until the new ones are ready, and the
+             newest target counts.  The world does this: `rota simulate --costs resize=coddl`.
+Departs   AFS-P (`lengths=no`) assumes that the job with less GPU time received ends first: our reading, as
+          the paper's text was not at hand; so are its queues (`queues`).  Ours: a resized job does not grow
+          again for a minute, and shrinks in that time only for a waiting job; a job that would end before a
+          resize pays off keeps its size (`resize_cost_s`); room that no job used is given back; jumps
+          between sizes are compared by gain per GPU.  The cluster is assumed to have one type: on several a
+          job gets the first type on which its share fits, and GPUs that some jobs cannot use are handed out
+          again.  Also ours: no resize of a job that would lose its work by it; a pause after a refused
+          resize; a job that bears no stop keeps what it holds.
 Checked   systems/afs.md, worked examples 1 to 6; the tournament against comparing all with all.  Neither the
           authors' code nor results of it are public
 """
@@ -41,7 +40,8 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.targets import GPUS
-from rota.solvers.one_by_one import Filling, fill_apathetic
+from rota.solvers.one_by_one import Filling
+from rota.solvers.tournament import fill_apathetic
 from rota.stages.fit import Fitter
 from rota.stages.place import consolidate
 from rota.stages.plenty import Plenty, start_beside
@@ -63,15 +63,15 @@ class AfsParameters:
     lengths: bool = True
     """AFS-L: use durations.  `no` is AFS-P, which goes by GPU time received."""
     min_resize_s: float = 60.0
-    """Seconds after a change of its GPUs before a job is grown again; AFS-P by GPU time waits as well until
-    it has worked for a period since."""
+    """Seconds after a change of its GPUs before a job grows again; AFS-P by GPU time also waits until the
+    job has worked for a period since."""
     resize_cost_s: float = 0.0
-    """AFS-L: seconds that a resize has to save a job, at least, to be worth it; what a resize costs it."""
+    """AFS-L: seconds that a resize costs a job, and must save at least."""
     period_s: float = 60.0
     """AFS-P: seconds between two looks at the GPU time received, if there are no queues."""
     queues: tuple[float, ...] = ()
-    """AFS-P: GPU-seconds received at which a job falls to the next queue, as in 3600/36000; who is in a
-    higher one ends first, and within one the earlier.  None: by GPU time received itself."""
+    """AFS-P: GPU-seconds received at which a job falls to the next queue, as in 3600/36000; a job in a higher
+    queue ends first, and within a queue the earlier job.  None: by GPU time received itself."""
 
     def __post_init__(self) -> None:
         for name in ("min_resize_s", "resize_cost_s"):

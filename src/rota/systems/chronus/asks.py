@@ -125,9 +125,9 @@ class LiveAsks:
             np.nan_to_num(snapshot.know(Knowledge.DURATION)[self.rows], nan=_MOST_S), _MOST_S
         )
         factor = requested.factor[self.rows]
-        done = jobs.ran_s(self.rows) if parameters.is_artifact else jobs.work_s(self.rows)
+        done = jobs.ran_s(self.rows) if parameters.by_run_time else jobs.work_s(self.rows)
         self.least_s: Floats = durations - done
-        if not parameters.is_artifact:  # a second of work takes a little more of the estimate
+        if not parameters.by_run_time:  # a second of work takes a little more of the estimate
             done = done * factor
         unit = parameters.lease_s / _UNITS
         estimates = np.floor(durations * factor * parameters.safety / unit + 1e-9) * unit

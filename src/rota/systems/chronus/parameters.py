@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from rota.errors import InputError
 
@@ -14,13 +15,6 @@ class LeaseObjective(StrEnum):
     ADAPTIVE = "adaptive"  # as few GPUs as possible while some job could not be promised its deadline
     MAXIMISE = "maximise"  # as many GPUs as possible
     MINIMISE = "minimise"  # as few as possible: planned work as late as it bears, spare GPUs now
-
-
-class ChronusMode(StrEnum):
-    """Whose rules."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the authors' simulator: who holds no lease starts anew with each lease
 
 
 GUARANTEE_UP_TO_S = 1800.0
@@ -42,9 +36,9 @@ class ChronusParameters:
     objective: LeaseObjective = LeaseObjective.ADAPTIVE
     """What of equally good plans is preferred for the lease that begins."""
     tolerance: float = 1.0
-    """A deadline that cannot be kept is promised if it can by so many times the time that was asked for."""
+    """A deadline that cannot be kept is promised if this multiple of the requested time suffices."""
     guarantee: bool = True
-    """Jobs without a promise that end within the lease keep their GPUs so long, if leases are short."""
+    """Jobs without a promise that end within the lease keep their GPUs until then, if leases are short."""
     rows: int = 400
     """Jobs and deadlines of one integer program; with more, the largest jobs stay as they were planned."""
     columns: int = 6000
@@ -61,8 +55,13 @@ class ChronusParameters:
     """Nodes set apart for profiling runs of jobs that come; with 0 there are none."""
     profile_s: float = 30.0
     """Length of a profiling run for each GPU of the job, at most 120 s."""
-    mode: ChronusMode = ChronusMode.PAPER
-    """The paper's rules, or those of the authors' simulator."""
+    frees_all_at_leases: ClassVar[bool] = False
+    """Every job without a lease is stopped when a lease begins, and starts again if there is room."""
+    by_run_time: ClassVar[bool] = False
+    """What a job has done is the time that it ran, and whether it ends in a lease is judged by its run time
+    instead of its estimate."""
+    remembers_short: ClassVar[bool] = False
+    """The lease after one that left a job without its promise is planned as short of GPUs, too."""
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -91,10 +90,6 @@ class ChronusParameters:
                 f"policy 'chronus': a lease of {self.lease_s:g} s is no whole number of slots of "
                 f"{self.slot_s:g} s"
             )
-
-    @property
-    def is_artifact(self) -> bool:
-        return self.mode is ChronusMode.ARTIFACT
 
     @property
     def guarantees(self) -> bool:

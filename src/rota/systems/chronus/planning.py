@@ -159,7 +159,7 @@ class LeasePlanner:
     def _towards(self) -> int:
         objective, book = self.p.objective, self.book
         if objective is LeaseObjective.ADAPTIVE:
-            is_short = book.leaves_out or (self.p.is_artifact and book.short)
+            is_short = book.leaves_out or (self.p.remembers_short and book.short)
             return -1 if is_short else 1
         return 1 if objective is LeaseObjective.MAXIMISE else -1
 

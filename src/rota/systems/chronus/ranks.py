@@ -106,8 +106,8 @@ class Ranks:
         return frozenset(sure)
 
     def _ends_by(self, ask: LeaseAsk, end_s: float) -> bool:
-        """True if `ask` ends by `end_s`: by its estimate, or in the authors' simulator by its run time."""
-        left_s = ask.least_s if self.p.is_artifact else ask.left_s
+        """True if `ask` ends by `end_s`: by its estimate, or by its run time."""
+        left_s = ask.least_s if self.p.by_run_time else ask.left_s
         return ask.left_s > 0.0 and left_s <= end_s - self.now + 1e-6
 
     def _rank(self, ask: LeaseAsk) -> tuple[ServiceRank, float]:

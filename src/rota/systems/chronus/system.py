@@ -4,23 +4,22 @@ Paper     Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learni
 Decides   admission, order, preemption, placement
 Needs     durations; how much jobs are slowed down by lying apart
 Idea      1. A deadline is promised if the job finds enough leases before it, beside all that are promised.
-             Each takes its latest leases, so that near ones stay free for whoever is urgent.
-          2. When a lease begins an integer program plans all leases anew: the sum of the values of the
-             deadlines is largest, then as many GPUs as possible are in use now, or, while somebody is
-             without a promise, as few.
-          3. In every inner slot GPUs that nobody holds by a lease go to jobs without a promise, by shortest
+             Each takes its latest leases, so that near ones stay free for urgent jobs.
+          2. When a lease begins an integer program plans all leases again: the sum of the values of the
+             deadlines is largest; then as many GPUs as possible are in use now or, while some job has no
+             promise, as few.
+          3. In every inner slot GPUs that no job holds by a lease go to jobs without a promise, by shortest
              remaining service, and then to those that run ahead of their plan.
           4. Jobs that start together are placed in several orders, of which the fastest counts.
-Departs   Who runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is served again
-          (ours; the authors' simulator lets go of all of them: `mode=artifact`).  What ends within a lease is
-          judged by the estimate (`mode=artifact`: by the run time).  A plan is never longer than before, so
-          that it is kept whole; who loses work to a fault is admitted anew.  A far deadline of a job with
-          several decides whether it is admitted, and the program chooses among them (the simulator tests the
-          first).  Speeds of splits are known as whether GPUs lie apart, not split by split.  Profiling runs
-          (`profile_nodes`) measure how fast a job is, not what each split costs it.  The cluster is taken to
-          be of one type for plans.
+Departs   A job that runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is
+          served again (ours).  A job that ends within a lease is judged by the estimate.  A plan is never
+          longer than before, so that it is kept whole; a job that loses work to a fault is admitted again.  A
+          far deadline of a job with several decides whether it is admitted, and the program chooses among
+          them (the simulator tests the first).  Speeds of splits are known as whether GPUs lie apart, not
+          split by split.  Profiling runs (`profile_nodes`) measure how fast a job is, not what each split
+          costs it.  The cluster is taken to be of one type for plans.
 Checked   systems/chronus.md, worked examples 1 to 5; that no accepted strict job is late while estimates are
-          exact and nothing fails; authors' simulator, 497 jobs: every job equal (`mode=artifact`)
+          exact and nothing fails
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Chronus:
         begins = is_new and (bool(book.plans) or late_s < p.slot_s - 1e-6)
         book.shorten(asks, now, p.lease_s, begins=begins)
         is_cut = is_new and self._begin(book, asks, capacity)
-        if begins and p.is_artifact:
+        if begins and p.frees_all_at_leases:
             order = Ranks(book, asks, capacity, now, p).ordered()
             grants, preempt = let_go(snapshot, Fitter(snapshot, consolidate), order, asks)
             return self._answer(snapshot, book, grants, preempt, at_s=math.nextafter(now, math.inf))

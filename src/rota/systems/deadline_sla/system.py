@@ -1,4 +1,4 @@
-"""Deadline-SLA — serve first whoever stands to lose most of its reward by waiting one more round.
+"""Deadline-SLA — serve first the job that would lose most reward by waiting one more round.
 
 Paper     Betser, "Improving Service Level Agreements for a Job Scheduler by Visualizing Simulations", M.Eng.
           thesis, MIT 2012
@@ -8,13 +8,12 @@ Idea      1. An agreement "by deadline" is worth `full` if the job is done in ti
              a grace after that.
           2. The key of a job is the reward at risk: what it loses if it starts a round later instead of now,
              for each GPU-second that it still needs; the largest first.
-          3. Who loses nothing by that, having slack or having lost all, comes in order of deadlines.
-          4. What a promise is worth is asked of the simulator before it is given: `rota promise`.
-Departs   Inspired by the thesis, whose text was not at hand: its abstract says what the framework is for, all
-          formulas and numbers are ours.  Refusing a promise that has too little of a chance is the answer of
-          `rota promise`; the policy takes every job.  A job without a deadline loses nothing; one with
-          several has the value of the first that it keeps.
-Checked   systems/deadline_sla.md, examples a1 to a7; nothing of the authors' is public
+          3. Jobs that lose nothing by that, with slack left or nothing left to lose, follow by deadline.
+          4. `rota promise` asks the simulator for the value of a promise before it is given.
+Departs   Inspired by the abstract of the thesis, whose text was not at hand: all formulas and numbers are
+          ours.  `rota promise` refuses promises with too little chance; the policy accepts every job.  A job
+          without a deadline loses nothing; one with several has the value of the first that it keeps.
+Checked   systems/deadline_sla.md, examples a1 to a7; the authors published no code or data
 """
 
 from __future__ import annotations
@@ -55,9 +54,9 @@ class DeadlineSlaParameters:
     grace: float = 0.5
     """Grace after a deadline, as a part of the time from submission to it; 0 for a step."""
     round_s: float = 60.0
-    """Seconds that a job would wait longer: what the reward at risk is counted over (`dt`)."""
+    """Seconds of further waiting over which the reward at risk is counted (`dt`)."""
     preemptive: bool = False
-    """Take GPUs from running jobs that risk less than a waiting one, looked at once a round."""
+    """Take GPUs from running jobs that risk less than a waiting one, once a round."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
 

@@ -1,23 +1,23 @@
-"""DRF: whoever has the least of what it needs most is served next.
+"""DRF: the tenant with the smallest share of its most needed resource is served next.
 
 Paper     Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI 2011
 Decides   order; preemption if asked
 Needs     nothing about the future
 Idea      1. A tenant's share of a resource is what its running jobs hold, over what the cluster has; its
              dominant share is the largest of them, over GPUs, CPU and memory, divided by its weight.
-          2. A job, whole, is a task.  The tenant with the lowest dominant share starts its next job;
-             shares are compared exactly.  Ties go to the tenant that has received least over its weight
+          2. A whole job is a task.  The tenant with the lowest dominant share starts its next job;
+             shares are compared exactly.  Ties go to the tenant with least service over its weight
              since the beginning (GPUs times seconds), then to the one that came first.
-          3. A tenant whose job does not fit is skipped, until nothing fits.
+          3. A tenant whose job does not fit is skipped, until no job fits.
 Departs   Jobs of a tenant differ: its next job is the first submitted that fits, not merely the first.
-          All GPUs are one resource, whatever their type; a resource that some node has without limit is
-          none.  Tenants are compared as leaves; hierarchies of them are a later paper.  A weight is for all
-          resources alike; equal incomes (CEEI) are a solver, not a policy.
+          All GPUs are one resource, whatever their type; a resource that is unlimited on some node is
+          ignored.  Tenants are compared as leaves; hierarchies are a later paper.  A weight applies to all
+          resources; equal incomes (CEEI) are a solver, not a policy.
           The paper leaves ties open: among tenants that hold nothing, the first to come would be served to
-          its end where jobs exceed half the cluster.
+          its end if jobs exceed half the cluster.
           The paper does not preempt.  `preempt=yes` adds a rule known from Kubernetes schedulers: a job
           gives way if its tenant, without it, still has more than the preemptor's will have.
-          `share=assets`, `share=gpus` and `share=slots` are what the paper compares with; a slot is one GPU
+          `share=assets`, `share=gpus` and `share=slots` are the paper's baselines; a slot is one GPU
           with its part of the CPUs and of the memory, and a job takes as many as cover what it needs.
 Checked   systems/drf.md, worked examples a1 to a8; properties of the divisible optimum on 300 random cases;
           service of equal and of weighted tenants on 200 random cases of jobs as large as the cluster

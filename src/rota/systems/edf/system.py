@@ -1,14 +1,14 @@
-"""Earliest deadline first: serve whoever is due next.
+"""Earliest deadline first: serve the job that is due next.
 
 Paper     Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM
           1973; the baseline of ElasticFlow, Chronus and the deadline-SLA thesis
 Decides   order, preemption; with `size=fastest` or `most` the number of GPUs
 Needs     nothing; with `size=fastest` or `most` the speed by number of GPUs
-Idea      1. Jobs are served in order of deadline, those without one last.
-          2. Each gets the GPUs it asked for, or (`size=fastest`) as many of those that are free as make it
-             faster; what does not fit is passed by.
-          3. Nobody is refused: once late, a job is still served first.
-Departs   With `size`, on several types, what a job cannot have on one of them goes to others (ours).
+Idea      1. Jobs are served in order of deadline, jobs without one last.
+          2. Each gets the GPUs it asked for, or (`size=fastest`) as many of the free ones as make it
+             faster; jobs that do not fit are passed.
+          3. No job is refused: once late, a job is still served first.
+Departs   With `size`, on several types, GPUs that a job cannot use on one type go to others (ours).
 Checked   the `edf` of the ElasticFlow repository (`size=most`): every job equal (docs/fidelity.md)
 """
 

@@ -13,7 +13,7 @@ class ElanParameters:
     """Parameters of `elan`."""
 
     backfill: bool = False
-    """Whoever fits at its least size passes by an earlier job that does not; `no` is elastic FIFO."""
+    """A job that fits at its smallest size passes earlier jobs that do not; `no` is elastic FIFO."""
     min_gain: float = 0.05
     """Part of its speed that a further GPU has to add to a job, unless it brings half of what each of those
     that the job has brings on average: large jobs that scale well may grow."""

@@ -1,20 +1,20 @@
-"""Elan — take in whoever fits at its least size, and let jobs grow into what is left.
+"""Elan — admit each job that fits at its smallest size, and let jobs grow into what is left.
 
 Paper     Xie et al., "Elan: Towards Generic and Efficient Elastic Training for Deep Learning", ICDCS 2020
 Decides   order, number of GPUs; with `batch_growth` batch sizes
 Needs     speed of each job by number of GPUs, with `batch_growth` by batch size too (goodput profiles)
-Idea      1. Jobs wait in the order in which they came.  One is taken in as soon as the least sizes of all
-             that run leave room for its own: those that have more give way.
+Idea      1. Jobs wait in order of submission.  A job is admitted as soon as the smallest sizes of all
+             running jobs leave room for its own: jobs that have more give GPUs back.
           2. Spare GPUs go one by one to the job whose speed grows by the largest part, if that is enough.
           3. A batch stays as it is up to the number of GPUs at which it is fastest (strong scaling); beyond,
-             it doubles as often as it takes to feed more (weak scaling), and never shrinks.
+             it doubles as often as more GPUs need (weak scaling), and never shrinks.
           4. Jobs are resized while they train: new workers get ready beside the old ones, copy the state from
              the nearest of them and take part from one step to the next.
-Departs   Sizes are worked out anew from the least ones, which with concave curves is the same as taking from
-          whoever loses least; gains below 5 % are not taken where they are poor for a
-          GPU; a job that was resized is not grown again for a minute, and shrinks in it only for one that
-          waits; whoever made room for nobody has it again (ours).
-          The learning rate follows the batch in the job's own program.  What resizing costs is the world's:
+Departs   Sizes are computed again from the smallest ones, which with concave curves is the same as taking
+          GPUs from the job that loses least.  Ours: gains below 5 % are not taken where they are poor for
+          a GPU; a resized job does not grow again for a minute, and shrinks in that time only for a waiting
+          job; room that no job used is given back.
+          The learning rate follows the batch in the job's own program.  The world charges for resizes:
           `rota simulate --costs resize=elan`.  How state is copied is not modelled: a pause of a second is
 Checked   systems/elan.md, worked examples 1 to 5.  The authors' code is not public
 """

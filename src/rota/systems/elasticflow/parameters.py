@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rota.errors import InputError
-
-
-class ElasticFlowMode(StrEnum):
-    """Whose rules."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"
 
 
 @dataclass(frozen=True)
@@ -32,11 +24,8 @@ class ElasticFlowParameters:
     offer_s: float = 600.0
     """Seconds for which a job that is refused may take a later deadline instead; with 0 none is offered."""
     surplus: bool = True
-    """Give GPUs that no promise needs to whoever makes the most of them; with `no` nobody has more than the
-    promise needs, and who has none the least that it can run on."""
-
-    mode: ElasticFlowMode = ElasticFlowMode.PAPER
-    """`artifact`: plans, surplus and places as the authors' simulator; only `slot_s` and `refuse` count."""
+    """Give GPUs that no promise needs to the jobs that gain most from them; with `no` each job has what its
+    promise needs, and a job without a promise the least that it can run on."""
 
     def __post_init__(self) -> None:
         for name, value, least in (

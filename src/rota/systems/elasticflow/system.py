@@ -8,17 +8,17 @@ Idea      1. The least share of a job: the smallest level of GPUs that is done b
              as many of it as those with earlier deadlines leave free.
           2. A job is admitted if all promised jobs and it have least shares, by deadline; else it is refused,
              or offered the earliest deadline that could be promised (ours).
-          3. GPUs that no promise needs now go, step by step, to whoever loses least GPU time by them; who has
-             none comes first, jobs without a deadline among them.
+          3. GPUs that no promise needs now go, step by step, to the job that loses least GPU time by them;
+             jobs without GPUs come first, jobs without a deadline among them.
           4. Numbers of GPUs are powers of two and so are nodes: whatever was promised can be placed, if
              need be by moving small jobs together.
 Departs   Of several that come at once those due first are tried first (the paper's come one by one).  A
           change of GPUs is planned as a stop of `restart_s`, beside the margin of a slot (ours).  A job that
           has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
-          paper says; the published code prefers the opposite, as `mode=artifact` does.  A job with several
+          paper says; the published code prefers the opposite (`elasticflow@authors`).  A job with several
           deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
-          once: back from a pause it is promised what can be kept beside the others.  Whose deadline is moved
-          keeps its promise until the new one can be kept beside the others (ours).  Who stays without a
+          once: back from a pause it is promised what can be kept beside the others.  A job whose deadline
+          is moved keeps its promise until the new one can be kept beside the others (ours).  A job without a
           promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
           in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
@@ -26,9 +26,7 @@ Departs   Of several that come at once those due first are tried first (the pape
           leave (ours).  Slots are those of the clock, so
           that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
-          naive code, 1,500 scenes; authors' `ef-accessctrl` (643 jobs of four workloads) and `ef` (100
-          jobs) with `mode=artifact`: every job in the same second (docs/fidelity.md); a naive twin of their
-          program on random lists and clusters: the same
+          naive code, 1,500 scenes
 """
 
 from __future__ import annotations
@@ -54,9 +52,8 @@ from rota.stages.quota_caps import caps_of
 from rota.stages.resize import MAKES_PLACE, Settled
 from rota.stages.sizes import TRIES, on_closed, remember_nothing_new, short_of, sizes_now
 from rota.systems.elasticflow.admitted import admitted_before, not_promised, promised_anew, promised_before
-from rota.systems.elasticflow.artifact import ElasticFlowArtifact
 from rota.systems.elasticflow.asks import KnownLevels, ShareAsk, asks_of, powers_of
-from rota.systems.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
+from rota.systems.elasticflow.parameters import ElasticFlowParameters
 from rota.systems.elasticflow.promises import Planner, Promised, aimed
 from rota.systems.elasticflow.surplus import Surplus
 from rota.systems.elasticflow.unpromised import Unpromised
@@ -96,15 +93,12 @@ class ElasticFlow:
     """
 
     def __init__(self, parameters: ElasticFlowParameters | None = None) -> None:
-        self.parameters = p = parameters or ElasticFlowParameters()
+        self.parameters = parameters or ElasticFlowParameters()
         self._known = KnownLevels()
         self._plenty = Plenty(self._most_of)
         self._unpromised = Unpromised()
-        self._artifact = ElasticFlowArtifact(p) if p.mode is ElasticFlowMode.ARTIFACT else None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        if self._artifact is not None:
-            return self._artifact.decide(snapshot, memory)
         if (decision := self._at_most(snapshot, memory)) is not None:
             return decision
         sizes = sizes_now(snapshot, memory, 0.0)

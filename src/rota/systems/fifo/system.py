@@ -1,18 +1,17 @@
 """First in, first out: serve in order of submission.
 
-Paper     none; the baseline of them all
+Paper     none; the baseline of most papers
 Decides   order; with backfill, reservations
 Needs     nothing; `backfill=easy` needs durations: the user's, predicted or true ones
-Idea      1. Jobs start in the order in which they were submitted, those of a higher priority before all
-             others, and run to their end.
-          2. What happens when the first one does not fit is the variant: all wait that would do with the
-             same nodes (strict), it is passed by (skip), or it gets a reservation and is passed by those that
-             do not delay it (backfill=easy: the first one of each partition).
-          3. Sites differ in two more things, which can be switched off: a queue for each partition
-             (queue=all is one for all jobs), and priorities (priority=no).
-Departs   An estimate that a job has outrun counts as "ends at any moment"; sites with hard limits kill it.
+Idea      1. Jobs start in order of submission, jobs of a higher priority first, and run to their end.
+          2. If the first job does not fit, there are three variants: later jobs that could use the same
+             nodes wait (strict), later jobs pass it (skip), or it gets a reservation and jobs that do not
+             delay it pass it (backfill=easy: the first job of each partition).
+          3. Two more rules of sites can be switched off: a queue for each partition (queue=all is one for
+             all jobs), and priorities (priority=no).
+Departs   A job that has outrun its estimate counts as "ends at any moment"; sites with hard limits kill it.
 Checked   worked examples of systems/tiresias.md (FIFO rows); authors' `fifo` and `fjf`; backfill: cases
-          computed by hand, and with exact durations no first job starts later than it was promised
+          computed by hand, and with exact durations no first job starts later than promised
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ class FifoParameters:
     """Parameters of `fifo`."""
 
     skip: bool = False
-    """Pass by a job that does not fit instead of waiting for it."""
+    """Let later jobs pass a job that does not fit."""
     backfill: Backfill = Backfill.NONE
-    """`easy`: keep room for a job that does not fit, let those pass that will not delay it."""
+    """`easy`: reserve devices for a job that does not fit; jobs that do not delay it may pass."""
     queue: OneQueueFor = OneQueueFor.PARTITION
     """A queue for the jobs of each partition, or one for all jobs."""
     priority: bool = True

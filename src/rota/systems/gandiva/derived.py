@@ -1,5 +1,6 @@
-"""What follows from the homes and the table of jobs, kept between decisions: who is without a home, whose
-turns end when.  All of it is a cache; dropped, it is built anew from the memory and the snapshot.
+"""What follows from homes and the table of jobs, kept between decisions: jobs without a home, ends of turns.
+
+All of it is a cache; dropped, it is built again from the memory and the snapshot.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
+from rota.model.grants import Grant
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.stages.grounds import Grounds
-from rota.systems.gandiva.server_groups import ServerGroups
-from rota.systems.gandiva.swaps import DevicesOf, GrantOf
+from rota.systems.gandiva.servers import ServerGroups
 
 LEAST_TURN = 0.5
-"""Part of a quantum that a turn lasts at least, unless somebody leaves."""
+"""Part of a quantum that a turn lasts at least, unless a job leaves."""
 
 
 class Homeless:
@@ -27,7 +28,7 @@ class Homeless:
         self._rows: dict[int, list[int]] = {}
         self._kind_of: dict[int, int] = {}
         self.refused: set[int] = set()
-        """Kinds for which there was no home when somebody last asked, and no home has changed since."""
+        """Kinds for which there was no home at the last attempt, and no home has changed since."""
 
     def __len__(self) -> int:
         return len(self._kind_of)
@@ -48,7 +49,7 @@ class Homeless:
                 del self._rows[kind]
 
     def serve(self, admit: Callable[[int], bool]) -> None:
-        """Ask for each row in order; who is refused stands for all of his kind.
+        """Ask for each row in order; one that is refused stands for all of its kind.
 
         Room only shrinks on the way, so the others would be refused as well.
         """
@@ -90,7 +91,7 @@ class TurnEnds:
             self.ends.setdefault(end_s, set()).add(key)
 
     def give_up(self, keys: set[int]) -> None:
-        """The turns of these homes are over before their time: nobody's is to end with them."""
+        """The turns of these homes are over before their time: no other turn is to end with them."""
         for key in keys & self.end_of.keys():
             self.note(key, math.inf)
 
@@ -118,8 +119,8 @@ class TurnEnds:
     def end_s(self, now: float, switch_s: float) -> float:
         """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
 
-        It ends with another one if that ends within the second half of it: so no more than two moments in a
-        quantum are those of turns, however many homes there are.
+        It ends with another turn that ends within its second half: so turns end at no more than two moments
+        in a quantum, however many homes there are.
         """
         least_s, most_s = now + self.quantum_s * LEAST_TURN, now + self.quantum_s + switch_s
         if most_s in self.ends:
@@ -138,10 +139,12 @@ class Derived:
         self.without_gpus: set[int] = set()
         """Rows that wait and ask for no GPU."""
         self.turns = TurnEnds(quantum_s)
-        self.devices_of: DevicesOf = [{} for _ in range(grounds.cluster.nodes)]
-        self.grant_of: GrantOf = {}
+        self.devices_of: list[dict[int, tuple[int, ...]]] = [{} for _ in range(grounds.cluster.nodes)]
+        """Per node, the devices behind each mask of its devices that a job has been given."""
+        self.grant_of: dict[Any, Grant] = {}
+        """Per job, its last grant: in most turns it gets the same again."""
         self.growing: set[int] = set()
-        """Homes that have GPUs to spare for somebody."""
+        """Homes that have GPUs to spare for an elastic job."""
         self.gpus: list[int] | None = None
         """GPUs of each node, as last looked at."""
         self.down: set[int] | None = None
@@ -150,7 +153,7 @@ class Derived:
             self.note(key)
 
     def news(self, snapshot: Snapshot, cursor: Cursor) -> list[int] | None:
-        """Rows to look at, None for all: who has a home keeps it, whether he runs or waits for his turn."""
+        """Rows to look at, None for all: a job keeps its home, whether it runs or waits for its turn."""
         return (snapshot.joined_or_left if self.grounds.all_ask_for_gpus else snapshot.changes)(cursor)
 
     def note(self, key: int) -> None:

@@ -1,29 +1,20 @@
-"""What may be set about Gandiva."""
+"""Parameters of Gandiva."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rota.errors import InputError
 
 
-class GandivaMode(StrEnum):
-    """Whose Gandiva."""
-
-    PAPER = "paper"
-    TIRESIAS = "tiresias"
-    ELASTICFLOW = "elasticflow"
-
-
 @dataclass(frozen=True)
 class GandivaParameters:
-    """Parameters of `gandiva`; all but `mode` are those of the paper's."""
+    """Parameters of `gandiva`."""
 
     quantum: float = 60.0
     """Length of a turn, and time between two looks at what was tried, in seconds."""
     switch: float = 0.0
-    """Seconds that a switch of jobs takes; a turn that begins with one is so much longer."""
+    """Seconds that a switch of jobs takes; a turn that begins with one is longer by them."""
     packing: bool = True
     """Try two jobs on the same GPUs where jobs take turns."""
     pack_gain: float = 1.0
@@ -31,7 +22,7 @@ class GandivaParameters:
     head_room: float = 0.1
     """Part of what two jobs state of device memory that must be left beside it for them to share."""
     migration: bool = True
-    """Move running jobs when somebody leaves."""
+    """Move running jobs when a job leaves."""
     defrag: float = 0.75
     """Part of its GPUs that must be free for a server to be cleared."""
     noise: float = 0.02
@@ -40,8 +31,6 @@ class GandivaParameters:
     """Let elastic jobs use idle GPUs of their server."""
     grow_after: float = 60.0
     """Seconds for which GPUs must have been idle."""
-    mode: GandivaMode = GandivaMode.PAPER
-    """The paper's Gandiva, or the one in a simulator of a later paper."""
 
     def __post_init__(self) -> None:
         for name, least in (

@@ -24,8 +24,8 @@ class GandivaFairParameters:
     tickets: Tickets = Tickets.JOB
     """How a tenant's share is divided among its jobs: each the same, or each of its GPUs the same."""
     theta: float = 0.2
-    """A job migrates from the server with the most tickets per GPU when that has so much more than the one
-    with the fewest, as a part of the latter."""
+    """Excess of the server with the most tickets per GPU over the one with the fewest, as a part of the
+    latter, from which on a job migrates."""
     spacing: float = 600.0
     """Least time between two migrations of a job, in seconds."""
     trade: bool = True

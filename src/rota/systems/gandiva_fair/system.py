@@ -2,25 +2,25 @@
 
 Paper     Chaudhary et al., "Balancing Efficiency and Fairness in Heterogeneous GPU Clusters for Deep
           Learning", EuroSys 2020
-Decides   placement, turns, GPU type, migration; everybody is admitted
+Decides   placement, turns, GPU type, migration; every job is admitted
 Needs     throughput of each job on each GPU type, at the number of GPUs it asks for
 Idea      1. A tenant's tickets entitle it to a share of the GPUs; what it cannot use goes to the others.
-          2. On a server, jobs take turns by stride: a gang all at once or not at all, and who does not fit is
-             passed over without being charged.
-          3. Jobs larger than a server take turns with servers: a central walk has them, and one entry for all
-             small jobs of each server (split stride).
-          4. Jobs migrate until every server has as many tickets per GPU.
-          5. With several types everybody is first due the same part of each.  Then who gains least from fast
-             GPUs sells them to who gains most, for as many slow ones as the second-highest bidder would pay:
-             both gain.
-Departs   The paper was not at hand: see systems/gandiva_fair.md for what is ours, above all the price with
-          one bidder and the constants.  What a job is due is limited by what it can use, inside a server too:
-          nobody falls behind for want of it.  Fast GPUs that nobody is due are exchanged for slow ones
-          first, one for one.  Tickets of a tenant that is short in the long run count up to twice as much.
+          2. On a server, jobs take turns by stride: a gang as a whole or not at all; a job that does not
+             fit is passed without a charge.
+          3. Jobs larger than a server take turns with servers: a central walk has an entry for each of
+             them, and one for all small jobs of each server (split stride).
+          4. Jobs migrate until every server has the same tickets per GPU.
+          5. With several types every tenant is first due the same part of each.  Then the tenant that gains
+             least from fast GPUs sells them to the one that gains most, for as many slow ones as the
+             second-highest bidder would pay: both gain.
+Departs   The paper was not at hand: systems/gandiva_fair.md says what is ours, above all the price with one
+          bidder and the constants.  A job is due no more than it can use, inside a server too, so that it
+          does not fall behind.  Fast GPUs that no tenant is due are first exchanged for slow ones, one for
+          one.  Tickets of a tenant that is short in the long run count up to twice as much.
           Jobs are placed on a type by what their tenant is due; a part of a GPU below half a job is not
-          realised.  A gang that some servers can feed whole is not spread over others for its sake.
-          Nobody is packed: `gandiva` has that.  Turns that bring a job nothing become longer for it.
-Checked   systems/gandiva_fair.md, worked examples 1 to 9; nobody loses by trading, as a property
+          realised.  A gang that some servers can hold whole is not spread over others.
+          Jobs are not packed (`gandiva` packs).  Turns in which a job makes no progress become longer.
+Checked   systems/gandiva_fair.md, worked examples 1 to 9; no tenant loses by trading, as a property
 """
 
 from __future__ import annotations

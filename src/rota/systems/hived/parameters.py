@@ -13,10 +13,10 @@ class HivedParameters:
     """Parameters of `hived`."""
 
     policy: str = ""
-    """Policy that says who runs in each virtual cluster, its parameters in brackets: `las[quantum=7200]`;
-    empty for HiveD's own: priority, then submission, and whoever fits starts."""
+    """Policy inside each virtual cluster, with its parameters in brackets: `las[quantum=7200]`; empty for
+    HiveD's own: priority, then submission, and each job that fits starts."""
     lazy: bool = False
-    """Whoever loses its cells to a higher priority of its tenant runs on without a guarantee while it can."""
+    """A job that loses its cells to a higher priority of its tenant runs on without a guarantee."""
 
     def __post_init__(self) -> None:
         inner = self.inner()

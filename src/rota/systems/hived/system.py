@@ -3,22 +3,22 @@
 Paper     Zhao et al., "HiveD: Sharing a GPU Cluster for Deep Learning with Guarantees", OSDI 2020
 Decides   order within a tenant, preemption, placement
 Needs     nothing about jobs; the tenants' cells
-Idea      1. A tenant owns cells (GPU, socket, node, rack, ...): its virtual cluster.  What fits a private
-             cluster of these cells fits here.
+Idea      1. A tenant owns cells (GPU, socket, node, rack, ...): its virtual cluster.  Jobs that fit a
+             private cluster of these cells fit here.
           2. Its jobs are packed on the virtual cells, as close together as possible; a virtual cell is bound
              to a physical one when the first of its GPUs is used, and unbound with the last.
-          3. Physical cells are split and merged as buddies are: the smallest free one that is large enough.
-             So what any tenant owns can always be had.
-          4. Whoever has no guarantee runs on idle GPUs, away from the others, and leaves when asked.
-          5. Bad hardware is gone around; larger cells are split for it only if no promise needs them whole.
+          3. Physical cells are split and merged as buddies: the smallest free cell that is large enough.
+             So every tenant can always have the cells that it owns.
+          4. Jobs without a guarantee run on idle GPUs, away from the others, and leave when asked.
+          5. Bad hardware is avoided; larger cells are split for it only if no promise needs them whole.
 Departs   Equal cells are taken by number; the published order of lists, which depends on the past, is used
-          for the scenarios alone.  Victims stop and their heir starts in one decision, so that nothing is
-          reserved.  Tenants without cells run opportunistically; if no tenant has cells, everybody shares all
-          of them.  Opportunists are served by weighted max-min of idle GPUs (paper); if stopped they move
-          where there is room.  A job that its tenant's cells could never hold is refused; the published code
-          lets it wait.  A job that asks for parts of GPUs gets them to itself.
-Checked   systems/hived.md, worked examples; the published scenarios; on random sequences, that what fits a
-          private cluster of the tenant's cells fits here
+          for the scenarios alone.  Victims stop and their successor starts in one decision, so that nothing
+          is reserved.  Tenants without cells run opportunistically; if no tenant has cells, all tenants
+          share all of them.  Opportunistic jobs are served by weighted max-min of idle GPUs (paper); if
+          stopped they move where there is room.  A job that its tenant's cells could never hold is refused;
+          the published code lets it wait.  A job that asks for parts of GPUs gets whole GPUs to itself.
+Checked   systems/hived.md, worked examples; the published scenarios; on random sequences, that jobs which
+          fit a private cluster of the tenant's cells fit here
 """
 
 from __future__ import annotations

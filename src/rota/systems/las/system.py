@@ -1,16 +1,16 @@
-"""Least attained service first: serve whoever has received least, without knowing durations.
+"""Least attained service first: serve the job that has received least, without knowing durations.
 
 Paper     Nuyens and Wierman, "The Foreground-Background queue", 2008, for one server; with GPUs counted in:
           Gu et al., "Tiresias", NSDI 2019 (continuous 2D-LAS)
 Decides   order, preemption
 Needs     nothing about the future
 Idea      1. Service received is GPUs times seconds run.
-          2. The running set is rebuilt in order of service; what does not fit is skipped.
-          3. Undiscretised, two equal jobs would swap without end, so service counts in whole quanta:
-             inside a quantum running jobs stand first, then those submitted earlier.
-Departs   With `every`, service counts exactly but is looked at only so often, as in papers' examples.
-          Who has nothing to show for a quantum, since its start took as long or a stop undid it, keeps its
-          GPUs for longer ones.
+          2. The running set is rebuilt in order of service; jobs that do not fit are skipped.
+          3. With exact service two equal jobs would swap without end, so service counts in whole quanta:
+             inside a quantum running jobs come first, then jobs submitted earlier.
+Departs   With `every`, service counts exactly but is compared at intervals only, as in papers' examples.
+          A job that made no progress in a quantum, since its start took as long or a stop undid it, has
+          longer quanta.
 Checked   systems/tiresias.md, example 1; equals a twin that looks every second on 60 random workloads
 """
 
@@ -42,7 +42,7 @@ class LasParameters:
     quantum: float = 3600.0
     """Service that counts as one step, in GPU-seconds (in seconds with `metric=time`)."""
     every: float = 0.0
-    """Rank by exact service every so many seconds instead, and at events; 0 ranks by quanta."""
+    """Seconds between rankings by exact service (and at events) instead of quanta; 0 ranks by quanta."""
     metric: ServiceMetric = ServiceMetric.GPU_TIME
     """Service in GPU-seconds, or in seconds run."""
     placement: Placement = Placement.CONSOLIDATE

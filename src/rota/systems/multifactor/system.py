@@ -3,15 +3,15 @@
 Paper     none; Slurm's plugin priority/multifactor, as priority_multifactor.html of Slurm describes it
 Decides   order, reservations
 Needs     durations, for backfill: the user's, predicted or true ones
-Idea      1. The priority of a waiting job is the sum of weights times factors between 0 and 1: *age*, what it
-             has waited over `max_age_s`, at most 1; *size*, its GPUs over all of the cluster; *share*, 2 to
-             the power of minus its tenant's part of what all have used over the tenant's part of the shares,
-             where use halves every `half_life_s`; *priority*, its own over the largest of those that wait.
+Idea      1. The priority of a waiting job is the sum of weights times factors between 0 and 1: *age*, its
+             waiting time over `max_age_s`, at most 1; *size*, its GPUs over all of the cluster; *share*, 2 to
+             the power of minus its tenant's part of all use over the tenant's part of the shares, where
+             use halves every `half_life_s`; *priority*, its own over the largest of the waiting jobs.
           2. The highest comes first; equal ones in the order of submission.
           3. Waiting jobs are served as under `fifo:backfill=easy`: the first job of each partition that does
              not fit gets a reservation, and jobs that do not delay it pass it.
 Departs   All tenants have equal shares, and are compared as leaves: no tree of accounts (fair tree).  Use is
-          of GPUs alone.  Partition and association factors are not there.  Priorities are worked out at each
+          of GPUs alone.  There are no partition and association factors.  Priorities are computed at each
           decision, not every few minutes.
 Checked   worked examples of systems/multifactor.md; decayed use against a naive sum over what was held;
           with weights of 0 it starts every job when `fifo:backfill=easy` does
@@ -49,7 +49,7 @@ class MultifactorParameters:
     priority: float = 100_000.0
     """Weight of the job's own priority, such as that of its QOS (PriorityWeightQOS)."""
     max_age_s: float = WEEK_S
-    """A job that has waited for longer gets no older (PriorityMaxAge)."""
+    """Waiting beyond this does not count (PriorityMaxAge)."""
     half_life_s: float = WEEK_S
     """After this time past use counts half (PriorityDecayHalfLife)."""
     placement: Placement = Placement.CONSOLIDATE

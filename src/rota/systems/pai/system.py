@@ -1,11 +1,11 @@
-"""PAI: fractions of GPUs, shortest job first by history, best GPUs reserved for those who need them.
+"""PAI: fractions of GPUs, shortest job first by history, best GPUs reserved for jobs that need them.
 
 Paper     Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale Heterogeneous GPU
           Clusters", NSDI 2022
 Decides   order, placement, sharing of a GPU by fractions
-Needs     nothing about the future; `estimate=known` reads durations from whoever provides them
-Idea      1. The expected duration of a job is the mean of completed jobs of its group, user and size; of
-             fewer of these where there are none.  Shortest first, misfits passed by, nobody preempted.
+Needs     nothing about the future; `estimate=known` reads durations from their provider
+Idea      1. The expected duration of a job is the mean of completed jobs of its group, user and size, or
+             of fewer of these criteria.  Shortest first; jobs that do not fit are passed; no preemption.
           2. A fraction lives on one device: the fullest one of the machine on which it fits.  A gang of
              fractions has as many devices.
           3. A high-GPU task tries GPU types from the strongest down, all others from the weakest up; a job
@@ -15,13 +15,13 @@ Departs   The performance model behind "high-GPU" is not public: more than one G
           without a weaker type beside it, counts.
           The paper predicts durations by a regression tree, not by means.
           Estimates of waiting jobs move as history grows; those of the authors' simulator are fixed columns,
-          which `estimate=known` follows if somebody states them as durations.
-          History has what the successful attempt of a job took; nothing is learnt of a job that failed
-          while another policy was in charge: nobody timed that attempt.
+          which `estimate=known` follows if they are provided as durations.
+          History has the time of a job's successful attempt; nothing is learnt from a job that failed under
+          another policy, because that attempt was not timed.
           Fractions are placed on devices, and those of a gang on different ones (ours); the simulator pools
           those of a machine.  More than one GPU and a fraction (1.5) is rounded up.  A job is one task: its
           roles (ps, worker) are not told apart.  Of device memory only what a job states counts.
-          Service jobs have no reserve of their own and preempt nobody.
+          Service jobs have no reserve of their own and preempt no job.
 Checked   systems/pai.md, worked examples 1 to 7; a naive scheduler of our own (36 random runs with gangs of
           fractions, every start equal); the authors' simulator by each of its three columns of estimates
           (`duration=user`): 5,000 of 5,000 jobs each; by truth and by submission, `sjf` and `fifo` in the

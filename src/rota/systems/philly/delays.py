@@ -21,15 +21,11 @@ from rota.model.grants import Code, Constraint
 from rota.scheduler.decision import Memory
 from rota.systems.philly.gang import Attempts, Cycle
 from rota.systems.philly.quota import QuotaShares
-from rota.systems.philly.waits import split_in_c
 
 FAIR_SHARE: Final = "fair share"
 FRAGMENTATION: Final = "fragmentation"
 BORROWED: Final = "borrowed"
 LABELS: Final = (FAIR_SHARE, FRAGMENTATION, BORROWED)
-
-_FEW: Final = 32
-"""So many changes are looked at sooner one by one than as columns."""
 
 Class = tuple[str, int]
 """Virtual cluster and GPUs of a job."""
@@ -96,36 +92,24 @@ class Delays:
                 total[label] = total.get(label, 0.0) + part
 
     def seconds(self, history: ReasonHistory, since: float, now: float) -> list[float]:
-        """How long a wait from `since` to `now` was due to each of `LABELS`."""
-        split = split_in_c(len(LABELS))
-        if split is not None:
-            cycle, at_s, label = self.cycle, history["at_s"], history["label"]
-            return split(at_s, label, history["changes"], since, now, cycle.timeout_s, cycle.period_s)
-        first = _last(history, since, "right")
-        if history["changes"] - first <= _FEW:
-            return self._seconds(history, first, since, now)
-        return self._seconds_of_many(history, first, since, now)
+        """Seconds of a wait from `since` to `now` by the reason they are due to, in the order of `LABELS`.
 
-    def _seconds(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
-        """How long a wait from `since` to `now`, which began under the reason `first`, was due to each."""
-        at_s, labels = history["at_s"], history["label"]
-        seconds, begin, label = [0.0] * len(LABELS), since, labels.item(first)
-        for place in range(first + 1, history["changes"]):
-            end = min(self.cycle.resumed_s(at_s.item(place), since), now)
-            seconds[label] += end - begin
-            begin, label = end, labels.item(place)
-        seconds[label] += now - begin
-        return seconds
-
-    def _seconds_of_many(self, history: ReasonHistory, first: int, since: float, now: float) -> list[float]:
-        """The same where reasons changed often."""
-        end = history["changes"]
-        moments = np.empty(end - first + 1)
-        moments[0], moments[-1] = since, now
-        np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now, out=moments[1:-1])
-        seconds: list[float] = np.bincount(
-            history["label"][first:end], moments[1:] - moments[:-1], len(LABELS)
-        ).tolist()
+        A change in a pause counts from the next opening on: until then the reason of the attempt holds.
+        """
+        first, end = _last(history, since, "right"), history["changes"]
+        moments_s: list[float] = history["at_s"][first + 1 : end].tolist()
+        labels: list[int] = history["label"][first:end].tolist()
+        timeout_s, period_s = self.cycle.timeout_s, self.cycle.period_s
+        seconds, begin_s, place = [0.0] * len(LABELS), since, 0
+        for moment_s in moments_s:
+            phase_s = (moment_s - since) % period_s
+            end_s = moment_s if phase_s < timeout_s else moment_s - phase_s + period_s
+            if end_s > now:
+                end_s = now
+            seconds[labels[place]] += end_s - begin_s
+            begin_s = end_s
+            place += 1
+        seconds[labels[place]] += now - begin_s
         return seconds
 
     def now(self, of: Class, attempts: Attempts, now: float) -> str:

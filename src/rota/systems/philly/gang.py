@@ -16,18 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-import numpy as np
-
-from rota.model.columns import Floats
 from rota.systems.philly.locality import Locality
 
 _LEVELS: Final = tuple(Locality)
 _ROUNDING: Final = 1e-4
 """Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
-
-
-_MANY: Final = 512
-"""So many remainders cost more than the steps on whole columns that give the same."""
 
 
 class Attempts(TypedDict):
@@ -103,33 +96,6 @@ class Cycle:
         rounding decides."""
         near_s = _ROUNDING * self.period_s
         return self.timeout_s + near_s, self.period_s - near_s
-
-    def resumed_s(self, moment_s: float, since_s: float) -> float:
-        """As `deferred_s`, for one moment."""
-        phase = (moment_s - since_s) % self.period_s
-        return moment_s if phase < self.timeout_s else moment_s - phase + self.period_s
-
-    def deferred_s(self, moments_s: Floats, since_s: float) -> Floats:
-        """Each moment, or the next opening of a job that waits since `since_s` if it falls into a pause."""
-        phase = _modulo(moments_s - since_s, self.period_s)
-        return np.where(phase < self.timeout_s, moments_s, moments_s - phase + self.period_s)
-
-
-def _modulo(spans_s: Floats, period_s: float) -> Floats:
-    """`spans_s % period_s` to the last bit, which NumPy works out one by one.
-
-    Multiples of a whole number are exact, and so is what they leave; a quotient that was rounded up to the
-    next whole number leaves less than nothing.
-    """
-    if len(spans_s) < _MANY or period_s % 1.0:
-        return spans_s % period_s
-    multiples = spans_s / period_s
-    np.floor(multiples, out=multiples)
-    multiples *= period_s
-    left: Floats = spans_s - multiples
-    if not (left.min() >= 0.0 and left.max() < period_s):
-        return spans_s % period_s
-    return left
 
 
 class LatestAttempt:

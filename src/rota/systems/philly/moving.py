@@ -9,10 +9,10 @@ from __future__ import annotations
 from rota.model.grants import Can, Grant
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.fit import Fitter
-from rota.systems.philly.decision import PhillyDecision, Slept
+from rota.systems.philly.attempt import Premises
 from rota.systems.philly.locality import Locality
 from rota.systems.philly.parameters import PhillyParameters
-from rota.systems.philly.premises import Premises
+from rota.systems.philly.policy import PhillyDecision, Slept
 from rota.systems.philly.queues import AttemptQueues
 from rota.systems.philly.quota import QuotaShares
 from rota.table.free import mask_of, nodes_in

@@ -21,7 +21,7 @@ class PhillyParameters:
     """Guideline 1: further failed attempts per hour of run time, as expected when the wait begins, before
     locality is relaxed."""
     dedicated: bool = False
-    """Guideline 2: a job of several GPUs shares its nodes with nobody."""
+    """Guideline 2: a job of several GPUs shares its nodes with no other job."""
     migrate: bool = False
     """Guideline 1, the other way: start as close together as is possible at once, and move onto the fewest
     nodes when they fall free; with `dedicated`, small jobs are moved off nodes that a gang needs."""

@@ -4,28 +4,28 @@ Paper     Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DN
           USENIX ATC 2019, section 2.3; constants as our card of the system gives them
 Decides   order, placement, reservations, preemption
 Needs     nothing about the future; `patience_per_h` (guideline 1) needs durations
-Idea      1. Virtual clusters by used GPUs over quota, least first; within one, order of arrival, passing by
-             what does not fit.
+Idea      1. Virtual clusters by used GPUs over quota, least first; within one, order of arrival, skipping
+             jobs that do not fit.
           2. An attempt fixes candidate nodes, holds what is free there, starts when the gang is complete;
-             after 180 s it lets go and waits 120 s.  Every waiting job runs this cycle by itself.
+             after 180 s it releases them and waits 120 s.  Every waiting job runs this cycle by itself.
           3. After two failed attempts locality is relaxed: fewest nodes, one rack, anywhere.
           4. A quota may be exceeded while GPUs are idle.  Above 90 % use, a job within its quota takes GPUs
-             back from the virtual cluster that is furthest above its own; who loses them and fits elsewhere
-             moves there.
+             back from the virtual cluster that is furthest above its own; a job that loses them and fits
+             elsewhere moves there.
 Departs   A job starts at the strictest level that the empty cluster could meet. A victim whose GPUs turn
-          out not to be needed is spared, and nobody is preempted at the moment at which he started; equal
-          use of a quota goes by name. Of the guidelines, waiting longer for locality (`patience_per_h`),
-          starting spread and moving together (`migrate`) and dedicated nodes (`dedicated`; with `migrate`
-          cleared of jobs of one GPU) are here. Retries are the world's, under any policy: blind, or by class
-          of failure with back-off, given up at the same failure thrice or where it stayed for others
-          (`rota simulate --retries adaptive`; live by its classifier). The pre-run pool is a policy around
-          this one (`prerun`). The policy sleeps through attempts that can find nothing: no GPU is free that
-          would do and nobody may take any. Jobs submitted together pause together, so that GPUs idle in front
-          of a queue, as by the card. A fraction has a GPU to itself, a gang of them as many. Whom a hard
-          quota, cores or memory keep off holds nothing for it, and starts in its attempt once they do not.
-          Nodes that are lost or closed are no candidates and not of the cluster (ours).
-          How much others on a node, or 16 GPUs spread wide, slow a job down is the world's
-          too (`--slowdowns`): the study's table of co-located servers is not built in.
+          out not to be needed is spared, and no job is preempted at the moment of its start; virtual
+          clusters with equal use of their quota go by name. Of the guidelines these are here: waiting longer
+          for locality (`patience_per_h`), starting spread and moving together (`migrate`), and dedicated
+          nodes (`dedicated`; with `migrate` cleared of jobs of one GPU). The world does retries under any
+          policy: blind, or by class of failure with back-off, given up at the third equal failure or where
+          it persisted for others (`rota simulate --retries adaptive`; live by its classifier). The pre-run
+          pool is a policy around this one (`prerun`). The policy sleeps through attempts that cannot
+          succeed: no suitable GPU is free, and no job may take any. Jobs submitted together pause together,
+          so that GPUs idle in front of a queue, as in our card of the system. A fraction has a GPU to
+          itself, a gang of fractions one GPU each. A job that a hard quota, cores or memory keep from
+          starting holds nothing, and starts in its attempt once they allow it. Nodes that are lost or closed
+          are no candidates and not part of the cluster (ours). The world slows jobs down beside others
+          or spread wide (`--slowdowns`); the study's table of co-located servers is not built in.
 Checked   systems/philly.md, worked examples 1 to 4; a generated month (docs/philly.md):
           strict locality raises the 90th percentile wait of jobs above 8 GPUs from 1.1 to 172 h, shortens
           their runs by 4.1 %; fragmentation is 0 to 3 % of waiting time where the study has 80 % of delays,
@@ -39,8 +39,8 @@ from rota.model.tenants import Between
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.systems.philly.kept import PhillyRun
 from rota.systems.philly.parameters import PhillyParameters
+from rota.systems.philly.run import PhillyRun
 
 
 @register(

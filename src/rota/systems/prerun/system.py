@@ -1,17 +1,17 @@
-"""Pre-run: each new job runs on one GPU of a small pool for a while, so that what fails early fails there.
+"""Pre-run: each new job first runs on one GPU of a small pool, so that early failures happen there.
 
 Paper     Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads",
           USENIX ATC 2019, section 5, the third guideline
-Decides   who of the new jobs runs in the pool; all else is the inner policy's
+Decides   which new jobs run in the pool; the inner policy decides all else
 Needs     what the inner policy needs
 Idea      1. The last `nodes` nodes are the pool; to the inner policy the others are the whole cluster.
-          2. A new job waits for one GPU of the pool, in order of arrival, however many GPUs it asks for.
+          2. A new job waits for one GPU of the pool, in order of arrival, whatever size it asks for.
           3. If it has not failed after `for_s` seconds, it leaves the pool and waits for its gang.
-Departs   The study proposes the pool and gives no figures: those here are inferred. A failure that comes
-          within `for_s` is taken to come on one GPU as soon as on the gang. What the job did in the pool
-          counts as far as its checkpoint does. A job that fails in the pool is tried there again.
-          Jobs for which no GPU of the pool will do, and those of tenants with a hard quota, pass at once. So
-          do all while some job needs nodes of the pool because the others could not hold it.
+Departs   The study proposes the pool without figures: those here are inferred. A failure within `for_s` is
+          assumed to come on one GPU as soon as on the gang. Work in the pool counts as far as the job's
+          checkpoint does. A job that fails in the pool is tried there again.
+          Jobs that no GPU of the pool suits, and jobs of tenants with a hard quota, skip the pool. So do
+          all jobs while some job needs nodes of the pool because the others could not hold it.
 Checked   systems/philly.md, worked examples 4 and 5; a generated month of jobs (docs/philly.md)
 """
 
@@ -37,7 +37,7 @@ class PreRunParameters:
     policy: str = "philly"
     """Policy of the jobs that have passed; its parameters stand in brackets, as in `fifo[skip=yes]`."""
     nodes: int = 1
-    """Nodes of the pool, the last ones of the cluster; a cluster that has no more has no pool."""
+    """Nodes of the pool, the last ones of the cluster; a cluster without further nodes has no pool."""
     for_s: float = 180.0
     """How long a job that does not fail stays in the pool (inferred)."""
     least_gpus: int = 1

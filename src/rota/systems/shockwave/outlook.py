@@ -11,7 +11,7 @@ from rota.knowledge.regimes import Regimes
 from rota.model.columns import Floats, Ints
 from rota.scheduler.snapshot import Snapshot
 from rota.solvers.regimes import Epochs, posterior_left_s, restated_left_s
-from rota.systems.shockwave.parameters import ShockwaveParameters
+from rota.systems.shockwave.parameters import Predictor, ShockwaveParameters
 
 OFF = 1.4
 """A job so many times slower or faster than its profile has its forecast corrected by what was measured."""
@@ -48,14 +48,14 @@ def outlook(snapshot: Snapshot, rows: Ints, parameters: ShockwaveParameters) -> 
     if known.any():
         among = rows[known]
         epochs = _epochs(snapshot, regimes, among, parameters)
-        left_of = restated_left_s if parameters.restates else posterior_left_s
+        left_of = restated_left_s if parameters.predictor is Predictor.RESTATE else posterior_left_s
         progress[known] = epochs.done / epochs.total
         whole_s, left_s, spent_s = whole_s.copy(), left_s.copy(), spent_s.copy()
         whole_s[known] = epochs.mean_s * epochs.total
         left_s[known], spent_s[known] = left_of(epochs), epochs.spent_s
     outlived, whole_s = (left_s <= 0.0) | (progress >= 1.0), np.maximum(whole_s, 1e-9)
-    left_s = np.where(outlived, 1.0 if parameters.is_artifact else parameters.round_s, left_s)
-    if parameters.is_artifact:
+    left_s = np.where(outlived, 1.0 if parameters.whole_epochs else parameters.round_s, left_s)
+    if parameters.whole_epochs:
         progress = np.where(outlived, 1.0, progress)
     else:
         whole_s = np.where(outlived, spent_s + parameters.round_s, whole_s)
@@ -69,7 +69,7 @@ def _epochs(snapshot: Snapshot, regimes: Regimes, rows: Ints, parameters: Shockw
     of_class, total = regimes.classes[rows], regimes.epochs[rows]
     done = np.clip(snapshot.jobs.work_done(rows) / regimes.per_epoch[rows], 0.0, total)
     seconds, seen, mode = regimes.seconds[of_class], regimes.seen[rows], regimes.mode[rows]
-    if parameters.is_artifact:
+    if parameters.whole_epochs:
         done = np.floor(done + 1e-9)
         seconds, seen, mode = _scheduled(regimes, of_class, np.minimum(done, total - 1.0))
     return Epochs(total, done, seen, mode, seconds)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-
-
-class ShockwaveMode(StrEnum):
-    """Whose rules hold where the two differ."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the authors' simulator
+from typing import ClassVar
 
 
 class Predictor(StrEnum):
-    """How the epochs to come are divided among the batch sizes of a job, or the mode's own way."""
+    """How the epochs to come are divided among the batch sizes of a job."""
 
-    MODE = "mode"
     RESTATE = "restate"  # what has ended is exact, the rest is shared evenly by what has not (paper)
     POSTERIOR = "posterior"  # the mean of the Bayesian posterior (authors' code)
 
@@ -30,7 +23,7 @@ class ShockwaveParameters:
     window_rounds: int = 20
     """Rounds that are planned ahead (T)."""
     resolve_rounds: int = 8
-    """The plan is made anew every so many rounds, besides at each arrival and end."""
+    """Rounds after which the plan is made again, besides at each arrival and end."""
     makespan_weight: float = 1e-3
     """What a second of the longest run time left after the window counts against mean utility (the paper's
     lambda; the authors' k)."""
@@ -39,23 +32,19 @@ class ShockwaveParameters:
     finishes cannot be kept (the authors' lambda, on 32 GPUs; the paper's k, about 5)."""
     rho_max: float = 1.0
     """Projected finish over fair finish that is to be kept."""
-    predictor: Predictor = Predictor.MODE
+    predictor: Predictor = Predictor.RESTATE
     """How changes of batch size are foreseen."""
     resolve_on_regime_change: bool = False
-    """Plan anew when a job changes its batch size, too."""
+    """Plan again when a job changes its batch size, too."""
     patience: float = 1.0
     """Windows that a job may wait without a round before it goes first, whatever the plan says."""
     nodes: int = 200
     """Branches that the plan may take; what is found by then is carried out, and the memory notes it."""
-    mode: ShockwaveMode = ShockwaveMode.PAPER
-    """Rules for the forecast, the weights and the clock."""
-
-    @property
-    def is_artifact(self) -> bool:
-        return self.mode is ShockwaveMode.ARTIFACT
-
-    @property
-    def restates(self) -> bool:
-        if self.predictor is Predictor.MODE:
-            return not self.is_artifact
-        return self.predictor is Predictor.RESTATE
+    whole_epochs: ClassVar[bool] = False
+    """The forecast counts whole epochs, and takes the regimes of the profiled schedule."""
+    counts_rounds: ClassVar[bool] = False
+    """The clock is the number of rounds times their length, and only the end of a round wakes the policy."""
+    by_moments: ClassVar[bool] = False
+    """Weights compare moments, not times since submission."""
+    waits_without_limit: ClassVar[bool] = False
+    """No job goes first because it was passed by, and a job keeps no turn longer than a round."""

@@ -106,10 +106,10 @@ def fair_rounds(question: WindowQuestion, parameters: ShockwaveParameters) -> In
 def weights(question: WindowQuestion, parameters: ShockwaveParameters) -> Floats:
     """What each utility counts: 1, or a power of the projected finish over the fair one if that is too late.
 
-    Both are times since submission; the authors' code takes moments.  As there, who needs less than a round
+    Both are times since submission.  As in the authors' code, the ratio of a job that needs less than a round
     is raised to the hundredth power.
     """
-    ahead, since_s = question.ahead, 0.0 if parameters.is_artifact else question.submit_s
+    ahead, since_s = question.ahead, 0.0 if parameters.by_moments else question.submit_s
     left_s = ahead.left_s / question.share
     rho = finish_time_ratio(question.clock_s - since_s, left_s, question.target_s - since_s)
     exponent = np.where(ahead.left_s < parameters.round_s, ALMOST_DONE, parameters.fairness_exponent)

@@ -1,30 +1,29 @@
-"""Shockwave — plan the rounds to come so that everybody's progress is fair over time, not at every moment.
+"""Shockwave — plan the next rounds so that progress is fair over time, not at every moment.
 
 Paper     Zheng et al., "Shockwave: Fair and Efficient Cluster Scheduling for Dynamic Adaptation in Machine
           Learning", NSDI 2023
 Decides   order, preemption: which jobs run in which of the next 20 rounds
 Needs     run time left of each job; where jobs change their batch size as they train, their epochs, the
           batch sizes they may use and how long an epoch takes with each, but not when they change
-Idea      1. Welfare is the sum of the logarithms of everybody's progress, over a window of rounds: who has
-             little gains most from a round, and who needs none soon may wait.
+Idea      1. Welfare is the sum of the logarithms of all jobs' progress, over a window of rounds: a job with
+             little progress gains most from a round, and one that needs none soon may wait.
           2. Changes of batch size are foreseen: epochs to come are shared out among those not seen yet.
           3. A job is to end no later than with an equal part of the cluster (a target that averages over its
              life).  If all can, they do.  If not, progress counts by a power of how late a job will be.
           4. The longest run time left after the window counts against the plan, for the sake of the makespan.
-          5. The plan is made anew when jobs come or end, and every 8 rounds; idle GPUs go to the longest.
+          5. The plan is made again when jobs come or end, and every 8 rounds; idle GPUs go to the longest.
 Departs   Numbers of rounds are planned, not a binary for each job and round, and the worst time left is
           branched upon: the optimum of the same objective in milliseconds (docs/systems/shockwave.md says
           what it costs).  Rounds are put in order of urgency without a second program.  A job is late by
-          times since its submission, the authors' code by moments (`mode=artifact`, with its forecast, whole
-          seconds and a clock that counts rounds).  The paper weighs all jobs so; as in the authors' code,
-          only those that are late, with the hundredth power for who needs less than a round.
-          Who has had no round for a whole window goes first, whatever the plan says: planned anew at each
-          arrival, short jobs may put off a long one for ever.  A job that outlives its forecast is taken to
-          need another round.  GPU types count alike.  Who has nothing to show for its rounds in a row, for a
-          start took them or a stop undid them, has twice as many from then on, whatever the plan says.
+          times since its submission.  The paper weighs all jobs so; as in the authors' code, only those that
+          are late, with the hundredth power for a job that needs less than a round. A job without a round for
+          a whole window goes first, whatever the plan says: with a new plan at each arrival, short jobs may
+          put off a long one for ever.  A job that outlives its forecast is taken to need another round.  GPU
+          types count alike.  A job that made no progress in its rounds in a row, since a start took them or a
+          stop undid them, has twice as many from then on, whatever the plan says.
 Checked   systems/shockwave.md, worked examples 1 to 5; small windows against the program with binaries;
-          authors' results for 120 jobs on 32 GPUs: makespan +0.3 %, 8 jobs late instead of 9, the worst by
-          1.31 instead of 1.78 (`mode=artifact`); by default 7.3 % shorter, 4 late, the worst by 1.17
+          beside the authors' results for 120 jobs on 32 GPUs: makespan 7.3 % shorter, 4 jobs late instead of
+          9, the worst by 1.17 instead of 1.78
 """
 
 from __future__ import annotations
@@ -120,14 +119,14 @@ class Shockwave:
         picks = _walk(snapshot, live, order, capacity)
         picked = {pick.later for pick in picks}
         decision = place_picks(snapshot, picks, [row for row in order.tolist() if row not in picked])
-        if not self.parameters.is_artifact:
+        if not self.parameters.waits_without_limit:
             lengths.end_all(decision.preempt, decision.grants)
         decision.ranking = self._turns(snapshot, book, ahead, decision)
         decision.targets, decision.target = _targets(book), "part of the next rounds"
         runs = _anybody(snapshot, decision)
         book.round += 1
         decision.memory = vars(book)
-        news = Event.ROUND if self.parameters.is_artifact else Event.ROUND | Event.IDLE
+        news = Event.ROUND if self.parameters.counts_rounds else Event.ROUND | Event.IDLE
         decision.wake = Wake(snapshot.now + self.parameters.round_s, news) if runs else Wake()
         return decision
 
@@ -141,9 +140,9 @@ class Shockwave:
 
     @property
     def _patience(self) -> float:
-        """Rounds that a job may be passed by; the authors' code has no limit."""
+        """Rounds that a job may be passed by."""
         p = self.parameters
-        return np.inf if p.is_artifact else p.patience * p.window_rounds
+        return np.inf if p.waits_without_limit else p.patience * p.window_rounds
 
     # -- the plan ----------------------------------------------------------------------------------
 
@@ -166,7 +165,7 @@ class Shockwave:
         targets = FinishTargets(book.targets)
         if not (np.array_equal(live.rows, book.rows) and np.array_equal(capacity, book.capacity)):
             targets.note(live.rows, submit_s + (ahead.spent_s + ahead.left_s) / share, book.round)
-        clock_s = book.round * p.round_s if p.is_artifact else snapshot.now
+        clock_s = book.round * p.round_s if p.counts_rounds else snapshot.now
         question = WindowQuestion(
             ahead, targets.target_s(live.rows, book.round), submit_s, live.gpus, total, share, clock_s
         )

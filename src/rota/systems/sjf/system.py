@@ -4,7 +4,7 @@ Paper     none; the baseline of Helios (SC 2021), Lucid (ASPLOS 2023), PAI and, 
 Decides   order; preemption if asked to
 Needs     durations, unless it orders by GPUs
 Idea      1. The key of a job is its run time at the GPUs it asked for, or the number of those GPUs.
-          2. As in `fifo`, a job that does not fit is waited for (Helios, Lucid) or passed by (PAI).
+          2. As in `fifo`, a job that does not fit holds up the others (Helios, Lucid) or is passed (PAI).
           3. If preemptive, the running set is rebuilt along the key at each event, skipping misfits.
 Departs   -
 Checked   authors' `sjf` in the simulator of Tiresias (`by=gpus,preemptive=yes`): 2,456 of 2,456 jobs end in
@@ -37,9 +37,9 @@ class SjfParameters:
     by: Size = Size.DURATION
     """Shortest run time, or fewest GPUs."""
     preemptive: bool = False
-    """Preempt for shorter jobs; a preemptive order always passes by what does not fit."""
+    """Preempt for shorter jobs; a preemptive order always skips jobs that do not fit."""
     skip: bool = False
-    """Pass by a job that does not fit instead of waiting for it."""
+    """Let later jobs pass a job that does not fit."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
 

@@ -1,4 +1,4 @@
-"""Shortest remaining time first: preempt for whoever will be done soonest.
+"""Shortest remaining time first: preempt for the job that will be done soonest.
 
 Paper     none; the clairvoyant baseline of Tiresias (NSDI 2019), Themis, Gavel and most others
 Decides   order, preemption
@@ -29,7 +29,7 @@ class SrtfParameters:
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
     by_count: bool = False
-    """Choose the running set by counting GPUs; what then finds no place waits (Helios, Lucid)."""
+    """Choose the running set by counting GPUs; a job that then has no place waits (Helios, Lucid)."""
 
 
 @priority(

@@ -13,7 +13,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats
 from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Snapshot
-from rota.systems.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
+from rota.systems.synergy.parameters import SynergyMechanism, SynergyParameters
 from rota.systems.synergy.room import AMOUNTS, capacities
 
 _SHARE = np.full(len(AMOUNTS), math.nan)
@@ -71,7 +71,7 @@ class Demands:
             return _SHARE
         number = self.class_of(row)
         wants = self._asked(row) if number < 0 else self.best(number)
-        return self._on_one_node(wants, gpus) if self.parameters.mode is SynergyMode.ARTIFACT else wants
+        return self._on_one_node(wants, gpus) if self.parameters.leases_end else wants
 
     def best(self, number: int) -> Floats:
         """What jobs of a class want for each GPU, of what a node can have, [amount]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from rota.errors import InputError
 from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner
@@ -19,35 +20,26 @@ class SynergyMechanism(StrEnum):
     GREEDY = "greedy"  # what it wants, or nothing
 
 
-class SynergyMode(StrEnum):
-    """Whose rules."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the authors' simulator
-
-
 @dataclass(frozen=True)
 class SynergyParameters:
     """Parameters of `synergy`."""
 
     policy: str = "fifo[skip=yes]"
-    """Policy that says who runs; its parameters stand in brackets, as in `las[quantum=7200]`."""
+    """Policy that chooses the jobs that run, with its parameters in brackets: `las[quantum=7200]`."""
     mechanism: SynergyMechanism = SynergyMechanism.TUNE
     """`tune`, `opt`, `proportional` or `greedy`."""
     round_s: float = 300.0
-    """Length of a round, at whose end everything is divided anew; 0 does so whenever something happens."""
+    """Length of a round, at whose end everything is divided again; 0 does so after each event."""
     saturation_tolerance: float = 0.0
     """Part of its best speed that a job does without before it wants more cores or memory."""
     migrate: bool = True
     """Move a running job to where what it wants fits; `no` leaves it where it is, with its share."""
-    scatter: bool = False
-    """With `mode=artifact`: jobs take the first free GPUs that come with what they want, on whichever nodes;
-    the authors' `placement=False`."""
     max_nodes: int = 200
     """Nodes of the search tree after which `opt` takes the best division it has found."""
-    mode: SynergyMode = SynergyMode.PAPER
-    """`artifact`: all leases end with the round, so that everybody is chosen and placed afresh, and a job
-    wants no more than one node has."""
+    leases_end: ClassVar[bool] = False
+    """All leases end with the round: every job is chosen and placed again, and wants at most a node."""
+    scatter: ClassVar[bool] = False
+    """Jobs take the first free GPUs that come with what they want, on whichever nodes."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.round_s < math.inf:
@@ -59,8 +51,6 @@ class SynergyParameters:
             )
         if self.max_nodes < 1:
             raise InputError(f"policy 'synergy': max_nodes={self.max_nodes} is no limit; expected 1 or more")
-        if self.scatter and self.mode is not SynergyMode.ARTIFACT:
-            raise InputError("policy 'synergy': scatter=yes is the authors'; expected mode=artifact with it")
         if Lever.SHARE in levers_of(self.inner.make()):
             raise InputError(
                 f"policy 'synergy': {self.policy} lets jobs share GPUs, and nobody has measured which cores "

@@ -1,23 +1,21 @@
 """Synergy: CPU cores and host memory by need instead of in proportion to GPUs, under any policy.
 
 Paper     Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022
-Decides   cores, memory and storage bandwidth of each job, and where it runs; who runs, the inner policy does
+Decides   cores, memory and storage bandwidth of each job, and where it runs; the inner policy decides which
+          jobs run
 Needs     how fast each workload is by cores and memory for each GPU; what the inner policy needs
-Idea      1. The inner policy chooses who runs by GPUs alone, as if nodes had cores and memory without end.
+Idea      1. The inner policy chooses jobs by GPUs alone, as if nodes had unlimited cores and memory.
           2. A job wants the least with which it is as fast as it can be; it is placed where that fits.
-          3. If that fits nowhere it gets its share in proportion to GPUs; if that does not fit either, those
-             on the node who hold more than theirs are cut to it: nobody is ever slower than his share.
-          4. Everything is divided anew in rounds of five minutes.
-Departs   Who runs keeps its GPUs if what it wants fits there, and the inner policy sees who runs; the
-          authors' simulator places everybody afresh and lets all leases end: `mode=artifact`.  Speed follows
-          the table at what is granted; theirs knows the best and the share only.  Cores follow a node's own
-          GPUs where nodes differ.  Who was never profiled wants what it asks for, or its share.  `opt`
-          counts jobs by class and places its answer as `tune` does, not by their second program.  Policies
-          that let jobs share GPUs are refused.  Storage bandwidth is divided, and not enforced: a grant does
-          not carry it.
-Checked   systems/synergy.md, worked examples 1 to 4.  Authors' simulator, 300 jobs: in
-          proportion every job ends in the same second under FIFO, LAS and SRTF; `tune` and `greedy` are
-          within 0.1 % of the mean
+          3. If that fits nowhere it gets its share in proportion to GPUs; if that does not fit either, jobs
+             on the node that hold more than their share are cut to it: no job is slower than with its share.
+          4. Everything is divided again in rounds of five minutes.
+Departs   A job that runs keeps its GPUs if what it wants fits there, and the inner policy sees what runs.
+          Speed follows the table at what is granted, not the best and the share only.  Cores follow a node's
+          own GPUs where nodes differ.  A job that was never profiled wants what it asks for, or its share.
+          `opt` counts jobs by class and places its answer as `tune` does, not by their second program.
+          Policies that let jobs share GPUs are refused.  Storage bandwidth is divided, and not enforced: a
+          grant does not carry it.
+Checked   systems/synergy.md, worked examples 1 to 4
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from rota.systems.synergy.beside import Hosted, hosts_of_cpu_jobs
 from rota.systems.synergy.demand import Asked, Demands
 from rota.systems.synergy.kept import KeptAsk, KeptAsks, by_size
 from rota.systems.synergy.opt import divide
-from rota.systems.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
+from rota.systems.synergy.parameters import SynergyMechanism, SynergyParameters
 from rota.systems.synergy.places import Places, emptied
 from rota.systems.synergy.room import AMOUNTS, Ask, Room, Seat, parts_on
 from rota.systems.synergy.tune import settle
@@ -72,10 +70,9 @@ def _needs(p: SynergyParameters, kind: Knowledge) -> bool:
 
 
 def _pulls(p: SynergyParameters, lever: Lever) -> bool:
-    artifact = p.mode is SynergyMode.ARTIFACT
     own = {
-        Lever.MIGRATE: p.migrate or artifact or p.mechanism is SynergyMechanism.GREEDY,
-        Lever.PREEMPT: artifact or p.mechanism is SynergyMechanism.GREEDY,
+        Lever.MIGRATE: p.migrate or p.leases_end or p.mechanism is SynergyMechanism.GREEDY,
+        Lever.PREEMPT: p.leases_end or p.mechanism is SynergyMechanism.GREEDY,
     }
     return own.get(lever, False) or lever in levers_of(p.inner.make())
 
@@ -142,7 +139,7 @@ class Synergy:
             self._kept, self._unmoved = KeptAsks(snapshot.cluster), Unmoved()
             nothing = np.zeros(snapshot.cluster.nodes)
             bare = replace(snapshot.cluster, node_cpus=nothing, node_memory_gib=nothing, capacities={})
-            idle = self.parameters.mode is SynergyMode.ARTIFACT
+            idle = self.parameters.leases_end
             self._view = snapshot.view(bare, range(bare.nodes), idle=idle)
             rows = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
         self._unmoved.name(rows)
@@ -226,7 +223,7 @@ class Synergy:
     ) -> dict[int, Grant]:
         """What everybody who is to run, or those of `rows`, hold if it is the inner policy's say."""
         granted = {grant.job: grant for grant in decision.grants}
-        if self.parameters.mode is SynergyMode.ARTIFACT:
+        if self.parameters.leases_end:
             return granted
         passed, held = {*decision.preempt, *decision.cancel, *granted}, snapshot.grants
         if rows is None:
@@ -276,20 +273,13 @@ class Synergy:
 
     @property
     def _keeps(self) -> bool:
-        return self.parameters.mode is SynergyMode.PAPER
+        return not self.parameters.leases_end
 
     def _ordered(self, asks: list[Ask], kept: KeptAsks) -> list[Ask]:
-        """Large jobs first, so that they find whole nodes; the authors' simulator does so under LAS alone.
-
-        `greedy` serves them as they come.
-        """
+        """Large jobs first, so that they find whole nodes; `greedy` serves them as they come."""
         if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
-        if self.parameters.mode is SynergyMode.PAPER:
-            return sorted(asks, key=lambda ask: kept.asks[ask.row].by_size)
-        if self.parameters.inner.name == "las" and self.parameters.mechanism is SynergyMechanism.TUNE:
-            return sorted(asks, key=lambda a: -a.gpus)
-        return asks
+        return sorted(asks, key=lambda ask: kept.asks[ask.row].by_size)
 
     def _room(self, snapshot: Snapshot, asks: Sequence[Ask], beside: Hosted, stated: Floats) -> Room:
         """The cluster with nobody on it but those who share GPUs: their places are the inner policy's."""

@@ -8,13 +8,6 @@ from enum import StrEnum
 from rota.errors import InputError
 
 
-class ThemisMode(StrEnum):
-    """Whose rules hold where the two differ."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the `themis` of the ElasticFlow repository, which holds no auctions
-
-
 class Groups(StrEnum):
     """Which jobs of a group are one app."""
 
@@ -40,8 +33,6 @@ class ThemisParameters:
     payment_steps: int = 4000
     """Most groups handed out again to find what each winner pays; beyond, payments are bounds by the price of
     the last GPU."""
-    mode: ThemisMode = ThemisMode.PAPER
-    """Rules of the paper, or of the published simulator."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.fairness <= 1.0:

@@ -1,4 +1,4 @@
-"""Themis — serve those who would finish worst beside the others, by auctions of GPUs for one lease.
+"""Themis — serve the apps whose finish suffers most from the others, by auctions of GPUs for one lease.
 
 Paper     Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020
 Decides   order, preemption, placement; the number of GPUs of jobs that run on several
@@ -16,8 +16,8 @@ Departs   Of many apps with nothing, the worst is the one whose ρ would be larg
           gang larger than what is free, leases end together with those that will make room for it.
           Jobs of a group that end with the first of them, or came at the same moment, are one app, which
           began with the earliest of them.
-Checked   systems/themis.md, worked examples 1 to 7; the auction by tables of all allocations, and that nobody
-          gains by lying; mode=artifact against the ElasticFlow repository's `themis`: every job equal
+Checked   systems/themis.md, worked examples 1 to 7; the auction by tables of all allocations, and that no app
+          gains by lying
 """
 
 from __future__ import annotations
@@ -40,31 +40,21 @@ from rota.stages.fit import Fitter
 from rota.stages.place import consolidate
 from rota.stages.trial import admit_placed
 from rota.systems.themis.apps import Estimates, Holds, Readings
-from rota.systems.themis.artifact import Slots
 from rota.systems.themis.content import ContentApps, are_content
 from rota.systems.themis.exact import MOST_GPUS, settle
 from rota.systems.themis.leases import Leases
 from rota.systems.themis.market import OpenMarket, Tables
 from rota.systems.themis.members import Members
-from rota.systems.themis.parameters import ThemisMode, ThemisParameters
+from rota.systems.themis.parameters import ThemisParameters
 from rota.systems.themis.ranking import AppStanding, LeaseTurns, ToldApp, standings
-
-
-def _is_paper(parameters: ThemisParameters) -> bool:
-    return parameters.mode is ThemisMode.PAPER
 
 
 @register(
     "themis",
     "Finish-time fairness by auctions of GPUs for a lease",
     paper="Themis, NSDI 2020",
-    needs={
-        Knowledge.DURATION: True,
-        Knowledge.THROUGHPUT: True,
-        Knowledge.SCALING: _is_paper,
-        Knowledge.PLACEMENT: _is_paper,
-    },
-    levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.RESIZE: _is_paper},
+    needs={Knowledge.DURATION, Knowledge.THROUGHPUT, Knowledge.SCALING, Knowledge.PLACEMENT},
+    levers={Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE},
     parameters=ThemisParameters,
     rotates=True,
 )
@@ -80,7 +70,6 @@ class Themis:
 
     def __init__(self, parameters: ThemisParameters | None = None) -> None:
         self.parameters = parameters or ThemisParameters()
-        self.artifact = Slots()
         self._tables = Tables()
         self._members = Members(self.parameters.groups)
         self._leases = Leases(self.parameters.lease_s)
@@ -88,8 +77,6 @@ class Themis:
         """What was told when GPUs were last handed out."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        if self.parameters.mode is ThemisMode.ARTIFACT:
-            return self.artifact.decide(snapshot, memory)
         leases, members = self._leases, self._members
         leases.follow(snapshot, memory)
         members.follow(snapshot)

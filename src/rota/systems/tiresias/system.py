@@ -1,12 +1,12 @@
-"""Tiresias — serve first whoever has received least, without knowing durations.
+"""Tiresias — serve first the job that has received least, without knowing durations.
 
 Paper     Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019
 Decides   order, preemption; with `skew`, placement
 Needs     nothing about the future; `order=gittins` needs the service of past jobs, `skew` the models' skew
 Idea      1. Service received is GPUs times seconds run; a few queues by service, new jobs in the first.
-          2. In a queue, running jobs stay ahead of waiting ones, then who started first is first (LAS); or
-             who is likeliest to end soon is (Gittins index).
-          3. On every event the running set is rebuilt queue by queue; what does not fit is skipped.
+          2. In a queue, running jobs stay ahead of waiting ones, then by start time (LAS), or the job
+             likeliest to end soon is first (Gittins index).
+          3. On every event the running set is rebuilt queue by queue; jobs that do not fit are skipped.
           4. A job that has waited `promote` times as long as it has run returns to the first queue, with the
              rights of one that runs there; so does one that would be stopped after such a wait.
           5. Only models with a skewed tensor-size distribution suffer from being spread out, so only they
@@ -14,7 +14,7 @@ Idea      1. Service received is GPUs times seconds run; a few queues by service
 Departs   Queue limits default to the authors' simulator, not to the paper's testbed.  The paper orders a
           queue by start time and leaves open whether a running job gives way to a waiting one of its queue:
           by default it does not, as in the authors' simulator (`order=first-start` is the literal reading).
-          Who has no more work to show than at its last promotion has twice the limits from then on (ours).
+          A job without progress since its last promotion has twice the limits from then on (ours).
           `pack_limit` is a constant, not re-learned; skew comes from the model's name, not from a profiled
           first run; the switch is the lowest level above the nodes, and a job larger than any goes to the
           fewest nodes of all.  What published simulators do otherwise is `tiresias@authors` and others.

@@ -43,9 +43,9 @@ class NodePart:
     looked_s: float | None = None
     """When its agent last told what it uses."""
     busy: float | None = None
-    """Part of the devices that was in use then; None if nobody can tell."""
+    """Part of the devices that was in use then; None if not known."""
     idle_s: float | None = None
-    """For how long it had done nothing then; None if nobody can tell."""
+    """Seconds for which it had done nothing then; None if not known."""
 
     @property
     def is_over(self) -> bool:
@@ -143,7 +143,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class LiveJob:
-    """A job that is not over, or of which a process may still be there."""
+    """A job that is not over, or may still have processes."""
 
     row: int
     id: str
@@ -164,7 +164,7 @@ class LiveJob:
     infrastructure_failures: int = 0
     user_failures: int = 0
     refusals: int = 0
-    """How many attempts in a row no process of which could begin, by the fault of a machine."""
+    """Number of attempts in a row that could begin no process, by the fault of a machine."""
     passed_trial: bool = False
     observed: JobObservations = field(default_factory=JobObservations)
     curves: Curves = field(default_factory=Curves)
@@ -191,7 +191,7 @@ class LiveJob:
 
     @property
     def living(self) -> list[Attempt]:
-        """Attempts of which a process may be there, oldest first."""
+        """Attempts that may have processes, oldest first."""
         return [attempt for attempt in self.attempts if not attempt.is_over]
 
     @property

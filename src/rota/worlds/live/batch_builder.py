@@ -1,4 +1,4 @@
-"""One batch in the making: what has happened at this moment, row by row."""
+"""One batch while it is built: what has happened at this moment, by row."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class BatchBuilder:
         return not (self.cause or self.touched or self.notable)
 
     def batch(self) -> Batch:
-        """What the loop is told."""
+        """The batch for the loop."""
         return Batch(
             self.now,
             int(self.cause),
@@ -107,7 +107,7 @@ class BatchBuilder:
 
 
 def _move(thing: int, old: list[int], new: list[int]) -> None:
-    """The last word about a thing counts: the loop is told one thing of it."""
+    """Keep the last event about each row, so that the loop gets one."""
     if thing in old:
         old.remove(thing)
     if thing not in new:

@@ -1,4 +1,4 @@
-"""What people ask for, carried out at one moment; each command has an outcome that is stored with it."""
+"""Users' commands, carried out at one moment; each outcome is stored with its command."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Wanted
-from rota.worlds.live import groups, lifecycle, node_states
+from rota.worlds.live import lifecycle, node_states
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import impossible, tenant_of
 from rota.worlds.live.holds import OFFERED, SUSPENDED, USER, Hold
-from rota.worlds.live.idling import suspend_for
+from rota.worlds.live.idle_jobs import suspend_for
 from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.resizing import DEVICES, resize
+from rota.worlds.live.resize import DEVICES, resize
 
 _FOR_CONTROLLER = {"policy", "shadow", "tenants", "update", "accept"}
 """Commands that change more than this world: the controller carries them out after the step."""
@@ -79,7 +79,7 @@ def _for_array(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> dict
     """Carry it out for each job of an array that is not over; the outcome names those that refuse."""
     refused: dict[str, list[str]] = {}
     members = live.members(asked.args["array"])
-    for job in reversed(members):  # who waits for a place in its array is found at the front
+    for job in reversed(members):  # jobs that wait for a place in their array are at the front
         if job.is_over:
             _kill_if_forced(live, job, asked)
         elif error := _for_job(live, job, asked, batch):
@@ -99,7 +99,7 @@ def _cancel(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuild
     """End the job: its processes get their grace, or none if forced."""
     reason = str(asked.args.get("reason") or "")
     text = f"cancelled by {asked.user}" + (f": {reason}" if reason else "")
-    groups.cancel(live, job, text, batch, Wanted.KILL if asked.args.get("force") else Wanted.STOP)
+    lifecycle.cancel(live, job, text, batch, Wanted.KILL if asked.args.get("force") else Wanted.STOP)
     return ""
 
 
@@ -128,7 +128,7 @@ def _release(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuil
 
 
 def _suspend(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
-    """Its devices go to others until somebody resumes it."""
+    """Suspend it until a user resumes it; its devices go to other jobs."""
     suspend_for(live, job, Hold(SUSPENDED, asked.user), f"suspended by {asked.user}", batch)
     return ""
 
@@ -201,7 +201,7 @@ def _forget(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
 
 
 def _hold_impossible(live: LiveJobs, batch: BatchBuilder, without: int) -> None:
-    """Who waits and could run on that node only is held for that, until another node comes."""
+    """Hold waiting jobs that could run on that node only, until another node comes."""
     cluster = live.machines.cluster
     left = replace(cluster, gone=(*cluster.gone, without))
     for job in live.values():

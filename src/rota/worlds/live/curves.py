@@ -17,13 +17,13 @@ from rota.wire.numbers import LARGEST
 from rota.wire.sync import ProgressReport, Usage
 
 LEAST_S = 2.0
-"""Agents tell what nobody waits for so often."""
+"""Least seconds between two points of a job that no process waits for."""
 FULL, MOST_POINTS = 500, 512
 """Points at which neighbours become one, and most that a job ever has: ends of attempts are told at once."""
 THINNED = 3 * FULL // 4
 """No more are left when they have."""
 SILENCE = 8.0
-"""Points that are so many spacings apart stay apart as long as that leaves room."""
+"""Points that are this number of spacings apart stay apart while that leaves room."""
 DIGITS = 6
 Numbers = Mapping[str, Sequence[float]]
 """Name of a curve -> mean, least, most, count."""

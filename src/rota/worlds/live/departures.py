@@ -1,17 +1,17 @@
-"""An attempt has no process left: what that means for its job."""
+"""What it means for a job that an attempt has no process left."""
 
 from __future__ import annotations
 
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Cost, Exit, PartStatus
-from rota.worlds.live import groups, lifecycle
+from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, EndVerdict, fails_alike, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.observing import draw_end
+from rota.worlds.live.observations import draw_end
 
 _NEVER_BEGAN = "was withdrawn before it began"
 _STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}
@@ -112,7 +112,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict,
         batch.end(job.row, How.FINISHED, Phase.COMPLETED, attempt.end_s)
     else:
         batch.settle(job.row, Phase.COMPLETED)
-    groups.end_others(live, job, batch)
+    lifecycle.end_others(live, job, batch)
 
 
 def _gone_as_told(
@@ -146,7 +146,7 @@ def _time_out(
 
 
 def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """What the job was given while nobody knew that `attempt` had ended is of no use to it."""
+    """Withdraw the newest attempt, which was granted before the end of `attempt` was known."""
     newest = job.attempt
     if newest is not None and newest is not attempt and not newest.is_over:
         lifecycle.withdraw(live, newest)
@@ -199,7 +199,7 @@ def _refused(
 
 
 def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
-    """A failure nobody asked for: tried again after a pause, or for good."""
+    """Handle an unrequested failure: the job is tried again after a pause, or has failed for good."""
     is_infrastructure = verdict.cause is Cause.INFRASTRUCTURE
     how = How.LOST if is_infrastructure else How.FAILED
     attempt.how, attempt.is_for_others = how.value, False
@@ -244,7 +244,7 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
 def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch: BatchBuilder) -> None:
     """The node on which the running `attempt` works is lost: one of the job's `retries`, or its end.
 
-    One of which nobody has heard that it had begun costs none.
+    An attempt that was never reported as begun costs none.
     """
     if not attempt.has_begun:
         return
@@ -269,7 +269,7 @@ def _is_vain(live: LiveJobs, job: LiveJob) -> bool:
 
 
 def _signatures(live: LiveJobs, job: LiveJob, most: int) -> list[str]:
-    """What its last attempts failed of, the newest last; empty for one of which that is not known."""
+    """The causes of its last failed attempts, the newest last; empty where the cause is not known."""
     begun = [attempt for attempt in job.attempts if attempt.is_over and attempt.how != WITHDRAWN]
     rules, code = live.settings.rules, job.spec.requeue_code
     return [

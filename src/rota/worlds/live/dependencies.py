@@ -1,4 +1,4 @@
-"""Holds that follow from what a job asks for: other jobs, its array, its beginning, the cluster."""
+"""Holds that follow from a job's specification: other jobs, its array, its begin time, the cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What agents are told: one `Part` for each node of each attempt, with a version for each change.
+"""Directives for agents: one `Part` for each node of each attempt, with a version for each change.
 
-Directives are staged while the loop decides and published once the
-decision is in the store: an agent never acts upon what might not have happened.
+Directives are staged while the loop decides and published once the decision is in the store: an agent never
+acts upon what might not have happened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Directives:
     def __init__(self, incarnation: str) -> None:
         self.incarnation = incarnation
         self.unmet: set[str] | None = None
-        """Nodes that have not told this controller yet what they know; None if nobody has said which."""
+        """Nodes that have not reported to this controller yet; None before the nodes are known."""
         self.version = 0
         self._parts: dict[str, dict[Key, Part]] = {}
         self._staged: list[tuple[str, Part]] = []
@@ -58,7 +58,7 @@ class Directives:
         with self._lock:
             for node, part in self._staged:
                 self.version += 1
-                part.version = self.version  # whoever stages a part makes it anew
+                part.version = self.version  # each staging makes a new part
                 self._parts.setdefault(node, {})[part.row, part.attempt] = part
             nodes = list(dict.fromkeys(node for node, _ in self._staged))
             self._staged.clear()
@@ -75,7 +75,7 @@ class Directives:
         return sorted(newer, key=lambda part: part.version)
 
     def reply(self, node: str, seen: int, now_unix_s: float, lost_after_s: float) -> SyncReply:
-        """What the agent of `node`, which has seen the parts up to `seen`, is told now."""
+        """The parts for the agent of `node`, which has seen those up to version `seen`."""
         with self._lock:
             version = self.version
         return SyncReply(
@@ -87,6 +87,6 @@ class Directives:
         )
 
     def keys(self, node: str) -> set[Key]:
-        """Parts that `node` has been told of."""
+        """Parts that `node` has received."""
         with self._lock:
             return set(self._parts.get(node, {}))

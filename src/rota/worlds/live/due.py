@@ -1,4 +1,4 @@
-"""What time brings to jobs: holds end, what they wait for comes, limits are reached, trials are passed."""
+"""What time brings to jobs: holds end, dependencies are met, limits are reached, trials are passed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import math
 from rota.model.units import format_duration
 from rota.scheduler.world import How
 from rota.table.state import Phase
-from rota.worlds.live import groups, idling, lifecycle
+from rota.worlds.live import idle_jobs, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases, tenant_of
 from rota.worlds.live.holds import ACCOUNT, ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, OFFERED, Hold
 from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
-from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.timers import AFTERWARDS_S
+from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 
 
 def look_at_row(live: LiveJobs, row: int, batch: BatchBuilder) -> None:
@@ -25,7 +24,7 @@ def look_at_row(live: LiveJobs, row: int, batch: BatchBuilder) -> None:
     if row in batch.touched:
         live.timers.set(row, batch.now + AFTERWARDS_S)
     elif job.needless:
-        groups.cancel(live, job, job.needless, batch)
+        lifecycle.cancel(live, job, job.needless, batch)
     elif row in live.state.held:
         _look_at_holds(live, job, batch)
     elif live.is_running(job):
@@ -73,8 +72,8 @@ def _look_at_limits(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
     elif attempt.is_trial and attempt.ready_s is not None:
         if batch.now - attempt.ready_s >= live.settings.trial_s - 1e-3:
             _pass_trial(live, job, batch)
-    elif idling.is_to_be_suspended(live, job):
-        idling.suspend(live, job, batch)
+    elif idle_jobs.is_to_be_suspended(live, job):
+        idle_jobs.suspend(live, job, batch)
     else:
         live.set_timers(job)
 

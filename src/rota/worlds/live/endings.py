@@ -14,7 +14,9 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from rota.errors import InputError
 from rota.wire.sync import Exit
 
 
@@ -100,7 +102,7 @@ class EndVerdict:
 
 
 def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> EndVerdict:
-    """The meaning of an end that nobody asked for; `lost` says why there is no record of it."""
+    """The meaning of an unrequested end; `lost` says why there is no record of it."""
     if end is None:
         return EndVerdict(Cause.INFRASTRUCTURE, "lost", lost or "lost: it left no record of its end")
     if end.infrastructure or (end.code is None and end.signal is None):
@@ -121,7 +123,7 @@ def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] 
 
 
 def signature_of(rule: Rule, end: Exit) -> str:
-    """The rule and what of the log or the end it was told by; empty if somebody outside ended the program."""
+    """The rule with the line of the log or the status that it fits; empty for a kill from outside."""
     if rule.log:
         told = re.search(rule.log, end.tail, re.MULTILINE)
         return f"{rule.name}: {told[0]}" if told is not None else rule.name
@@ -136,7 +138,7 @@ def fails_alike(signatures: Sequence[str], most: int) -> bool:
 
 
 def parting(end: Exit | None, verdict: EndVerdict) -> str:
-    """How an attempt went that was told to go: what our own signals did to it is nobody's failure."""
+    """The outcome of an attempt that was told to stop: what our own signals did to it is no failure."""
     if end is None or end.oom or verdict.cause in (Cause.FINISHED, Cause.REQUEUE):
         return verdict.sentence
     if signal.SIGKILL in (end.signal, (end.code or 0) - 128):
@@ -167,3 +169,40 @@ class BackOff:
     def after(self, failures: int) -> float:
         """Before the try that follows failure number `failures` (from 1)."""
         return min(self.first_s * 2.0 ** min(failures - 1, 60), self.most_s)
+
+
+def rules_of(failures: Any) -> tuple[Rule, ...]:
+    """The failure classifier: the rules of the setting `failures`, then the built-in ones."""
+    own = []
+    for number, said in enumerate(failures if isinstance(failures, list) else [None], start=1):
+        where = f"failures: rule {number}"
+        if not isinstance(said, dict) or not _HEAD < set(said) <= _HEAD | _FITS:
+            raise InputError(f"{where}: expected name, cause, and some of codes, signals, log")
+        try:
+            re.compile(said.get("log", ""))
+            own.append(
+                Rule(
+                    str(said["name"]),
+                    _CAUSES[str(said["cause"])],
+                    _numbers(said.get("codes", [])),
+                    _numbers(said.get("signals", [])),
+                    str(said.get("log", "")),
+                )
+            )
+        except (KeyError, ValueError, TypeError, re.error) as error:
+            problem = f"there is no cause {error}" if isinstance(error, KeyError) else str(error)
+            raise InputError(
+                f"{where}: {problem}; expected cause user, oom or infrastructure, lists of numbers, a regex"
+            ) from None
+    return (*own, *RULES)
+
+
+_HEAD, _FITS = {"name", "cause"}, {"codes", "signals", "log"}
+_CAUSES = {cause.value: cause for cause in (Cause.USER, Cause.OOM, Cause.INFRASTRUCTURE)}
+"""No rule makes a success of a failure."""
+
+
+def _numbers(said: Any) -> frozenset[int]:
+    if not isinstance(said, list):
+        raise TypeError(f"{said!r} is no list")
+    return frozenset(int(one) for one in said)

@@ -1,4 +1,4 @@
-"""What keeps a submitted job from its policy: people, other jobs, time, failures, the cluster itself."""
+"""Holds, which hide a job from its policy: users, other jobs, time, failures, the cluster itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACK_OFF = "back-off"
 INFEASIBLE = "infeasible"
 ARRAY = "array"
 RECORD = "record"
-"""What is on record of the job cannot be read: it stays where it is until somebody cancels it."""
+"""The job's record cannot be read: it stays as it is until a user cancels it."""
 ACCOUNT = "account"
 """Its user has not the account that it was submitted as: it waits until that is so again, or is cancelled."""
 
@@ -43,7 +43,7 @@ class Hold:
 
     kind: str
     detail: str = ""
-    """Who holds it, which jobs it waits for, what failed."""
+    """The user who holds it, the jobs that it waits for, or what failed."""
     until_s: float | None = None
     """Moment at which it ends by itself, seconds since the epoch."""
     requested: float | None = None

@@ -1,4 +1,4 @@
-"""What happens to the live world, in the order in which it became known."""
+"""Events for the live world, in the order in which they became known."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Arrived:
     jobs: list[tuple[LiveJob, PlainJob]]
 
     def withdraw(self) -> None:
-        """They did not come on record, and their rows will be those of others: nobody may hear of them."""
+        """Drop them: they did not get on record, and other jobs will have their rows."""
         self.jobs.clear()
 
 
 OF_ITSELF = -1
-"""`seq` of a command that nobody has given: its job has said before what shall be done."""
+"""`seq` of a command that follows from a job's specification, not from a user."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ReportTold:
 
 @dataclass(frozen=True)
 class Changed:
-    """The cluster is no longer what this world was built for: it has to be built anew."""
+    """The cluster is no longer what this world was built for: it has to be built again."""
 
     why: str
 
@@ -66,7 +66,7 @@ Event = Arrived | CommandAsked | ReportTold | Changed | Begun
 
 
 COMPANY_S = 0.01
-"""Where no arrival can start at once, one that follows another waits so long for more of them."""
+"""Seconds that an arrival waits for more arrivals, where none can start at once."""
 
 
 class Inbox:
@@ -79,11 +79,11 @@ class Inbox:
         self._closed = False
         self._is_waited_on = False
         self._is_gathering = False
-        """Whether whoever takes waits for something other than arrivals."""
+        """Whether the consumer waits a moment for more arrivals."""
         self._arrived_s = -math.inf
         """When arrivals were taken last."""
         self.changes = 0
-        """How often it was told that the world has to be built anew."""
+        """Number of events so far that need the world built again."""
 
     def put(self, event: Event) -> None:
         with self._ready:
@@ -132,7 +132,7 @@ class Inbox:
 
     @property
     def is_quiet(self) -> bool:
-        """True while there is nothing in it, and whoever takes from it waits: nothing is being decided."""
+        """True while it is empty and its consumer waits: nothing is being decided."""
         return self._is_waited_on and not self._events
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The verbs of a live job's life: held, released, begun, resumed, sent away, voided, over."""
+"""The verbs of a live job's life: held, released, begun, resumed, sent away, voided, ended."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from rota.model.grants import Grant
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.wire.sync import Notice, Part, PartStatus, Wanted
-from rota.worlds.live import leaving
+from rota.worlds.live import preemption
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, wake_array
 from rota.worlds.live.holds import ACCOUNT, ARRAY, OFFERED, Hold, note_of
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import part_of, places_of
-from rota.worlds.live.observing import draw_end, rate_of
-from rota.worlds.live.timers import AFTERWARDS_S
+from rota.worlds.live.observations import draw_end, rate_of
 
 # -- holds ---------------------------------------------------------------------------------------
 
 
 def hold(live: LiveJobs, job: LiveJob, why: Hold, batch: BatchBuilder) -> None:
-    """Hide `job`, which waits, is held or stops at this moment."""
+    """Hide `job` from its policy; it waits, is held already, or stops at this moment."""
     job.holds[why.kind] = why
     live.unsaved.job(job)
     batch.hold(job.row, note_of(job.holds))
@@ -33,7 +33,7 @@ def hold(live: LiveJobs, job: LiveJob, why: Hold, batch: BatchBuilder) -> None:
 
 
 def offer(live: LiveJobs, job: LiveJob, made: Offer) -> None:
-    """`job`, which waits, is held until its user takes the later deadline, or the offer lapses."""
+    """Hold the waiting `job` until its user accepts the later deadline or the offer lapses."""
     job.holds[OFFERED] = Hold(OFFERED, made.why, made.until_s, requested=made.deadline_s)
     live.unsaved.job(job)
     live.unsaved.event("offer", job.id, made.why)
@@ -42,7 +42,7 @@ def offer(live: LiveJobs, job: LiveJob, made: Offer) -> None:
 
 
 def promise(live: LiveJobs, job: LiveJob, made: Promise) -> None:
-    """What the policy says of the deadline of `job`: undertaken, at risk, or safe again."""
+    """Record what the policy says of the deadline of `job`: promised, at risk, or safe again."""
     before, job.promise = job.promise, made
     live.unsaved.job(job)
     if before is None or before.due_s != made.due_s:
@@ -60,7 +60,7 @@ def _risk_of(made: Promise) -> str:
 
 
 def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None:
-    """One hold of a held job is over; without any it waits for devices."""
+    """End one hold of a held job; without any hold left it waits for devices."""
     if job.holds.pop(kind, None) is None:
         return
     live.unsaved.job(job)
@@ -80,7 +80,7 @@ def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None
 
 
 def order(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """Stage what agents shall do for `attempt`, unless an earlier attempt has to go first."""
+    """Stage the directives for `attempt`, unless an earlier attempt has to leave first."""
     live.unsaved.attempt(attempt)
     earlier = [other for other in job.living if other.number < attempt.number]
     attempt.is_ordered = not earlier
@@ -97,7 +97,7 @@ def dismiss(live: LiveJobs, node: str, row: int, job_id: str, attempt: int, *, a
 
 
 def begin(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
-    """A new attempt on `grant`; ordered when the earlier ones have gone."""
+    """Begin a new attempt on `grant`; it is ordered once the earlier ones have gone."""
     attempt = Attempt(
         row=job.row,
         number=len(job.attempts) + 1,
@@ -115,7 +115,7 @@ def begin(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
 
 
 def resume(live: LiveJobs, job: LiveJob, attempt: Attempt, grant: Grant) -> None:
-    """The suspended `attempt` goes on, on the devices of `grant`."""
+    """Let the suspended `attempt` go on, on the devices of `grant`."""
     for place, new in zip(attempt.places, places_of(live.machines, job.spec, grant), strict=True):
         place.devices, place.ranks, place.idle_s = new.devices, new.ranks, None
     attempt.grant, attempt.wanted, attempt.told = grant, Wanted.RUN, None
@@ -148,7 +148,7 @@ def send_away(
 ) -> None:
     """Tell the living `attempt` to give its devices back; one that was never ordered vanishes.
 
-    `for_others` if a decision wants it so: what work that costs is theirs to wait for.
+    `for_others` if a decision preempts the job: the jobs that get its devices wait for what that costs.
     """
     attempt.told, attempt.wanted, attempt.is_for_others = how, wanted, for_others
     job.idle_since_s = None
@@ -161,13 +161,13 @@ def send_away(
 
 
 def withdraw(live: LiveJobs, attempt: Attempt) -> None:
-    """`attempt`, which no agent has heard of, is over before it began."""
+    """End `attempt` before it began; no agent knows it."""
     attempt.end_s, attempt.how, attempt.cause = live.now, WITHDRAWN, "never began"
     live.unsaved.attempt(attempt)
 
 
 def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
-    """`attempt` counts for nothing any more, whatever its processes do on a machine out of reach."""
+    """Void `attempt`: it does not count any more, whatever its processes do on an unreachable machine."""
     keep_work(live, job, attempt, completely=False)
     draw_end(live, job)
     attempt.end_s, attempt.how, attempt.cause = live.now, How.LOST, why
@@ -179,15 +179,15 @@ def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
 
 
 def keep_work(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
-    """What remains of the work of `attempt` once its processes have gone; all of it if `completely`."""
+    """Keep what remains of the work of `attempt` after its processes have gone; all of it if `completely`."""
     if attempt is job.attempt:
         live.progress.stop(job.row, attempt.until_s(live.now))  # the loop hears of the end later
-    leaving.keep_saved(live, job, attempt, completely=completely)
+    preemption.keep_saved(live, job, attempt, completely=completely)
     live.note_progress(job.row)
 
 
 def forget(live: LiveJobs, node: LiveNode, who: str) -> None:
-    """`node`, on which nothing is left, is no part of the cluster any more; the loop is built anew."""
+    """Take `node`, on which nothing is left, out of the cluster; the loop is built again."""
     node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {who}", ""
     live.unsaved.nodes.add(node.position)
     live.unsaved.event("forget", "", f"node {node.name}", who=who)
@@ -198,7 +198,7 @@ def forget(live: LiveJobs, node: LiveNode, who: str) -> None:
 
 
 def end(live: LiveJobs, job: LiveJob, state: str, cause: str, at_s: float | None = None) -> None:
-    """`job` has ended as `state`, at `at_s` or now; processes of it may still be on their way out."""
+    """End `job` as `state`, at `at_s` or now; some of its processes may still be leaving."""
     job.is_over, job.state, job.cause = True, state, cause
     job.finish_s = live.now if at_s is None else at_s
     job.holds.clear()
@@ -209,7 +209,36 @@ def end(live: LiveJobs, job: LiveJob, state: str, cause: str, at_s: float | None
 
 
 def send_all_away(live: LiveJobs, job: LiveJob, how: How, reason: str, wanted: Wanted = Wanted.STOP) -> None:
-    """Whatever is left of a job that is over gives its devices back; without any, the job is forgotten."""
+    """Tell all living attempts of an ended job to leave; a job without any is forgotten."""
     for attempt in job.living:
         send_away(live, job, attempt, how, reason, job.cause, wanted)
     live.drop_if_gone(job)
+
+
+def end_others(live: LiveJobs, first: LiveJob, batch: BatchBuilder) -> None:
+    """`first` has completed: cancel the other submitted jobs of its group whose `group_rule` is `first`."""
+    if first.spec.group_rule != "first":
+        return
+    group = live.state.jobs.group
+    for job in list(live.values()):
+        is_sibling = job.row < live.state.submitted and group[job.row] == group[first.row]
+        if not is_sibling or job.is_over or job.spec.group_rule != "first":
+            continue
+        why = f"job {first.id} of its group has completed"
+        if job.row in batch.touched:
+            job.needless = why
+            live.unsaved.job(job)
+            live.timers.set(job.row, batch.now + AFTERWARDS_S)
+        else:
+            cancel(live, job, why, batch)
+
+
+def cancel(live: LiveJobs, job: LiveJob, why: str, batch: BatchBuilder, wanted: Wanted = Wanted.STOP) -> None:
+    """End `job`, which waits, is held or runs; its processes leave as `wanted` says."""
+    was_running = live.is_running(job)
+    end(live, job, "CANCELLED", why)
+    send_all_away(live, job, How.CANCELLED, "cancelled", wanted)
+    if was_running:
+        batch.end(job.row, How.CANCELLED, Phase.CANCELLED)
+    else:
+        batch.settle(job.row, Phase.CANCELLED)

@@ -1,4 +1,4 @@
-"""What each node of an attempt does: its devices, its ranks, and the order that says so."""
+"""What each node of an attempt does: its devices, its ranks, and its directive."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _own(attempt: Attempt, place: NodePart, granted: float) -> float | None:
 
 
 def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
-    """What the node of `place` is told to do for `attempt`."""
+    """The directive for the node of `place` in `attempt`."""
     spec, first = job.spec, attempt.places[0]
     env = dict(spec.env)
     if job.array_index is not None:

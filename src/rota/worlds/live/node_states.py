@@ -1,4 +1,4 @@
-"""Nodes come and go: their agents are silent for too long, are stopped, are heard of again."""
+"""Nodes are lost when their agent is silent for too long, are stopped, and come back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from rota.scheduler.decision import Event
 from rota.worlds.live import departures, lifecycle
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import NODES, LiveJobs
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.timers import NODES
 
 
 def look_at_nodes(live: LiveJobs, heard: Mapping[str, float], batch: BatchBuilder) -> None:

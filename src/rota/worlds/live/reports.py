@@ -1,4 +1,4 @@
-"""What agents say, and what follows from it for attempts, jobs and nodes."""
+"""Reports of agents, and what follows from them for attempts, jobs and nodes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rota.worlds.live import lifecycle, node_states
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.departures import end_attempt, take_cost
-from rota.worlds.live.idling import note_idle
+from rota.worlds.live.idle_jobs import note_idle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.node_parts import can_resume
-from rota.worlds.live.observing import draw_progress, note_speed, note_usage
+from rota.worlds.live.observations import draw_progress, note_speed, note_usage
 
 HANDLED = frozenset({PartStatus.RUNNING, PartStatus.SUSPENDED})
 """An agent that says why in one of these has met something that it did not expect."""
@@ -52,7 +52,7 @@ def take_in(live: LiveJobs, told: ReportTold, batch: BatchBuilder) -> ReportTold
 
 
 def _note_met(live: LiveJobs, name: str) -> None:
-    """A node has told this controller all it knows: only now can it be said who is beyond a limit."""
+    """A node has reported everything to this controller: only now are jobs beyond a limit known."""
     if live.directives.unmet and name in live.directives.unmet:
         live.directives.unmet.discard(name)
         for job in live.values():
@@ -162,7 +162,7 @@ def _tell_trouble(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePar
 
 
 def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Report) -> Event:
-    """Times, progress, usage, costs, which change nobody's plans; capabilities, which may: that is told."""
+    """Take in a report of a living part; the event is not NONE if plans may depend on what is new."""
     cause = Event.NONE
     live.unsaved.attempt(attempt)
     place = next(place for place in attempt.places if place.name == node)
@@ -248,7 +248,7 @@ def _change(
 
 
 def _go_with_the_others(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """Part of a gang is gone without having finished: what is left of it is of no use to anybody."""
+    """Stop the rest of a gang after a part of it has gone without having finished."""
     broken = [p.name for p in attempt.places if p.is_over and not p.has_finished]
     if broken and attempt.wanted in (Wanted.RUN, Wanted.SUSPEND, Wanted.LEAVE):
         attempt.wanted = Wanted.STOP

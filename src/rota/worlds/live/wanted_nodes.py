@@ -1,4 +1,4 @@
-"""How many nodes are wanted, within an operator's limits, and which machines may go: what is stored of it."""
+"""How many nodes are wanted, within an operator's limits, and which machines may go, as stored."""
 
 from __future__ import annotations
 

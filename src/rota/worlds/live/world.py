@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant, Leave
+from rota.model.grants import Leave
 from rota.model.growing import GrowingTable
 from rota.model.jobs import PlainJob
 from rota.model.promises import Offer
@@ -22,22 +22,21 @@ from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import State
-from rota.worlds.live import commands, leaving, lifecycle, scaling
+from rota.worlds.live import cluster_size, commands, lifecycle, preemption
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import derived_holds, expect
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.due import look_at_row
+from rota.worlds.live.execution import carry_out
 from rota.worlds.live.holds import DEPENDENCY, note_of
 from rota.worlds.live.inbox import Arrived, Begun, Changed, CommandAsked, Event, Inbox, ReportTold
-from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.jobs import AFTERWARDS_S, NODES, SCALING, LiveJobs
 from rota.worlds.live.machines import LiveNode, Machines
-from rota.worlds.live.moving import carry_out
 from rota.worlds.live.node_states import look_at_nodes
-from rota.worlds.live.observing import seen_before, settle
+from rota.worlds.live.observations import seen_before, settle
 from rota.worlds.live.reports import take_in
 from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.timers import AFTERWARDS_S, NODES, SCALING
 from rota.worlds.live.wanted_nodes import Scaling
 
 
@@ -63,7 +62,7 @@ class LiveWorld:
         clock_trouble: Callable[[], str] = str,
         scaling: Scaling | None = None,
     ) -> None:
-        """`scaling` is there if an operator's hook is told how many nodes are wanted."""
+        """`scaling` is given if an operator's hook receives the number of nodes wanted."""
         self.cluster = cluster
         machines = Machines(cluster, nodes)
         self.live = LiveJobs(table, machines, jobs, directives, epoch_unix_s, settings or LiveSettings())
@@ -72,7 +71,7 @@ class LiveWorld:
         self.inbox = inbox
         self.clock = clock
         self.heard = heard
-        """Node -> moment at which its agent was last heard, kept by whoever listens to agents."""
+        """Node -> moment at which its agent was last heard; the API's agents write it."""
         self._clock_trouble, self._told_of_clock = clock_trouble, ""
         """What is to be said of the machine's clock, and what was."""
         self._how: dict[int, How] = {}
@@ -95,7 +94,7 @@ class LiveWorld:
             if job.holds or job.needless:
                 live.timers.set(job.row, self.clock())
         live.timers.set(NODES, self.clock() + live.settings.lost_after_s / 4)
-        scaling.look_at(live, self.clock())
+        cluster_size.look_at(live, self.clock())
 
     def next(self, until_s: float) -> Batch | None:
         """What happened; a TIMER batch at `until_s`; None once the inbox is closed."""
@@ -117,7 +116,7 @@ class LiveWorld:
                 return batch.batch()
 
     def _is_full(self) -> bool:
-        """Whether no device has anything left: who arrives waits, or somebody has to give way."""
+        """Whether no device has anything left: an arriving job waits, or another one has to leave."""
         held = self.live.state.occupancy
         return held.free.total == 0 and not held.spare
 
@@ -131,10 +130,7 @@ class LiveWorld:
             lifecycle.offer(self.live, self.live[row], offer)
 
     def scale(self, nodes: int) -> None:
-        scaling.ask(self.live, nodes)
-
-    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        return False
+        cluster_size.ask(self.live, nodes)
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""
@@ -172,10 +168,10 @@ class LiveWorld:
         return seen
 
     def suspended(self) -> Iterable[Resident]:
-        return leaving.suspended(self.live)
+        return preemption.suspended(self.live)
 
     def would_keep(self, row: int, leave: Leave) -> Resident | None:
-        return leaving.would_keep(self.live, row, leave)
+        return preemption.would_keep(self.live, row, leave)
 
     def began_s(self, state: State, row: int) -> float:
         """When the processes of the running job `row` began on its present devices; NaN if they have not."""
@@ -268,6 +264,6 @@ class LiveWorld:
                 self._look_at_clock(batch)
                 look_at_nodes(self.live, self.heard, batch)
             elif row == SCALING:
-                scaling.look(self.live, batch)
+                cluster_size.look(self.live, batch)
             else:
                 look_at_row(self.live, row, batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -15,7 +15,6 @@ from rota.scheduler.reasons.first import first_reason
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import How, Lost
 from rota.table.state import Phase
-from rota.worlds.simulated.ends import NOTE
 from rota.worlds.simulated.interval_columns import IntervalBook
 
 _NOTHING: Final = Lost()
@@ -49,17 +48,6 @@ class RunRecorder:
         self.intervals.append((grant, start_s, end_s, how, lost))
         if self._done is not None:
             self.done.append(self._done(grant.job, end_s))
-        if len(self.intervals) >= MOST_AS_TOLD:
-            self.book.fold(self.intervals)
-
-    def exchanged(self, grants: Sequence[Grant], starts_s: Sequence[Any], now: Any, how: How) -> None:
-        if NOTE is not None:
-            NOTE(self.intervals, grants, starts_s, now, how, _NOTHING)
-        else:
-            for i, grant in enumerate(grants):
-                self.intervals.append((grant, starts_s[i], now, how, _NOTHING))
-        if self._done is not None:
-            self.done += [self._done(grant.job, now) for grant in grants]
         if len(self.intervals) >= MOST_AS_TOLD:
             self.book.fold(self.intervals)
 

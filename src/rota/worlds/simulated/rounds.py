@@ -77,14 +77,6 @@ class RoundWorld(SimulatedWorld):
         """Work of one iteration of each row, where work is counted in anything else; None if in
         iterations."""
 
-    def _swaps(self) -> bool:
-        return type(self) is RoundWorld
-
-    def _enter_all(self, gone: Sequence[int], come: Sequence[int], rates: Sequence[float]) -> None:
-        """A round works out its own finishes; no such rate ends."""
-        if self._changing:
-            self._changing.difference_update(come)
-
     def _steps(self) -> Floats | None:
         """Seconds of an iteration, where the trace states both; a second, where it does not."""
         if getattr(self.speed, "per_s", None) is not None or self.semantics.work is not Work.WHOLE_STEPS:

@@ -17,7 +17,7 @@ from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.scheduler.policy import Policy, PolicySpec, called, parse_policy, whole
+from rota.scheduler.policy import Policy, PolicySpec, called, parse_policy, whole_policy
 from rota.worlds.simulated.abilities import LATE
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
@@ -108,7 +108,7 @@ def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | Non
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:
     """The loop, ready to run, and what listens to it."""
-    policy = whole(policy, type(policy).__name__)
+    policy = whole_policy(policy, type(policy).__name__)
     fresh: Callable[[], SpeedModel] | None = getattr(setting.speed, "fresh", None)
     speed = setting.speed if fresh is None else fresh()  # what it remembers is that of one run
     world = _world_of(setting)(

@@ -18,7 +18,7 @@ from mypy_extensions import mypyc_attr
 from rota.errors import WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
-from rota.model.columns import Cells, Floats, Row, cells
+from rota.model.columns import Cells, Floats, Ints, cells
 from rota.model.grants import Can, Grant, Leave, Purpose, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.promises import Offer
@@ -33,7 +33,6 @@ from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
 from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import Costs
-from rota.worlds.simulated.ends import ENTER, nearest
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import Holds
@@ -72,6 +71,8 @@ MOST_IN_VAIN: Final = 10_000
 
 SAME_S: Final = 1e-6
 """Two moments are one if no more lies between them: that is rounding.  Work of so little time is done."""
+FEW_ENDS: Final = 32
+"""The heap of the nearest ends begins with so many of them, or with an eighth of all."""
 HEAP_LEAST: Final = 256
 """Up to so many entries of the heap, void and far ones do no harm."""
 
@@ -165,18 +166,10 @@ class SimulatedWorld:
         self._holds = Holds(trace, self._tick, answers or UserAnswers())
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
-        self._may_swap = (
-            self._swaps() and self._loses_nothing and self._overlap is None and not self._to_speak
-        )
-        """True if jobs may leave, move and begin at one stroke: each works at once, and nothing is lost."""
         self._begin()
 
     def _begin(self) -> None:
         """For worlds with other rules of time: what they keep besides."""
-
-    def _swaps(self) -> bool:
-        """True if jobs come to devices here in no other way than in `swap`."""
-        return type(self) is SimulatedWorld
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -255,7 +248,7 @@ class SimulatedWorld:
 
     def _look_ahead(self) -> None:
         """Have the nearest ends in the heap, and no others."""
-        self._heap, self._horizon_s = nearest(self.state.running.rows, self._ends)
+        self._heap, self._horizon_s = _nearest_ends(self.state.running.rows, self._ends)
         self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 
     def _arrived(self, now: float) -> range:
@@ -388,49 +381,6 @@ class SimulatedWorld:
         if grant.role is _OPPORTUNISTIC:
             return False
         return grant.share == 1.0 or grant.share >= self.jobs.gpu_share.item(row)
-
-    def swap(self, gone: Sequence[int], come: Sequence[Grant], leave: Leave) -> bool:
-        if not self._may_swap or self._stretches is not None or leave is _ABANDON:
-            return False
-        if self.state.occupancy.sharers:
-            return False
-        rates = self._rates_on(come)
-        if rates is None:
-            return False
-        left, rows = list(gone), [grant[0] for grant in come]
-        self.progress.swap(left, rows, rates, self.state.now)
-        self._enter_all(left, rows, rates)
-        return True
-
-    def _rates_on(self, come: Sequence[Grant]) -> list[float] | None:
-        """The rate of each job alone on whole devices, which nothing ends; None if there is more to it."""
-        if self._plain_speed:
-            return [1.0] * len(come)
-        lasting, rates = self._lasting, list[float]()
-        if lasting is None:
-            return None
-        for grant in come:
-            rate = lasting(grant[0], grant)
-            if rate != rate:
-                return None
-            rates.append(rate)
-        self.progress.steady = False
-        if self._company:
-            for grant in come:
-                self._company.pop(grant[0], None)
-        return rates
-
-    def _enter_all(self, gone: list[Row], come: list[Row], rates: list[float]) -> None:
-        """Enter the moments at which `come` end, which work at `rates` from now on; `gone` end no more."""
-        now = self.state.now
-        if ENTER is not None and not (self._clock_s or self._epoch_clock_s):
-            heap, horizon_s, done = self._heap, self._horizon_s, self.progress.address
-            ENTER(self._ends, heap, horizon_s, self._attempts, gone, come, rates, done, now, self._lag_s)
-            return
-        for row in gone:
-            self._moment_of[row] = math.inf
-        for i, row in enumerate(come):
-            self._schedule(row, rates[i], now)
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
         for row, offer in offers.items():
@@ -683,3 +633,15 @@ class SimulatedWorld:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
         return 0.0
+
+
+def _nearest_ends(rows: Ints, ends: Floats) -> tuple[list[tuple[Any, ...]], float]:
+    """A heap of the nearest `ends` of `rows`, each with its row; and up to which moment there are no others.
+
+    If there may be others, there are some: the heap is not empty.
+    """
+    ends, horizon_s, most = ends[rows], math.inf, max(FEW_ENDS, len(rows) // 8)
+    if len(ends) > most:
+        horizon_s = float(np.partition(ends, most)[most])
+    are_near = ends <= horizon_s if horizon_s < math.inf else ends < math.inf
+    return sorted(zip(ends[are_near].tolist(), rows[are_near].tolist(), strict=True)), horizon_s

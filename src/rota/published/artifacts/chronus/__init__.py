@@ -1,0 +1,1 @@
+"""Chronus as its authors' simulator carries it out."""

@@ -1,0 +1,1 @@
+"""ElasticFlow as its authors' simulator carries it out."""

@@ -1,0 +1,1 @@
+"""Gandiva as two simulators simplify it."""

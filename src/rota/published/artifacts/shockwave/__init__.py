@@ -1,0 +1,1 @@
+"""Shockwave as its authors' simulator carries it out."""

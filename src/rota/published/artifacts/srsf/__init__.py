@@ -1,0 +1,1 @@
+"""Shortest remaining service first as Tiresias' simulator sorts it."""

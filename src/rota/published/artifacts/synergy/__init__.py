@@ -1,0 +1,1 @@
+"""Synergy as its authors' simulator carries it out."""

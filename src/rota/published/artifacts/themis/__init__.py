@@ -1,0 +1,1 @@
+"""Themis as the ElasticFlow repository has it."""

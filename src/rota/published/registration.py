@@ -1,0 +1,43 @@
+"""Registers a variant of a paper's policy with the facts of the paper's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from rota.scheduler.policy import Lever, When, register, system
+
+_T = TypeVar("_T", bound=Callable[..., Any])
+
+
+def register_like(
+    paper: str,
+    name: str,
+    summary: str,
+    *,
+    parameters: type[Any],
+    levers: Mapping[Lever, When] | None = None,
+) -> Callable[[_T], _T]:
+    """As `register`; what the variant needs, may do and heeds is what is registered of the policy `paper`.
+
+    `levers` replaces those of the paper's policy.  Conditions of its facts read `parameters` of the
+    variant, which therefore have the fields that they look at.
+    """
+    own = system(paper)
+    return register(
+        name,
+        summary,
+        paper=own.paper,
+        needs=own.needs_when,
+        levers=own.levers_when if levers is None else levers,
+        parameters=parameters,
+        rotates=own.rotates,
+        work_conserving=own.work_conserving,
+        heeds_priority=own.heeds_priority_when,
+        heeds_deadlines=own.heeds_deadlines_when,
+        heeds_groups=own.heeds_groups_when,
+        heeds_kind=own.heeds_kind_when,
+        heeds_weight=own.heeds_weight_when,
+        promises=own.promises_when,
+        between=own.between_when,
+    )

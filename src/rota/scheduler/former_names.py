@@ -1,0 +1,30 @@
+"""Names that policies had before: what a live cluster or a fidelity case has on record is still read."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from importlib import import_module
+
+LOG = logging.getLogger("rota.policy")
+
+
+def todays_name(name: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Today's name and options of a policy on record under a former name; each is noted once.
+
+    `name:mode=MODE` was the name of published code; parameters that only such code reads are left out.
+    """
+    history = import_module("rota.published")
+    mode, modes = options.get("mode", ""), history.FORMER_MODES.get(name, {})
+    if mode in modes:
+        _note_once(f"policy '{name}:mode={mode}' is called '{modes[mode]}' now")
+        name, options = modes[mode], {key: value for key, value in options.items() if key != "mode"}
+    for key in history.FORMER_PARAMETERS.get(name, frozenset()) & options.keys():
+        _note_once(f"policy {name!r} has no parameter {key!r} any more; it never had an effect")
+        options = {other: value for other, value in options.items() if other != key}
+    return name, options
+
+
+@cache
+def _note_once(sentence: str) -> None:
+    LOG.warning(sentence)
