@@ -14,18 +14,16 @@ from rota.scheduler.policy import parse_policy, published, systems
 @pytest.mark.parametrize(
     ("former", "todays"),
     [
-        ("tiresias@authors:limits=4/8", "tiresias@authors:limits=4/8"),
-        ("tiresias@pollux:limits=57600", "tiresias@pollux:limits=57600"),
-        ("tiresias:promote=2", "tiresias:promote=2"),
+        ("tiresias:mode=artifact,limits=4/8", "tiresias@authors:limits=4/8"),
+        ("tiresias:limits=57600,mode=pollux", "tiresias@pollux:limits=57600"),
+        ("tiresias:mode=paper,promote=2", "tiresias:promote=2"),
         ("tiresias:quantum=60,promote=2", "tiresias:promote=2"),
-        ("themis@elasticflow", "themis@elasticflow"),
-        ("gandiva@tiresias", "gandiva@tiresias"),
-        ("gavel@authors:aware=no", "gavel@authors:aware=no"),
-        ("gavel@sia", "gavel@sia"),
-        ("optimus@pollux:interval_s=300", "optimus@pollux"),
-        ("pollux", "pollux"),
-        ("pollux@authors:patience=3,p=0", "pollux@authors:p=0"),
-        ("sia@fixed:power=0.5", "sia@fixed:power=0.5"),
+        ("themis:mode=artifact", "themis@elasticflow"),
+        ("gavel:aware=no,mode=artifact", "gavel@authors:aware=no"),
+        ("gavel:mode=sia", "gavel@sia"),
+        ("optimus:mode=artifact,interval_s=300", "optimus@pollux"),
+        ("pollux:mode=artifact,patience=3,p=0", "pollux@authors:p=0"),
+        ("sia:mode=fixed,power=0.5", "sia@fixed:power=0.5"),
         ("synergy:policy=las[quantum=7200],mode=artifact", "synergy@authors:policy=las[quantum=7200]"),
     ],
 )
@@ -36,9 +34,9 @@ def test_former_names_are_read(former: str, todays: str) -> None:
 def test_each_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
     former_names._note_once.cache_clear()
     with caplog.at_level(logging.WARNING):
-        parse_policy("srsf@tiresias")
-        parse_policy("srsf@tiresias")
-    assert caplog.messages == ["policy 'srsf@tiresias' is called 'srsf@tiresias' now"]
+        parse_policy("srsf:mode=artifact")
+        parse_policy("srsf:mode=artifact")
+    assert caplog.messages == ["policy 'srsf:mode=artifact' is called 'srsf@tiresias' now"]
 
 
 def test_every_name_leads_somewhere() -> None:
@@ -47,4 +45,4 @@ def test_every_name_leads_somewhere() -> None:
     assert not own.keys() & code.keys()
     assert {name.partition("@")[0] for name in code} <= own.keys()
     assert {one for modes in FORMER_MODES.values() for one in modes.values()} <= {*own, *POLICIES}
-    assert FORMER_PARAMETERS.keys() <= own.keys()
+    assert FORMER_PARAMETERS.keys() <= own.keys() | code.keys()
