@@ -12,7 +12,7 @@ LOG = logging.getLogger("rota.policy")
 def todays_name(name: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
     """Today's name and options of a policy on record under a former name; each is noted once.
 
-    `name:mode=MODE` was the name of published code; parameters that only such code reads are left out.
+    `name:mode=MODE` was the name of published code; parameters without an effect are left out.
     """
     history = import_module("rota.published")
     mode, modes = options.get("mode", ""), history.FORMER_MODES.get(name, {})
