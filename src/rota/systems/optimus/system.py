@@ -12,13 +12,14 @@ Idea      1. Every job gets its least, in order of arrival, so that no job starv
           3. Of jobs whose losses say little yet the saving counts for a little less.
           4. Small jobs are placed first, each on the fewest servers that hold it in equal parts.
           All of this is repeated every ten minutes; a job whose number stays the same keeps its place.
-Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GPUs do, and a server may count
-          in parts on two nodes.  More or fewer servers alone are no restart.  A job whose workload has no
-          speeds by servers reduces gradients among its workers; where no job has any, a unit is a GPU and
-          divides nothing.  Slow workers are not replaced, and which server holds which parameters is left to
-          the program.  A resize that saves less than it costs is left out (ours); sizes between which a job must jump are compared by saving per GPU (ours).
-          A job about which nothing is known is taken to need what the others need in the mean (ours).
-          The cluster is taken to be of one type.  The baseline in Pollux' simulator is `optimus@pollux`.
+Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GPUs do, and a server may
+          count in parts on two nodes.  More or fewer servers alone are no restart.  A job whose workload
+          has no speeds by servers reduces gradients among its workers; where no job has any, a unit is a
+          GPU and divides nothing.  Slow workers are not replaced, and which server holds which parameters
+          is left to the program.  A resize that saves less than it costs is left out (ours); sizes between
+          which a job must jump are compared by saving per GPU (ours).  A job about which nothing is known
+          is taken to need what the others need in the mean (ours).  The cluster is taken to be of one type.
+          The baseline in Pollux' simulator is `optimus@pollux`.
 Checked   systems/optimus.md, worked examples 1 to 3
 """
 
