@@ -20,7 +20,7 @@ from rota.scheduler.decision import Memory
 
 Times = float | Floats
 Key = TypeVar("Key", int, str)
-"""Whose average it is: the row of a job, or a name."""
+"""What an average belongs to: the row of a job, or a name."""
 
 _LEAST_S = 1e-9
 """A trace of time, for what is divided by time that is none."""
@@ -47,7 +47,7 @@ def rate_for(ratio: float, since_s: Times, work_left: Times, alone_s: Times) -> 
 def equal_parts(capacity: Floats, gpus: Floats) -> Floats:
     """Fractions of its time that each job has on each type if the cluster is split evenly, [job, type].
 
-    `capacity` are the GPUs of each type, `gpus` those that each job runs on; nobody has more than all its
+    `capacity` are the GPUs of each type, `gpus` those that each job runs on; no job has more than all its
     time.
     """
     share = capacity / (len(gpus) * gpus[:, None])
@@ -56,12 +56,12 @@ def equal_parts(capacity: Floats, gpus: Floats) -> Floats:
 
 
 def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, notes: bool = True) -> Floats:
-    """Seconds that the work done so far would have taken on equal parts, of each of `rows`, ascending.
+    """Seconds that the work done so far would have taken on equal parts, for each of `rows`, ascending.
 
-    What was done since the last call, which is noted in `memory`, counts at the rates of that call; `rate`
-    is work per second on an equal part now, `done` the work so far, or less than nothing: the work to do.  Of
-    work so far that was lost a part of the time goes along, at whatever rates it was done.  Unless it `notes`
-    work and rates, the next call counts from those noted before again.
+    The work since the last call, whose state is noted in `memory`, counts at the rates of that call; `rate`
+    is work per second on an equal part now, `done` the work so far, or the negative of the work to do.  If
+    work so far was lost, a proportional part of the time is lost too, at whatever rates it was done.  With
+    `notes` false, work and rates are not noted, and the next call counts from the earlier ones again.
     """
     noted = memory.get("isolated")
     so_far, before, at = np.zeros(len(rows)), done.copy(), np.full(len(rows), np.inf)
@@ -103,10 +103,10 @@ class Crowd(Generic[Key]):
         self.memory = memory
 
     def follow(self, now: float, keys: Mapping[Key, float], many: float | None = None) -> None:
-        """From now on there are `keys`, and they are `many`: their number, if nothing is said.
+        """From now on there are `keys`, whose quantity is `many`; their number if it is None.
 
         The value of a key is the moment at which it began.  What was before the first reading is taken to
-        have been as it is then, which is the best that can be said for who takes over a running cluster.
+        have been as it is then, which is the best estimate for a policy that takes over a running cluster.
         """
         since = self.memory["since"]
         gone = [key for key in since if key not in keys]
@@ -114,7 +114,7 @@ class Crowd(Generic[Key]):
         self.change(now, gone, come, float(len(keys)) if many is None else many)
 
     def change(self, now: float, gone: Iterable[Key], come: Mapping[Key, float], many: float) -> None:
-        """The same of who knows which keys are there no more, and which have come: they are `many` now."""
+        """Follow a change: `gone` keys have left, `come` are new, and there are `many` now."""
         own = self.memory
         if own["since"]:
             own["area"] += own["many"] * (now - own["at_s"])

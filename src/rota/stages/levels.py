@@ -63,7 +63,7 @@ class Levels:
         return self.levels.get(row, 0)
 
     def update(self, snapshot: Snapshot, memory: Memory) -> list[int]:
-        """Bring the levels up to now; returns the rows whose level or reset changed."""
+        """Bring the levels up to date; returns the rows whose level or reset changed."""
         self.levels = memory.setdefault("levels", {})
         self.resets = memory.setdefault("resets", {})
         self.turns = memory.setdefault("turns", {})
@@ -80,7 +80,7 @@ class Levels:
     def catch_up(self, snapshot: Snapshot, preempt: Sequence[int]) -> list[int]:
         """Demote and promote those about to be stopped whose time has come; the rows whose level changed.
 
-        Whoever chose `preempt` has to choose again if there are any: nobody due for promotion is stopped at
+        If there are any, the caller has to choose `preempt` again.  No job due for promotion is stopped at
         its old level, since nothing would wake the policy for it afterwards.
         """
         return [row for row in preempt if self._due(snapshot, row)] if self.knob else []

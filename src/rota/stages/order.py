@@ -137,11 +137,11 @@ class JobOrder:
             self._place(snapshot, row)
 
     def forget(self) -> None:
-        """Read all keys anew when next asked."""
+        """Read all keys again at the next call."""
         self._cursor = Cursor()
 
     def stale(self, snapshot: Snapshot) -> list[int]:
-        """Waiting rows whose key has changed since it was read, and nobody said so with `move`."""
+        """Waiting rows whose key has changed since it was read without a call of `move`."""
         if not self._cursor.follows(snapshot):
             return []
         self.sync(snapshot)

@@ -1,4 +1,4 @@
-"""Who may have how many GPUs: what every policy that hands out numbers of GPUs begins with."""
+"""Which jobs may have how many GPUs: what every policy that hands out numbers of GPUs begins with."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
 
 
 class Sizing:
-    """The live jobs among whom GPUs are handed out, and how many each can use.
+    """The live jobs among which GPUs are handed out, and how many each can use.
 
-    A job that bears no stop of any kind keeps what it has: to ask for one would be to ask for ever.  One that
-    would lose its work by a resize has its present number or none.
+    A job that bears no stop of any kind keeps what it has: a request to stop it would be repeated for ever.
+    One that would lose its work by a resize has its present number or none.
     """
 
     def __init__(self, snapshot: Snapshot, alone: Collection[int] = ()) -> None:
