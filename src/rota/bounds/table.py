@@ -109,7 +109,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
 
 
 def _last_s(trace: Trace, outcomes: JobOutcomes) -> float:
-    """The last thing that happened."""
+    """The moment of the last event."""
     moments = np.concatenate((trace.jobs.submit_s, outcomes.start_s, outcomes.finish_s))
     return float(np.nanmax(moments, initial=0.0))
 

@@ -27,7 +27,7 @@ from rota.table.state import Phase
 NOW = "now"
 """Label of the policy in force, going on with its memory."""
 LOW = 0.1
-"""Part of the samples that is below low; as many are above high."""
+"""Fraction of the samples below low; as many are above high."""
 
 
 class Range(NamedTuple):
@@ -58,14 +58,14 @@ class PolicyForecast:
     """What one policy would do; the means are over the samples."""
 
     label: str
-    """`now` for the policy in force, else the policy itself; `fifo +16` on a cluster of so many more GPUs."""
+    """`now` for the policy in force, else the policy itself; `fifo +16` on a cluster with 16 more GPUs."""
     policy: str
     jobs: tuple[JobForecast, ...]
     """The jobs that live at the moment, in order of submission."""
     mean_wait_s: float
     """Seconds from submission to the end in which a job did not run, over the jobs that end; NaN if none."""
     mean_jct_s: float
-    """Seconds from submission to the end, likewise."""
+    """Seconds from submission to the end, over the jobs that end; NaN if none."""
     makespan_s: float
     """Seconds from the moment until the last of them ends."""
     preemptions: float
@@ -84,7 +84,7 @@ class Forecast:
     now_s: float
     policies: tuple[PolicyForecast, ...]
     basis: Mapping[str, int]
-    """How many jobs got their duration from where (`Basis`)."""
+    """The number of jobs whose duration has each basis (`Basis`)."""
     samples: int
     """Forks of each policy that were meant to be made; 1 if nothing is sampled."""
     note: str = ""
@@ -120,7 +120,7 @@ def forecast(moment: Frozen, policies: Sequence[str], asked: ForecastRequest | N
 
 
 def policy_in_force(moment: Frozen) -> PolicySpec:
-    """The policy that was asked at the moment."""
+    """The policy that decides at the moment."""
     if not moment.policy:
         raise InputError("the moment does not name its policy; freeze it with the name of the one in force")
     return parse_policy(moment.policy)

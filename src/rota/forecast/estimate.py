@@ -1,8 +1,8 @@
-"""When one job is expected to start, under the policy in force: what `rota why` and a dry run tell.
+"""When one job is expected to start, under the policy in force: shown by `rota why` and a dry run.
 
 The moment is forked as for a forecast, but each fork ends when the job has started.  A first look, at few
-futures in which nobody else comes, says how far ahead to look; then others come in every future, as they did
-in some stretch of the past: a policy that is not first come, first served lets some of them go first.
+futures without new jobs, says how far ahead to look; then new jobs come in every future, as they did in some
+stretch of the past: a policy that is not first come, first served lets some of them go first.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def estimate_start(moment: Frozen, row: int, asked: ForecastRequest | None = Non
 def _runs(
     moment: Frozen, case: ForecastCase, spec: PolicySpec, asked: ForecastRequest, place: int
 ) -> tuple[list[Run], bool]:
-    """Futures of the moment until the live job at `place` has started, and whether others come in them."""
+    """Futures of the moment until the live job at `place` has started, and whether new jobs come in them."""
     begin_s, row = time.monotonic(), int(case.rows[place])
     few = replace(case, draws=case.draws[:FIRST_LOOK])
     part_s = asked.budget_s / 4.0 if len(case.draws) > 1 else asked.budget_s
@@ -113,7 +113,7 @@ def _position(case: ForecastCase, runs: Sequence[Run], place: int) -> int:
 
 
 def _basis(case: ForecastCase, samples: int, policy: str, come: bool) -> str:
-    """Whose durations the estimate stands on, and who else was taken to come."""
+    """The source of the durations behind the estimate, and which further jobs were assumed to come."""
     counts = case.estimate.counts()
     parts = ", ".join(f"{count} {BASES[basis]}" for basis, count in counts.items())
     times = f", {samples} samples" if samples > 1 else ""

@@ -28,7 +28,7 @@ class Wait:
     until_s: float | None = None
     """Moment before which it stays held (a begin time, a back-off)."""
     beside: tuple[int, ...] = ()
-    """Rows of which at most `most` may wait or run at once: the others of an array."""
+    """Rows of which at most `most` may wait or run at once: the other jobs of an array."""
     most: int = 0
     is_held: bool = False
     """True if nothing that happens by itself releases it, whatever else is said: a person holds it."""
@@ -77,7 +77,7 @@ def _fits(packed: Packed, row: int) -> bool:
 
 
 class Releases:
-    """Tells when to look, and which held jobs are free then, but for those that the table releases."""
+    """Says when to look, and which held jobs are free then, except those that the table releases."""
 
     def __init__(self, waits: Mapping[int, Wait], state: State) -> None:
         self._state = state
@@ -99,7 +99,7 @@ class Releases:
         return self._timed[0][0] if self._timed else math.inf
 
     def take(self, now: float, ended: Set[int] = frozenset()) -> list[int]:
-        """Jobs that are free at `now`, once those in `ended` have ended; each is told once."""
+        """Jobs that are free at `now`, once those in `ended` have ended; each is returned once."""
         while self._timed and self._timed[0][0] <= now:
             self._due.append(self._timed.pop(0)[1])
             self._seen = -1

@@ -5,7 +5,7 @@ Source    Betser, "Improving Service Level Agreements for a Job Scheduler by Vis
 
 `promise` plays the policy in force on from the moment, once for each agreement and sample, and once without
 the job: estimates are wrong by a drawn factor, other jobs come, and the same number of a sample means the
-same draws for all.  Who is not done within the horizon, refused or cancelled is late.
+same draws for all.  A job that is not done within the horizon, is refused or is cancelled is late.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class PromiseRequest:
     """Durations, costs and rules as for a forecast; its samples and its budget do not count."""
     runs: int = 200
     cpu_s: float = math.inf
-    """CPU seconds after which no future is begun any more; with it the answer depends on the machine."""
+    """CPU seconds after which no further future is begun; with it the answer depends on the machine."""
     misjudgement: Misjudgement = field(default_factory=Misjudgement)
     arrivals: bool = True
-    """Others come, like those before and as often."""
+    """New jobs come, like those before and as often."""
     breakdowns: Breakdowns | None = None
     """Nodes are lost and come back; None for none."""
     target: float = 0.9
@@ -59,7 +59,7 @@ class PromiseRequest:
 
 
 class Interval(NamedTuple):
-    """A share with what it lies between, nineteen times in twenty."""
+    """A fraction with its 95 % interval."""
 
     share: float
     low: float
@@ -75,7 +75,7 @@ def wilson(hits: int, of: int, z: float = 1.96) -> Interval:
 
 
 class NeighbourForecast(NamedTuple):
-    """What the new job means to another one; moments in seconds, infinite if it is not done."""
+    """What the new job means for another one; moments in seconds, infinite if it is not done."""
 
     id: str
     due_s: float
@@ -94,7 +94,7 @@ class PromiseForecast:
 
     agreement: ByDeadline
     reached_s: Floats
-    """Of each sample: when the part of the work that counts was done; infinite if it was not."""
+    """For each sample, when the part of the work that counts was done; infinite if it was not."""
     chance: Interval
     reward: float
     """Mean over the samples."""
@@ -105,10 +105,10 @@ class PromiseForecast:
     delay_s: float
     """By how much it delays the others, mean over those that are done with it and without it."""
     others: tuple[NeighbourForecast, ...]
-    """Those that end at another time because of it."""
+    """The jobs that end at another time because of it."""
 
     def reached_by(self, share: float) -> float:
-        """The moment by which this share of the samples is done; infinite if so many are not."""
+        """The moment by which this share of the samples is done; infinite if fewer ever are."""
         place = max(math.ceil(share * len(self.reached_s) - 1e-9), 1) - 1
         return float(np.sort(self.reached_s)[place])
 
@@ -128,12 +128,13 @@ class PromiseOutlook:
 
     @property
     def accepted(self) -> tuple[PromiseForecast, ...]:
-        """Those that can be promised: even the lower end of the chance is at least the target."""
+        """The agreements that can be promised: even the lower end of the chance is at least the target."""
         return tuple(one for one in self.promises if one.chance.low >= self.target)
 
     @property
     def pick(self) -> PromiseForecast:
-        """The earliest deadline whose chance is at least the target; if there is none, the best chance."""
+        """The agreement with the earliest deadline whose chance is at least the target, else that of the best
+        chance."""
         good = [one for one in self.promises if one.chance.share >= self.target]
         if good:
             return min(good, key=lambda one: (one.agreement.deadline_s, -one.reward))
@@ -194,7 +195,7 @@ class _Future(NamedTuple):
 
 
 class _Milestone:
-    """Notes when a job has done so much work."""
+    """Notes when a job has done an amount of work."""
 
     def __init__(self, row: int, work: float) -> None:
         """`work` is in the unit of the job."""
@@ -252,7 +253,7 @@ class _Futures:
         return without, done
 
     def _is_like(self, one: ByDeadline, other: ByDeadline) -> bool:
-        """True if the job fares under both alike: nobody who decides can tell them apart."""
+        """True if the job fares alike under both: no policy can tell them apart."""
         if one.min_fraction != other.min_fraction:
             return False
         return not self.spec.heeds_deadlines or one == other
@@ -322,7 +323,7 @@ def _promise(
 
 
 def reward_of(jobs: JobTable, row: int) -> Reward | None:
-    """What `row` is worth over time: its values, 1 by its deadline; None if it has none."""
+    """The value of `row` over time: its values, 1 by its deadline; None if it has none."""
     several = jobs.deadlines.get(row, ())
     if several:
         return by_steps(several)

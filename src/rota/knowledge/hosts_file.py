@@ -122,12 +122,12 @@ def _on_a_line(speeds: HostSpeeds) -> HostSpeeds:
     return HostSpeeds(np.array([share, cpus]), np.array([gib]), line, wants=wants)
 
 
-# -- who tells it ------------------------------------------------------------------------------------
+# -- sources -----------------------------------------------------------------------------------------
 
 
 @provides(Knowledge.HOSTS, Provenance.USER, "speeds by cores and memory, from a file", argument="FILE")
 def users_hosts(setup: Setup, file: str) -> Provider | None:
-    """The table in the file that somebody named; None if nobody did."""
+    """The table in the file that the user named; None without one."""
     return UsersHosts(read_hosts(file), setup.jobs) if file else None
 
 
@@ -153,7 +153,7 @@ class UsersHosts(Provides):
 
 @provides(Knowledge.HOSTS, Provenance.ASSUMED, "no job minds how many cores and how much memory it has")
 def assumed_hosts(setup: Setup) -> Provider:
-    """Nobody minds: everybody gets his share in proportion to GPUs."""
+    """No job depends on its host: every job gets its share in proportion to GPUs."""
     none: Mapping[str, HostSpeeds] = {}
     table = host_table(none, setup.jobs.workload_names, setup.jobs.workload)
     return Given(Knowledge.HOSTS, table, Provenance.ASSUMED)

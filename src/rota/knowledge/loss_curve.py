@@ -122,8 +122,8 @@ def converged_at(
 ) -> Floats:
     """The first epoch at which each job has converged on its curve, [job]; NaN without a curve.
 
-    It is at least `patience`, of which the first epoch counts: with 10, l(k - 9) - l(k) must not be more
-    than `threshold`.
+    It is at least `patience`, where the first epoch counts: with 10, l(k - 9) - l(k) must not be more than
+    `threshold`.
     """
     b0, b1 = fits[:, 0], fits[:, 1]
     apart = 1 if rule is ConvergenceRule.STEP else patience - 1

@@ -1,4 +1,4 @@
-"""What a policy can be told about jobs beyond what they asked for, and who told it.
+"""What a policy can know about jobs beyond what they asked for, and the sources of that knowledge.
 
 All of it is arrays: a column over the rows of the job table, or a `Table` of several with what they share.
 """
@@ -36,7 +36,8 @@ class Knowledge(StrEnum):
 
 
 SIZES = frozenset({Knowledge.SCALING, Knowledge.GOODPUT})
-"""Who reads these may start a job on another number of GPUs than it asks for, without resizing it later."""
+"""A policy that reads these may start a job on a number of GPUs other than its request, without later
+resizes."""
 
 
 FORMS: Mapping[Knowledge, str] = {
@@ -72,7 +73,7 @@ FORMS: Mapping[Knowledge, str] = {
     Knowledge.SKEW: "column [job]: the largest tensor of its model over all of them, 0 to 1",
     Knowledge.UTILISATION: "column [job]: part of its GPUs that it keeps busy, alone on them, 0 to 1",
 }
-"""What `Snapshot.know` hands over for each kind; rows are those of the job table."""
+"""What `Snapshot.know` returns for each kind; rows are those of the job table."""
 
 
 class Provenance(StrEnum):
@@ -82,20 +83,20 @@ class Provenance(StrEnum):
     USER = "user"
     MEASURED = "measured"
     PREDICTED = "predicted"
-    ASSUMED = "assumed"  # nobody knows better
+    ASSUMED = "assumed"  # an assumption, where nothing is known
     NOISY = "noisy"  # the truth, wrong by a drawn factor
 
 
 @dataclass(frozen=True)
 class Table:
-    """What is known of jobs as columns by row, with what they point at or have in common."""
+    """Knowledge of jobs as columns by row, with what they point at or have in common."""
 
     by_row: Mapping[str, Array] = field(default_factory=dict)
-    """Columns whose first axis are the rows of the job table."""
+    """Columns whose first axis is that of the rows of the job table."""
     shared: Mapping[str, Array] = field(default_factory=dict)
     """Read-only arrays over anything else: classes of jobs, numbers of GPUs, a sample.
 
-    A changed one is a new array: whoever has built something upon it compares identities.
+    A changed one is a new array, so that a cache built on one can compare identities.
     """
 
     def __post_init__(self) -> None:
@@ -103,7 +104,7 @@ class Table:
             array.flags.writeable = False
 
     def upto(self, rows: int) -> Table:
-        """The same for the first `rows` jobs, read-only."""
+        """The table of the first `rows` jobs, read-only."""
         return Table({name: read_only(column[:rows]) for name, column in self.by_row.items()}, self.shared)
 
 
@@ -133,7 +134,7 @@ class Known:
 
 
 class Observation(NamedTuple):
-    """What was seen of a running job between two moments; NaN where nobody knows."""
+    """What was seen of a running job between two moments; NaN where unknown."""
 
     row: int
     grant: Grant
@@ -158,9 +159,9 @@ class Observation(NamedTuple):
     gradient_s: float = math.nan
     """Seconds of one pass, forward and backward, without waiting for other GPUs."""
     local_most: float = math.nan
-    """Most samples that one GPU bears in one pass, by the program's own word."""
+    """Most samples that one GPU bears in one pass, as the program reports."""
     total: float = math.nan
-    """All that it has to do, by the program's own word: in the unit of `work`, or in steps without that."""
+    """All work that it has to do, as the program reports: in the unit of `work`, or in steps without that."""
 
 
 class Provider(Protocol):
@@ -169,9 +170,9 @@ class Provider(Protocol):
     kind: Knowledge
     provenance: Provenance
     learns: bool
-    """True if it is to be told of submissions and endings, and asked again before each decision."""
+    """True if it receives submissions and endings, and is read again before each decision."""
     listens: bool
-    """True if it is to be told, besides, what is seen of running jobs."""
+    """True if it also receives what is seen of running jobs."""
 
     def attach(self, state: State) -> None:
         """A run begins on `state`."""

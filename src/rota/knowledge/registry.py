@@ -1,4 +1,4 @@
-"""Who can tell what: every provider of knowledge is registered here with the facts about it.
+"""Registry of the sources of knowledge: every provider, with the facts about it.
 
 A provider is a function of a `Setup`, or a class that is built from one, under the decorator `provides`.
 Packages outside add theirs by an entry point of the group `rota.knowledge`, or by calling `provides`.
@@ -36,7 +36,7 @@ ORDER: Mapping[Where, tuple[Provenance, ...]] = {
     ),
     Where.LIVE: (Provenance.USER, Provenance.MEASURED, Provenance.PREDICTED, Provenance.ASSUMED),
 }  # fmt: skip
-"""Of several sources the first that stands is the default: the truth in a simulation, live who knows best."""
+"""The first available source is the default: the truth in a simulation, the best informed one live."""
 Past = Sequence[tuple[str, str, Sequence[float]]]
 """Tenant, group, and seconds run by completed jobs."""
 
@@ -92,9 +92,9 @@ def provides(
     needs: str = "",
     argument: str = "",
 ) -> Callable[[_M], _M]:
-    """Register who makes a provider of `kind`: a function of a setup, and of the argument if it takes one.
+    """Register the decorated provider of `kind`: a function of a setup, and of the argument if it takes one.
 
-    Where one of the same kind and provenance stands already, InputError says so.
+    Raises InputError if one of the same kind and provenance is registered already.
     """
 
     def enter(make: _M) -> _M:
@@ -118,7 +118,7 @@ def sources(where: Where) -> list[Source]:
 
 @cache
 def _load() -> None:
-    """Import whoever registers providers: Rota's own modules, then those of installed packages."""
+    """Import all modules that register providers: Rota's own, then those of installed packages."""
     for module in iter_modules(import_module("rota.knowledge").__path__):
         import_module(f"rota.knowledge.{module.name}")
     for entry in entry_points(group="rota.knowledge"):
@@ -126,7 +126,7 @@ def _load() -> None:
 
 
 def kinds(where: Where) -> frozenset[Knowledge]:
-    """Kinds of which somebody can tell there."""
+    """Kinds that some provider supplies there."""
     return frozenset(source.kind for source in sources(where))
 
 
@@ -153,7 +153,7 @@ def source_of(kind: str, text: str, where: Where) -> Source:
 
 
 def make_provider(kind: Knowledge, setup: Setup, where: Where, chosen: str = "") -> Provider | None:
-    """The provider of `kind` that `chosen` names, or the default; None if nobody can tell.
+    """The provider of `kind` that `chosen` names, or the default; None if there is none.
 
     Raises InputError if the chosen one does not stand in this setup.
     """

@@ -1,4 +1,4 @@
-"""Reads what jobs with parameter servers did on so many servers and workers, and fits their speed to it.
+"""Reads measured speeds of jobs with parameter servers, by servers and workers, and fits a model to them.
 
     workload,servers,workers,steps_per_s            one row for each that was measured; perhaps columns
     resnet50,1,1,0.7576                             training (synchronous or asynchronous), batch,
@@ -104,12 +104,12 @@ def _number(path: str | Path, number: int, field: str, text: str | None) -> floa
     raise InputError.at(f"has {text!r}", file=path, row=number, field=field, expected=expected)
 
 
-# -- who tells it ------------------------------------------------------------------------------------
+# -- sources -----------------------------------------------------------------------------------------
 
 
 @provides(Knowledge.SERVERS, Provenance.USER, "speeds by servers and workers, from a file", argument="FILE")
 def users_servers(setup: Setup, file: str) -> Provider | None:
-    """The speeds in the file that somebody named; None if nobody did."""
+    """The speeds in the file that the user named; None without one."""
     return UsersServers(read_servers(file), setup.jobs) if file else None
 
 
@@ -135,7 +135,7 @@ class UsersServers(Provides):
 
 @provides(Knowledge.SERVERS, Provenance.ASSUMED, "no job trains with parameter servers")
 def assumed_servers(setup: Setup) -> Provider:
-    """Everybody's workers reduce gradients among themselves."""
+    """Assumes no servers: workers of every job reduce gradients among themselves."""
     return Given(
         Knowledge.SERVERS,
         server_table({}, setup.jobs.workload_names, setup.jobs.workload),

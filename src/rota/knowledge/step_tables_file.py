@@ -100,7 +100,7 @@ def _frame(path: str | PathLike[str], columns: tuple[str, ...], words: tuple[str
 
 
 def _whole(path: str | PathLike[str], frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
-    """The same; refuses empty cells in `columns`."""
+    """`frame`, with `columns` as whole numbers; refuses empty cells in them."""
     for name in columns:
         empty = frame[name].is_null().arg_true()
         if len(empty):

@@ -21,7 +21,7 @@ def replacing(path: Path) -> Iterator[Path]:
     An OSError names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if _takes_writing(path):  # for root, to replace /dev/null is to take it from the whole machine
+    if _takes_writing(path):  # replacing /dev/null as root would take it from the whole machine
         yield path
         return
     target = _target_of(path)
@@ -30,12 +30,15 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         os.replace(partial, target)
     except OSError as error:
-        # A whole sentence, or the name of another file that is being written, stays.
+        # A whole sentence, or the name of another file that is being written, is kept.
         if error.errno is not None and str(error.filename or partial) == str(partial):
-            error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+            error.filename, error.filename2 = (
+                str(path),
+                None,
+            )  # the temporary file's name means nothing to users
         raise
     finally:
-        with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
+        with suppress(OSError):  # where it cannot be removed, the first error counts
             partial.unlink()
 
 
@@ -73,10 +76,10 @@ def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+        error.filename, error.filename2 = str(path), None  # the temporary file's name means nothing to users
         raise
     finally:
-        with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
+        with suppress(OSError):  # where it cannot be removed, the first error counts
             partial.unlink()
     sync_folder(path.parent)
 

@@ -236,7 +236,7 @@ def place_of(cluster: Cluster, kinds: Kinds, cell: Owned) -> int:
     return nodes.index(first) * parts + int(inner)
 
 
-# -- whether all can be had --------------------------------------------------------------------------
+# Number of units that a message names, beside the smallest.
 
 
 def spare_cells(kind: CellKind, free: Sequence[int], owed: Sequence[int]) -> ByLevel:

@@ -23,7 +23,7 @@ from rota.model.tenants import Tenants
 from rota.model.units import plural
 
 ANY_TYPE = "GPU"
-"""Name of the device type when nobody gave one."""
+"""Name of the device type if none is given."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class NodeShape:
     device_levels: Mapping[str, int] = field(default_factory=dict)
     """Level below the node -> devices of each unit, widest first: socket -> 4, pair -> 2."""
     capacities: Mapping[str, float] = field(default_factory=dict)
-    """What else each node has so much of: up -> 10."""
+    """Further amounts of each node by name: up -> 10."""
     labels: tuple[str, ...] = ()
     """Names under which jobs may ask for these nodes, such as Slurm's partitions; they may overlap."""
     price_class: str = ""
-    """Class in which these nodes are paid for: `on_demand` or `spot`; empty if nobody says."""
+    """Price class of these nodes: `on_demand` or `spot`; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Cluster:
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By GPU type: price of a GPU-hour in each class (`on_demand`, `spot`)."""
     price_classes: Mapping[str, Ints] = field(default_factory=dict)
-    """Nodes that are paid for in each class, ascending; of the others nobody says."""
+    """Nodes that are paid for in each class, ascending; the class of the others is unknown."""
     tenants: Tenants = field(default_factory=Tenants.none)
     gone: tuple[int, ...] = ()
     """Nodes that never come back: they are closed, and here only for the numbers of the others."""
 
     @cached_property
     def answers(self) -> dict[Any, Any]:
-        """What has been asked about it, empty as it is, and the answers: `rota.model.feasible` keeps them."""
+        """Cached answers to questions about the cluster when empty: `rota.model.feasible` keeps them."""
         return {}
 
     @property
@@ -133,7 +133,7 @@ class Cluster:
         return np.array([node for node, own in enumerate(self.node_names) if own == name], dtype=np.int64)
 
     def take(self, nodes: Ints, tenants: Tenants | None = None) -> Cluster:
-        """The cluster of `nodes` only, in that order; devices are numbered anew from 0."""
+        """The cluster of `nodes` only, in that order; devices are renumbered from 0."""
         gpus = self.node_gpus[nodes]
         devices = np.concatenate(
             [np.arange(self.first_device[node], self.first_device[node + 1]) for node in nodes]
@@ -166,7 +166,7 @@ class Cluster:
         )
 
     def coded_as(self, type_names: tuple[str, ...]) -> Cluster:
-        """The same cluster with the type codes of another one, whose names are all of its own and more."""
+        """This cluster with the type codes of another one, whose names include all of its own."""
         codes = np.array([type_names.index(name) for name in self.type_names], dtype=np.int64)
         return replace(
             self,
@@ -191,7 +191,7 @@ class Cluster:
         return float(of_node @ gpus / gpus.sum()) if gpus.any() else usual
 
     def units(self, level: str, type_code: int | None = None) -> int:
-        """How many units of a level there are, all of whose devices are of one type if that is named."""
+        """The number of units of a level; with a type, of those whose devices are all of it."""
         devices = np.arange(self.gpus) if type_code is None else np.flatnonzero(self.device_type == type_code)
         if level == DEVICE:
             return len(devices)

@@ -26,9 +26,7 @@ class Purpose(IntEnum):
     """Why a job holds what it holds."""
 
     RUN = 0
-    PROFILE = (
-        1  # to be measured: when it ends, policies are woken by `Event.PROFILE`, having heard what was seen
-    )
+    PROFILE = 1  # to be measured: when it ends, policies are woken by `Event.PROFILE` and know what was seen
 
 
 class Can(IntFlag):
@@ -70,7 +68,7 @@ class Grant(NamedTuple):
     cpus: float = math.nan
     """CPUs in all, spread as the devices are; NaN for as many as were asked for, in proportion to them."""
     memory_gib: float = math.nan
-    """Host memory in all; NaN likewise."""
+    """Host memory in all; NaN for as much as was asked for, in proportion to devices."""
     gpu_memory_gib: float = math.nan
     """Memory of each device; NaN for as much as was asked for."""
 
@@ -104,7 +102,7 @@ def is_unlimited(grant: Grant) -> bool:
 
 
 def with_one_nan(grant: Grant) -> Grant:
-    """`grant` with the default NaN wherever it holds another: only with the same NaN are two equal."""
+    """`grant` with the default NaN in place of any other: two grants are equal only with the same NaN."""
     if grant[5:] == AS_ASKED:
         return grant
     job, devices, share, role, node, batch_size, power_w, purpose, cpus, memory_gib, gpu_memory_gib = grant
@@ -117,7 +115,7 @@ def _one_nan(value: float) -> float:
 
 
 def is_adjustment(old: Grant, new: Grant) -> bool:
-    """True if who holds `old` goes on where it is under `new`: by another claim, batch size or limit."""
+    """True if a job keeps its devices under `new` and only its claim, batch size or limits change."""
     return old.devices == new.devices and old.node == new.node and old != new
 
 
@@ -132,7 +130,7 @@ def are_idle(grants: Mapping[int, Grant]) -> bool:
 
 
 class Reservation(NamedTuple):
-    """Devices kept free for a waiting job until a moment; nobody else is granted them."""
+    """Devices kept free for a waiting job until a moment; they are granted to no other job."""
 
     job: int
     devices: tuple[int, ...]

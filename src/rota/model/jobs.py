@@ -41,7 +41,7 @@ PREEMPTED, REQUEUED = "preempted", "requeued"
 
 @dataclass(frozen=True)
 class JobPart:
-    """One row of an uneven job: so many tasks of one shape (a gang of 7 + 5, a parameter server)."""
+    """One row of an uneven job: a number of tasks of one shape (a gang of 7 + 5, a parameter server)."""
 
     tasks: int
     gpus: int
@@ -161,7 +161,8 @@ class JobTable:
         return names[code] if 0 <= code < len(names) else ""
 
     def types_in(self, mask: int) -> set[str]:
-        """Names of the GPU types whose bits `mask` has, as `gpu_types` of a row; empty if any will do."""
+        """Names of the GPU types whose bits are set in `mask`, the `gpu_types` of a row; empty if any will
+        do."""
         return {name for bit, name in enumerate(self.type_names) if mask >> bit & 1}
 
     def job(self, row: int) -> PlainJob:
@@ -228,12 +229,12 @@ class PlainJob:
 
 @dataclass(frozen=True)
 class Truth:
-    """What only a simulated world knows about each job.
+    """The facts about each job that only a simulated world knows.
 
-    `failures` maps a row to the run times (seconds of running) of the attempts that fail before
-    the one that ends as `outcome` says; a job without an entry has one attempt.  `signatures` says what
-    these failed of (`rota.model.failures`), one by one, and behind them what a last one did that failed too;
-    empty where nobody knows.
+    `failures` maps a row to the run times (seconds of running) of the attempts that fail before the one that
+    ends as `outcome` says; a job without an entry has one attempt.  `signatures` says the cause of each of
+    these failures (`rota.model.failures`), and after them that of the last attempt if it failed too; empty
+    where unknown.
     """
 
     duration_s: Floats
@@ -244,7 +245,7 @@ class Truth:
     """`Outcome` of the last attempt."""
     held_s: Floats
     """Seconds from submission in which no scheduler could have started it: it waited for other jobs, for the
-    moment its user had named, or was held.  NaN where nobody recorded that."""
+    moment its user had named, or was held.  NaN where that is not recorded."""
     failures: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     signatures: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -282,7 +283,7 @@ class Truth:
         )
 
     def signature(self, row: int, attempt: int) -> str:
-        """What the failing attempt of `row`, counted from 0, failed of; empty if nobody knows."""
+        """The cause of failure of the failing attempt of `row`, counted from 0; empty if unknown."""
         names = self.signatures.get(row, ())
         return names[attempt] if attempt < len(names) else ""
 

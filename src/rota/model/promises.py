@@ -1,4 +1,5 @@
-"""What a policy tells of deadlines: later ones that it could keep, those that it means to keep, and how."""
+"""What a policy reports about deadlines: later ones that it could keep, those that it means to keep, and
+how."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import NamedTuple
 
 
 class Offer(NamedTuple):
-    """A later deadline for a job whose own cannot be kept; until it is taken nothing is set aside for it."""
+    """A later deadline for a job whose own cannot be kept; until it is taken, no GPUs are set aside for
+    it."""
 
     deadline_s: float
     """Moment by which the job could be done, if nothing else is promised first."""
@@ -57,4 +59,4 @@ class DeadlinePlan(NamedTuple):
 
 
 TOLERANCE_S = 1e-6
-"""A planned end so much after a deadline is in time: sums of seconds are not exact."""
+"""A planned end this many seconds after a deadline is in time: sums of seconds are not exact."""

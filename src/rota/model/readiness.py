@@ -1,4 +1,5 @@
-"""What a service tells the manager that started it (systemd, `Type=notify`); nothing if there is none."""
+"""What a service reports to the manager that started it (systemd, `Type=notify`); nothing if there is
+none."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Constraint(NamedTuple):
         return _SENTENCES[self.code](self, device)
 
     def remedy(self, device: str = "GPU") -> str:
-        """What would have to change, as a sentence; empty if that is known to nobody."""
+        """What would have to change, as a sentence; empty if that is unknown."""
         make = _REMEDIES.get(self.code)
         return make(self, device) if make else ""
 
@@ -78,7 +78,7 @@ class Constraint(NamedTuple):
 
 
 def noted(text: str) -> Constraint:
-    """The constraint of a `note`; other words name who holds the job."""
+    """The constraint of a `note`; other words are the name of the user who holds the job."""
     parts = text.split(":", 3)
     if len(parts) < 4 or parts[0] not in list(Code):
         return Constraint(Code.HELD, detail=text)
@@ -191,7 +191,7 @@ def _begin(c: Constraint, device: str) -> str:
 
 
 def _round(c: Constraint, device: str) -> str:
-    """Known are the moment in the run, the time until then, or neither."""
+    """The text depends on what is known: the moment in the run, the time until then, or neither."""
     if math.isfinite(c.requested):
         return f"waits for the round that begins at {number(c.requested)} s"
     if math.isfinite(c.provided):

@@ -12,7 +12,7 @@ from rota.model.jobs import JobTable, RecordedRun, Truth
 from rota.model.units import plural
 
 DROPPED = "dropped: "
-"""How `OddRows.done` begins of rows that are not in the trace."""
+"""Prefix of `OddRows.done` for rows that are not in the trace."""
 EXAMPLES = 5
 """Rows of a kind that are named."""
 
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def is_undated(self) -> Bools:
-        """Jobs that ran while nobody recorded when, in a trace that says so of others."""
+        """True for jobs that ran at an unrecorded time, in a trace that records it for others."""
         seen = self.observed
         if seen is None or not np.isfinite(seen.start_s).any():
             return np.zeros(len(self), dtype=np.bool_)
@@ -85,7 +85,8 @@ class Trace:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know of any figure: each kind of row of the file that is left out, and what is unknown."""
+        """What a reader of any figure should know: each kind of row of the file that is left out, and what is
+        unknown."""
         left_out = tuple(str(odd) for odd in self.odd if odd.is_left_out)
         undated = int(self.is_undated.sum())
         if not undated:
@@ -110,6 +111,6 @@ class Trace:
         return replace(self, jobs=self.jobs.take(rows), truth=self.truth.take(rows), observed=observed)
 
     def by_submission(self) -> Trace:
-        """The same trace with rows sorted by submission, ties in their present order."""
+        """The trace with rows sorted by submission, ties in their present order."""
         order = np.argsort(self.jobs.submit_s, kind="stable")
         return self if bool((order[1:] > order[:-1]).all()) else self.take(order)

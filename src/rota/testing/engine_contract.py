@@ -50,7 +50,8 @@ class NodeUnderTest(Protocol):
         ...
 
     def working(self) -> set[Key]:
-        """The parts of which a process works now, as the node itself shows it; what is suspended does not."""
+        """The parts that have a working process now, as the node itself shows it; suspended ones have
+        none."""
         ...
 
     def until(self, holds: Callable[[], bool]) -> None:
@@ -91,18 +92,18 @@ class Case:
         return key in self.controller.parts and device in self.controller.parts[key].devices
 
     def report(self, key: Key, *status: PartStatus) -> Report:
-        """What is said of a part, once it is in one of these states."""
+        """The report of a part, once it is in one of these states."""
         self.until(lambda: key in self.controller.reports and self.controller.reports[key].status in status)
         return self.controller.reports[key]
 
     def runs(self, key: Key) -> Report:
-        """What is said of a part once it works, and is said to."""
+        """The report of a part once it works, and is reported to."""
         report = self.report(key, PartStatus.RUNNING)
         self.until(lambda: key in self.node.working())
         return report
 
     def heard_anew(self) -> dict[Key, Report]:
-        """What a controller that knows nothing is told first."""
+        """The first reports to a controller that knows nothing."""
         self.controller.come_back(self.controller.incarnation + "'")
         self.until(lambda: any(request.complete for request in self.controller.requests))
         whole = next(request for request in self.controller.requests if request.complete)
@@ -110,7 +111,7 @@ class Case:
 
 
 def a_part_that_is_wanted_runs(case: Case) -> None:
-    """And its report says whose it is, and since when."""
+    """And its report names its job, and since when it runs."""
     wanted = case.want(0, submit_s=1_700_000_000.0)
     report = case.runs((0, 1))
     assert report.submit_s == wanted.submit_s
@@ -167,7 +168,7 @@ def what_never_began_can_be_stopped(case: Case) -> None:
 
 
 def devices_are_released_before_they_are_acquired(case: Case) -> None:
-    """Whatever the controller wants: who comes next waits."""
+    """Whatever the controller wants: the next part waits."""
     case.want(0)
     case.runs((0, 1))
     case.want(1)

@@ -20,7 +20,8 @@ PATIENCE_S = 60.0
 
 
 class StandInController:
-    """Remembers what engines say, hands out what the test wants, and can go away; any thread may call it."""
+    """Remembers what engines report, hands out what the test wants, and can go away; any thread may call
+    it."""
 
     def __init__(self, incarnation: str = "one", lost_after_s: float = 60.0) -> None:
         self.incarnation, self.lost_after_s = incarnation, lost_after_s
@@ -99,13 +100,13 @@ class StandInController:
         return self.pieces[request.id]
 
     def leave(self) -> None:
-        """Nobody answers from now on."""
+        """No call is answered from now on."""
         with self.changed:
             self.away = True
             self.changed.notify_all()
 
     def come_back(self, incarnation: str | None = None) -> None:
-        """As the same controller, or as a new one whose versions begin anew."""
+        """Answer again, as the same controller or as a new one whose versions start over."""
         with self.changed:
             self.away = False
             if incarnation is not None:

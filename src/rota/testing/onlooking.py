@@ -1,4 +1,5 @@
-"""One run of a scene, and all who look on: most properties are seen in the run that takes place anyway."""
+"""One run of a scene with all its onlookers: most properties are checked in the run that takes place
+anyway."""
 
 from __future__ import annotations
 

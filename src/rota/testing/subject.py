@@ -29,7 +29,7 @@ from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import prepare
 
 Around = Callable[[Policy, Snapshot, Memory], Decision]
-"""Asks a policy on behalf of the loop: the place where a property looks on."""
+"""Calls a policy on behalf of the loop: the place where a property looks on."""
 
 MOMENTS = 20_000
 """A scene has some hundred moments; a run beyond this many never ends."""
@@ -83,7 +83,7 @@ def moments(loop: Loop) -> Iterator[Loop]:
 
 
 class Watched:
-    """A policy that somebody looks at; the loop cannot tell."""
+    """A policy under observation; the loop sees no difference."""
 
     def __init__(self, inner: Policy, around: Around) -> None:
         self.inner = inner

@@ -1,8 +1,8 @@
-"""The guard: no decision breaks a rule of the cluster, whoever made it.
+"""The guard: no decision breaks a rule of the cluster, whatever policy made it.
 
-It recomputes every claim from the grants themselves and trusts nothing of the policy's own accounting.
-Rules stand in `rules`; here the checks are put in sequence: who is named, then each grant by itself,
-then all of them together.
+It recomputes every claim from the grants themselves and trusts nothing of the policy's own accounting. Rules
+stand in `rules`; here the checks are put in sequence: which jobs are named, then each grant by itself, then
+all of them together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["RULES", "Breach", "change_hands", "check", "is_plain_turnover", "is_
 
 Devices = tuple[int, ...]
 Freed = dict[int, Devices]
-"""Whole devices that nobody holds any more once others have left them, by the first of each job's."""
+"""Whole devices that become free once other jobs have left them, by the first of each job's."""
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
@@ -43,10 +43,10 @@ def check(state: State, decision: Decision) -> list[Breach]:
 
 
 def is_plain_turnover(state: State, decision: Decision) -> bool:
-    """True if some jobs leave whole devices, others that wait begin on whole ones, and all rules are kept.
+    """True if some jobs leave whole devices, waiting ones start on whole devices, and all rules are kept.
 
-    That is, if it is plainly sound, devices change hands, nobody moves and nobody was measured: at one call
-    in C.  False says nothing of all this.
+    That is, if it is plainly sound, devices change hands, no job moves and none was measured: at one call in
+    C.  False says nothing of all this.
     """
     if IS_SOUND is None or not decision.preempt or not decision.grants or decision.reservations:
         return False
@@ -63,7 +63,7 @@ def is_plain_turnover(state: State, decision: Decision) -> bool:
 def is_plainly_sound(state: State, decision: Decision) -> bool:
     """All rules in one pass, for the common case: waiting gangs start on whole devices that are free.
 
-    Or on parts of devices that others hold parts of; or who holds whole devices moves to others.  Says True
+    Or on parts of devices that others hold parts of; or jobs with whole devices move to others.  Says True
     only if nothing else is involved; anything unusual gets the full `check`.
     """
     if decision.reject or decision.cancel or decision.offers or not state.is_open:
@@ -89,9 +89,9 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
 
 
 def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> bool:
-    """True if whoever held `devices` had them alone and is not one of those who freed others; frees them.
+    """True if one job held `devices` alone and is not one of those that freed others; frees them.
 
-    Nobody shares a device here, so two jobs that hold the first one are one job, named twice.
+    No job shares a device here, so two jobs that hold the first one are one job, named twice.
     """
     if not devices:
         return False
@@ -135,7 +135,7 @@ def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
         jobs.add(row)
         first = devices[0] if devices else -1
         if freed.get(first) is devices and is_plainly_whole(grant):
-            del freed[first]  # freed no longer: whoever comes next finds it claimed
+            del freed[first]  # freed no longer: the next grant finds it claimed
         else:
             others.append(grant)
     if len(jobs) != len(grants):

@@ -29,7 +29,7 @@ class HostClaims:
         self.cpus: dict[int, float] = {}
         self.memory_gib: dict[int, float] = {}
         self.gpus: dict[tuple[str, int], float] = {}
-        """Of each tenant, by type code; -1 is all types."""
+        """GPUs of each tenant, by type code; -1 is all types."""
         for grant in gone:
             self._count(grant, -1.0)
 
@@ -39,7 +39,7 @@ class HostClaims:
             self.beside.setdefault(device, []).append(grant)
 
     def breaches_of(self, grant: Grant) -> list[Breach]:
-        """What `grant` would break beside all that has been entered: at most once each rule."""
+        """The rules that `grant` would break beside all that has been entered: each at most once."""
         return [*self._check_memory(grant), *self._check_nodes(grant), *self._check_quota(grant)]
 
     # -- what a grant takes ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A policy does to jobs what it has said that it may do: worlds and people rely on it."""
+"""The levers of a policy: it does to jobs only what it has declared; worlds and users rely on that."""
 
 from __future__ import annotations
 

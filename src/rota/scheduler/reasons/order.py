@@ -10,7 +10,7 @@ from rota.scheduler.decision import Ranking
 from rota.scheduler.snapshot import Snapshot
 
 MOST_ASKED = 48
-"""Rows of which a ranking is asked who is before them: an answer takes the longer, the more jobs wait."""
+"""Rows for which a ranking is queried about the jobs ahead: an answer takes longer with more waiting jobs."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class KnowsOrder(Protocol):
 def waiting_order(snapshot: Snapshot, ranking: Ranking | None) -> list[int] | None:
     """All waiting rows, the next to be served first; None if the policy has no order among them.
 
-    Where a ranking is long in telling, the first rows are in order, and the rest is as near as `MOST_ASKED`
-    answers tell.
+    Where a ranking is slow to answer, the first rows are in order, and the rest is as near to it as
+    `MOST_ASKED` answers allow.
     """
     waiting: list[int] = snapshot.waiting.tolist()
     if ranking is None:
@@ -51,7 +51,7 @@ def waiting_order(snapshot: Snapshot, ranking: Ranking | None) -> list[int] | No
 
 
 def _sorted(snapshot: Snapshot, ranking: Ranking, waiting: list[int]) -> list[int]:
-    """By parts, the foremost divided first, each by one of its rows and who is before that."""
+    """Sort by parts: divide the foremost part first, each by one of its rows and the jobs ahead of that."""
     done: list[int] = []
     parts, asked = [waiting], 0
     while parts:
