@@ -62,8 +62,7 @@ def compute(name: str, trace: Trace, cluster: Cluster) -> Record:
 
 
 def _outcomes(demand: RelaxedDemand, schedule: Schedule) -> JobOutcomes:
-    """A job that ends has all its work done between start and finish; one that could never fit is rejected at
-    once."""
+    """Finished jobs did all their work from start to finish; a job that never fits is rejected at once."""
     ends = np.isfinite(schedule.finish_s)
     finish_s = np.where(ends, schedule.finish_s, np.nan)
     return JobOutcomes(

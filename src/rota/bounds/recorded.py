@@ -108,7 +108,7 @@ class _RecordedCluster:
         self._nodes: dict[tuple[int, int], int] = {}
 
     def begin(self, row: int) -> tuple[int, ...]:
-        """The devices that `row` is given; none if there is no room."""
+        """The devices for `row`; none if there is no room."""
         share = self.jobs.gpu_share.item(row)
         devices = self._shared(row, share) or self._whole(row)
         if devices:
@@ -127,7 +127,7 @@ class _RecordedCluster:
         return devices
 
     def _shared(self, row: int, share: float) -> tuple[int, ...]:
-        """The device in use that leaves the least room beside a fraction."""
+        """The device in use that would have the least room left beside a fraction."""
         if share == 1.0 or self.jobs.gpus.item(row) != 1:
             return ()
         node_of, nodes = self.occupancy.free.node_of, self._acceptable(row)

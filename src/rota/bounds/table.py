@@ -20,12 +20,12 @@ from rota.model.trace import Trace
 
 @dataclass(frozen=True)
 class JobOutcomes:
-    """What became of each job; NaN where it did not start, or did not end."""
+    """The outcome of each job; NaN where it did not start, or did not end."""
 
     start_s: Floats
     finish_s: Floats
     until_s: Floats
-    """When it gave back what it held: as a rule at its finish; NaN if it never held anything."""
+    """When it gave back what it held: usually at its finish; NaN if it never held anything."""
     service_gpu_s: Floats
     rejected: Bools
     """Jobs refused at submission."""

@@ -88,7 +88,7 @@ class Forecast:
     samples: int
     """Forks of each policy that were meant to be made; 1 if nothing is sampled."""
     note: str = ""
-    """What a reader of the numbers should know, as sentences; empty if nothing."""
+    """Notes for readers of the numbers, as sentences; empty if there are none."""
 
 
 def forecast(moment: Frozen, policies: Sequence[str], asked: ForecastRequest | None = None) -> Forecast:
@@ -127,7 +127,7 @@ def policy_in_force(moment: Frozen) -> PolicySpec:
 
 
 def _note(case: ForecastCase, forecasts: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
-    """How the answer differs from what was asked for."""
+    """How the answer differs from the request."""
     said = []
     if case.estimate.candidates:
         for one in forecasts:

@@ -212,8 +212,7 @@ class Origin:
     def providers(
         self, policy: Policy, told_s: Floats, source: Provenance, trace: Trace, state: State, *, goes_on: bool
     ) -> dict[Knowledge, Provider]:
-        """Knowledge for `policy`: for the one in force what it knew, for others estimates, for none the
-        truth.
+        """Knowledge for `policy`: the one in force keeps what it knew, others get estimates, none the truth.
 
         All receive the speeds that the moment knows.
         """

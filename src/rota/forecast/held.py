@@ -51,7 +51,7 @@ _NOW = -math.inf
 
 
 def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int, Wait]:
-    """What each held job of the moment still waits for: as `said`, or as the table's dependencies tell."""
+    """What each held job of the moment still waits for: as in `said`, or by the table's dependencies."""
     phase, after = packed["state"]["phase"], packed["jobs"]["after"]
     waits: dict[int, Wait] = {}
     for row, why in packed["state"]["held"].items():
@@ -66,7 +66,7 @@ def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int
 
 
 def _words(why: str) -> str:
-    """What the table notes, in words to follow the job's name."""
+    """The note of the table, in words to follow the job's name."""
     return noted(why).sentence()
 
 

@@ -115,13 +115,13 @@ class PromiseForecast:
 
 @dataclass(frozen=True)
 class PromiseOutlook:
-    """The answer: all agreements, in the order in which they were asked about."""
+    """The answer: all agreements, in the order of the request."""
 
     now_s: float
     policy: str
     promises: tuple[PromiseForecast, ...]
     runs: int
-    """Futures behind each."""
+    """The number of futures behind each agreement."""
     arrivals_per_s: float
     target: float
     least: float
@@ -133,8 +133,7 @@ class PromiseOutlook:
 
     @property
     def pick(self) -> PromiseForecast:
-        """The agreement with the earliest deadline whose chance is at least the target, else that of the best
-        chance."""
+        """The agreement with the earliest deadline that reaches the target, else that of the best chance."""
         good = [one for one in self.promises if one.chance.share >= self.target]
         if good:
             return min(good, key=lambda one: (one.agreement.deadline_s, -one.reward))
@@ -142,11 +141,11 @@ class PromiseOutlook:
 
     @property
     def is_picked_in_time(self) -> bool:
-        """False if `pick` is but the best of those that miss the target."""
+        """False if `pick` is only the best of those that miss the target."""
         return self.pick.chance.share >= self.target
 
     def offer_s(self, promise: PromiseForecast) -> float:
-        """The deadline to offer instead of one that is better refused: kept in `target` of its samples."""
+        """The deadline to offer in place of one that is better refused: kept in `target` of its samples."""
         return promise.reached_by(self.target)
 
 
@@ -281,7 +280,7 @@ class _Futures:
         return self._read(run, case.rows, milestone, agreement is not None)
 
     def _ratios(self, number: int, jobs: JobTable, rows: Ints, known: int, has_job: bool) -> Floats:
-        """How wrong each estimate is: the same for a row of the moment with the new job and without it."""
+        """The error ratio of each estimate: equal for a row of the moment with and without the new job."""
         ratios = np.ones(len(rows))
         parts = ((3, rows < self.row), (4, (rows == self.row) & has_job), (5, rows >= known))
         for stream, chosen in parts:

@@ -148,7 +148,7 @@ class Past:
         return _beyond(self._runs, ran_s, keys)
 
     def by_limit(self, tenant: str, limit_s: float, ran_s: float) -> Floats | None:
-        """Run times of a job with this limit, from the part of theirs that jobs of its tenant, or all, have
+        """Run times of a job with this limit, from the parts of theirs that its tenant's jobs, or all,
         used."""
         used = _beyond(self._used, ran_s / limit_s, [("tenant", tenant), ("all",)])
         return None if used is None else used[0] * limit_s
@@ -255,7 +255,7 @@ class RemainingTimes:
     most_s: Floats
     """What no draw exceeds: the time limit where it is still ahead."""
     series: Ints
-    """Number of the series that each belongs to."""
+    """The number of the series that each belongs to."""
 
     def counts(self) -> dict[str, int]:
         """The number of jobs whose duration has each basis."""
@@ -318,7 +318,7 @@ class Durations:
         return RemainingTimes(rows, told, tuple(basis), candidates, most_s, series_of(jobs, rows))
 
     def _value(self, jobs: JobTable, row: int, ran: float) -> tuple[float | Floats, Basis]:
-        """A number, or what to draw one from, with where it came from."""
+        """A number, or values from which one is drawn, and the basis."""
         if row in self.given_s:
             return self.given_s[row], Basis.GIVEN
         limit = float(jobs.limit_s[row])
@@ -376,7 +376,7 @@ def _as_long_again(ran: float) -> tuple[float, Basis]:
 
 
 def parse_source(text: str) -> RemainingSource:
-    """The provider called `text`; InputError lists those there are."""
+    """The provider called `text`; InputError lists those available."""
     try:
         return RemainingSource(text)
     except ValueError:

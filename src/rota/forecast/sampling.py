@@ -153,7 +153,7 @@ class SampledArrivals:
         return rng.integers(0, len(self.rows), count), after_s
 
     def _again(self, ahead_s: float, rng: Generator) -> tuple[Ints, Floats]:
-        """Places and seconds of the stretch that begins at some moment of the past, which is treated as a
+        """Places and seconds of the stretch from some moment of the past on; the past is treated as a
         circle."""
         days = int(self.span_s // DAY_S)
         back_s = DAY_S * rng.integers(1, days + 1) if days >= DAYS else self.span_s * rng.random()

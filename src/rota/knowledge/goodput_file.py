@@ -5,11 +5,12 @@
                   "batch": [64, 2048], "local_batch": [16, 128], "accumulate": true,
                   "epochs": [{"examples": 50000, "sqr": 1, "var": 4}], "times": 30}}
 
-fit          seconds of a step by GPU type; `*` for all others batch        M0 and the largest batch;
-local_batch: the least and the most of it on one GPU accumulate   whether gradients may be accumulated; false
-if not given epochs       progress and statistics of the gradient of each, in examples at M0; the last goes on
-for ever times        how often the last epoch is run before the workload is done; 1 if not given pipeline
-{"stages": {"a100": 2, "*": 8}, "micro_batches": 48}: the GPUs of one replica; `fit` is of
+fit          seconds of a step by GPU type; `*` for all others
+batch        M0 and the largest batch;  local_batch: the least and the most of it on one GPU
+accumulate   whether gradients may be accumulated; false if not given
+epochs       progress and statistics of the gradient of each, in examples at M0; the last goes on for ever
+times        how often the last epoch is run before the workload is done; 1 if not given
+pipeline     {"stages": {"a100": 2, "*": 8}, "micro_batches": 48}: GPUs of one replica; `fit` is of
              one stage with one micro-batch, whose examples are `local_batch`, least and most being equal
 """
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 _STAMP = "%Y-%m-%d %H:%M:%S"
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-"""A year inside the range of the standard library, so that months and marks around a date are
-representable."""
+"""A year inside the range of the standard library, so that months and marks around a date exist too."""
 
 
 def stamp_of(moment: datetime) -> str:

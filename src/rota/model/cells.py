@@ -24,7 +24,7 @@ from rota.model.tenants import CellQuota
 from rota.model.units import number, plural
 
 MOST_UNITS = 4
-"""Units that a sentence names, beside the smallest."""
+"""Named units in a message, beside the smallest."""
 ByLevel = list[int]
 """A number for each level; place 0 is not used."""
 

@@ -257,7 +257,7 @@ class Cluster:
 NODE, DEVICE = "node", "device"
 """The two levels that every cluster has."""
 MOST_DEVICES = 10_000_000
-"""Nothing is this large yet; a slip of the finger should not fill the memory."""
+"""The largest cluster that is accepted, so that a typing mistake does not fill the memory."""
 
 
 def _check(shapes: Sequence[NodeShape]) -> None:

@@ -18,8 +18,7 @@ make another object for every dictionary, list and column that it is used with."
 
 
 def cells(column: Array) -> Cells[Any]:
-    """The cells of `column`, to be read and written one by one: through an array each costs three times as
-    much.
+    """The cells of `column`, to read and write one by one: through an array each costs three times as much.
 
     They belong to the column until another array takes its place.
     """

@@ -50,8 +50,7 @@ class RetryHistory:
         """By signature, users with a job that got past the failure when tried again."""
 
     def note(self, user: str, row: int, failed_of: str, then: str | None) -> None:
-        """A job of `user` failed of `failed_of`, was tried again, and failed of `then`; None if it did not
-        fail."""
+        """A job of `user` was tried again after `failed_of`, and failed of `then`; None if it succeeded."""
         if not failed_of or then == "" or class_of(failed_of) is FailureClass.INFRASTRUCTURE:
             return
         if then == failed_of:

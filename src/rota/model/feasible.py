@@ -16,7 +16,7 @@ from rota.model.reasons import Code, Constraint
 MOST_ANSWERS = 1000
 """Answers kept for one cluster; beyond that the cache is emptied."""
 _ROUNDING = 1e-9
-"""A node that has what ten devices need feeds ten, whatever the division says."""
+"""Rounding: a node that has what ten devices need feeds ten, whatever the division says."""
 
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
@@ -44,7 +44,7 @@ def holding_types(jobs: JobTable, cluster: Cluster, rows: Ints) -> Bools:
 
 
 def refusals(jobs: JobTable, cluster: Cluster, rows: Iterable[int]) -> dict[int, str]:
-    """Of `rows`, those that the cluster could never hold, each with the first reason."""
+    """The rows that the cluster could never hold, each with the first reason."""
     said: dict[Need, str] = {}
     why: dict[int, str] = {}
     for row in rows:
@@ -77,7 +77,7 @@ def _kinds(columns: Sequence[Array]) -> tuple[Ints, Ints]:
 
 
 class Need(NamedTuple):
-    """What a job wants of an empty cluster; 0 is unknown."""
+    """What a job needs of an empty cluster; 0 is unknown."""
 
     gpus: int
     gpus_min: int
@@ -102,7 +102,7 @@ class Need(NamedTuple):
 
 
 def need_of(jobs: JobTable, row: int) -> Need:
-    """What the job of `row` wants."""
+    """What the job of `row` needs."""
     return Need(
         jobs.gpus.item(row),
         jobs.gpus_min.item(row),
@@ -132,7 +132,7 @@ def types_that_hold(cluster: Cluster, need: Need) -> tuple[str, ...]:
 
 
 class _Answer(NamedTuple):
-    """What an empty cluster is for one need."""
+    """What an empty cluster offers for one need."""
 
     lacks: tuple[Constraint, ...]
     types: tuple[str, ...] = ()
@@ -193,8 +193,7 @@ def _lack_of_devices(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms,
 
 
 def _lack_of_memory(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
-    """The types with enough device memory, and what is lacking; nodes with too little of it no longer
-    count."""
+    """The types with enough device memory, and what is lacking; nodes with too little no longer count."""
     memory_gib = np.zeros(cluster.nodes)
     memory_gib[cluster.device_node] = cluster.device_memory_gib
     has = (memory_gib == 0.0) | (memory_gib >= need.gpu_memory_gib)
@@ -217,8 +216,7 @@ def _lack_of_hosts(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, l
 
 
 def _lack_of_quota(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
-    """The types within hard quotas, of the tenant and of those above it, and what is lacking if there are
-    none."""
+    """The types within hard quotas, of the tenant and of those above it, else what is lacking."""
     wants = need.least * need.share
     for tenant in cluster.tenants.lineage(need.tenant):
         if not tenant.hard:
@@ -241,7 +239,7 @@ class Shortfall(NamedTuple):
     needed: float
     most: float
     what: str
-    """`CPU cores` or `GiB of host memory`."""
+    """The resource: `CPU cores` or `GiB of host memory`."""
 
 
 def host_shortfalls(cluster: Cluster, need: Need, nodes: Bools | None = None) -> list[Shortfall]:

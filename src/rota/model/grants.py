@@ -78,21 +78,22 @@ AS_ASKED = Grant(0, ())[5:]
 LIMITS = ("batch_size", "cpus", "memory_gib", "gpu_memory_gib", "power_limit_w")
 """Fields that say how a job is to run on what it holds; NaN for each that is left to the job."""
 UNLIMITED = AS_ASKED[3:]
-"""The end of one that leaves CPUs and memory as they were asked for."""
+"""The end of a grant that leaves CPUs and memory as they were asked for."""
 _WHOLE = Grant(0, ())[2:]
 _PACKED = Grant(0, (), role=Role.PACKED)[3:]
 
 
-# NaN equals nothing but is the same object here, which compiled modules forget: they compare through these.
+# NaN equals nothing, but is one object here; compiled modules lose that, so they compare with these
+# functions.
 
 
 def is_whole(grant: Grant) -> bool:
-    """True for whole devices that the job has to itself and uses as it asked to: most grants are so."""
+    """True for whole devices, unshared, that the job uses as it asked to: most grants are like this."""
     return grant[2:] == _WHOLE
 
 
 def is_packed(grant: Grant) -> bool:
-    """True for a part of each device, beside others, that the job uses as it asked to."""
+    """True for a part of each device, beside other jobs, that the job uses as it asked to."""
     return grant[3:] == _PACKED
 
 

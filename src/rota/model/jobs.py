@@ -161,8 +161,7 @@ class JobTable:
         return names[code] if 0 <= code < len(names) else ""
 
     def types_in(self, mask: int) -> set[str]:
-        """Names of the GPU types whose bits are set in `mask`, the `gpu_types` of a row; empty if any will
-        do."""
+        """Names of the GPU types whose bits are set in `mask`, as in `gpu_types`; empty if any will do."""
         return {name for bit, name in enumerate(self.type_names) if mask >> bit & 1}
 
     def job(self, row: int) -> PlainJob:
@@ -297,7 +296,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What a trace recorded of the real run; NaN where it did not."""
+    """The real run as a trace recorded it; NaN where it did not."""
 
     start_s: Floats
     end_s: Floats

@@ -33,7 +33,7 @@ def damage_told() -> Iterator[None]:
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """What this process prints of a panic in this block is dropped; it is raised as an exception as well.
+    """Drops what this process prints about a panic in this block; the panic is raised as an exception.
 
     The library writes to descriptor 2, from threads of its own.  All other output to it meanwhile is written
     at the end.

@@ -1,5 +1,4 @@
-"""What a policy reports about deadlines: later ones that it could keep, those that it means to keep, and
-how."""
+"""What a policy reports about deadlines: later ones it could keep, those it means to keep, and how."""
 
 from __future__ import annotations
 
@@ -8,8 +7,7 @@ from typing import NamedTuple
 
 
 class Offer(NamedTuple):
-    """A later deadline for a job whose own cannot be kept; until it is taken, no GPUs are set aside for
-    it."""
+    """A later deadline for a job whose own cannot be kept; nothing is set aside for it until it is taken."""
 
     deadline_s: float
     """Moment by which the job could be done, if nothing else is promised first."""

@@ -1,5 +1,4 @@
-"""What a service reports to the manager that started it (systemd, `Type=notify`); nothing if there is
-none."""
+"""What a service reports to the manager that started it (systemd, `Type=notify`), if there is one."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ EXAMPLES = 5
 
 @dataclass(frozen=True)
 class OddRows:
-    """Rows of a file that are not ordinary jobs, and what was done with them."""
+    """Rows of a file that are not ordinary jobs, and how they were treated."""
 
     what: str
     """The oddity, for instance `zero duration`."""
     done: str
-    """What became of them: `dropped`, `kept`, `kept as CPU jobs`, ..."""
+    """How they were treated: `dropped`, `kept`, `kept as CPU jobs`, ..."""
     count: int
     examples: tuple[str, ...] = ()
     """Up to five of them, as `row 17 (job 4711)`."""
@@ -35,7 +35,7 @@ class OddRows:
         return self.done.startswith(DROPPED)
 
     def __str__(self) -> str:
-        """One sentence: how many rows, the first of them, what is odd, and what became of them."""
+        """One sentence: the number of rows, the first of them, what is odd, and what became of them."""
         named = ", ".join(self.examples) + (" ..." if self.count > len(self.examples) else "")
         noun = "job" if self.examples and self.examples[0].startswith("job ") else "row"
         rows = plural(self.count, noun) + (f" ({named})" if self.examples else "")
@@ -85,7 +85,7 @@ class Trace:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader of any figure should know: each kind of row of the file that is left out, and what is
+        """Facts for readers of any figure: each kind of row of the file that is left out, and what is
         unknown."""
         left_out = tuple(str(odd) for odd in self.odd if odd.is_left_out)
         undated = int(self.is_undated.sum())

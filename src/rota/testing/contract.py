@@ -46,7 +46,7 @@ def _check_scene(subject: Subject, properties: Sequence[Property], scene: Scene)
     except ContractError:
         for prop in together:
             _check_alone(subject, prop, scene)
-        raise  # alone it does not happen again: the policy gives dice their way
+        raise  # alone it does not happen again: the policy depends on chance
     for prop in properties:
         if prop.seen_by is None:
             _check_alone(subject, prop, scene)

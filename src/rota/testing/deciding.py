@@ -67,7 +67,7 @@ class KeysInOrder(Onlooker):
 class WaitsExplained(Onlooker):
     """Each job that waits has a reason with a code: at each decision, between two, and in the run's record.
 
-    That the policy gives no reason is none.
+    A missing reason counts as none.
     """
 
     def __init__(self, subject: Subject, scene: Scene) -> None:
@@ -117,7 +117,7 @@ def _unexplained(snapshot: Snapshot, decision: Decision, rows: Iterable[int]) ->
 
 
 class TargetsTold(Onlooker):
-    """They are shown to people: rows of the table, numbers that can be written, under a name."""
+    """Targets are shown to users: rows of the table, numbers that can be written, under a name."""
 
     def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
         if decision.targets is None:
@@ -133,7 +133,7 @@ class TargetsTold(Onlooker):
 
 
 class LeversDeclared(Onlooker):
-    """The loop stops at a lever that is not declared; what is declared, its registration lists."""
+    """The loop stops at a lever that is not declared; the registration lists the declared ones."""
 
     def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         beyond = sorted(levers_of(self.subject.make()) - self.subject.may_pull)
@@ -142,7 +142,7 @@ class LeversDeclared(Onlooker):
 
 
 class NeedsEnforced(Onlooker):
-    """Reading what is not declared stops the run; what is declared is registered, and missed if missing."""
+    """Reading undeclared knowledge stops the run; declared knowledge is registered, and missed if absent."""
 
     def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         needs = loop.policy.needs

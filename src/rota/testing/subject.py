@@ -36,7 +36,7 @@ MOMENTS = 20_000
 
 
 class ContractError(AssertionError):
-    """A policy broke its contract; says which sentence, where, and how to see it again."""
+    """A policy broke its contract; the message says which sentence, where, and how to repeat it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Subject:
     rotates: bool = False
     work_conserving: bool = True
     may_need: frozenset[Knowledge] = frozenset(Knowledge)
-    """What its registration lists; anything, if it is not registered."""
+    """The knowledge that its registration lists; any, if it is not registered."""
     may_pull: frozenset[Lever] = frozenset(Lever)
     """The levers that its registration lists; any, if it is not registered."""
     providers: Callable[[Scene, frozenset[Knowledge]], Iterable[Provider]] = lambda scene, needs: ()
@@ -145,7 +145,7 @@ def _other_values(kind: Any, default: Any) -> list[str]:
 
 
 def _if_allowed(text: str) -> list[str]:
-    """The variant, unless the policy says that it makes no sense."""
+    """The variant, unless the policy refuses it as meaningless."""
     try:
         parse_policy(text).make()
     except InputError:

@@ -81,7 +81,7 @@ class _Claims:
             self.company.setdefault(device, []).append(grant)
 
     def _forbidden(self, grant: Grant, device: int) -> int | None:
-        """A job on `device` that `grant` may not stand beside: one of the two wants to be alone."""
+        """A job on `device` that `grant` may not run beside: one of the two wants to be alone."""
         alone = grant.role == Role.ALONE
         for other in self.company.get(device, ()):
             if alone or other.role == Role.ALONE:

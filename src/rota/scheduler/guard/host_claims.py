@@ -101,7 +101,8 @@ class HostClaims:
                 return
 
     def _memory_with(self, grant: Grant, device: int) -> float:
-        """In use on `device` with `grant`: what all there keep, and the most that one needs in its turn."""
+        """Memory in use on `device` with `grant`: what jobs there keep, and the most that one needs in its
+        turn."""
         sharers = self.state.occupancy.sharers.get(device, ())
         staying = [self.state.grants[row] for row in sharers if row not in self.left]
         needs = [self._device_gib(one) for one in (*staying, *self.beside.get(device, ()), grant)]

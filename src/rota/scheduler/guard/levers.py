@@ -16,7 +16,7 @@ _MIGRATE: Final = Lever.MIGRATE
 
 
 def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> list[Breach]:
-    """A breach for each job to which `decision` does what `levers` do not hold."""
+    """A breach for each job to which `decision` applies a lever that is not in `levers`."""
     may_preempt = not decision.preempt or _PREEMPT in levers
     is_plain = not (decision.reject or decision.offers or decision.reservations)
     if may_preempt and is_plain and _only_starts(state, decision, or_moves=_MIGRATE in levers):
@@ -52,7 +52,7 @@ _DONE = {
 
 
 def _pulled(state: State, decision: Decision) -> Iterator[tuple[Lever, list[int]]]:
-    """The levers that a decision pulls, with the jobs they are pulled on."""
+    """The levers that a decision uses, with the jobs they are used on."""
     if decision.preempt:
         yield Lever.PREEMPT, list(decision.preempt)
     if decision.reject:

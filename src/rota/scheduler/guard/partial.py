@@ -17,7 +17,7 @@ from rota.table.state import State
 
 
 class SoundPart(NamedTuple):
-    """What is left of a decision."""
+    """The sound part of a decision, and the rest."""
 
     decision: Decision
     """The sound part."""

@@ -170,9 +170,7 @@ def unpack_jobs(packed: Packed) -> JobTable:
     columns: Packed = {name: packed[name] for name in JOB_COLUMNS if name in packed}
     if len(columns) < len(JOB_COLUMNS):  # moments of earlier versions lack later columns
         columns = filled_columns(len(packed["ids"]), columns)
-    columns |= {
-        name: tuple(packed.get(name, ())) for name in _NAMES
-    }  # moments of earlier versions lack later columns of names
+    columns |= {name: tuple(packed.get(name, ())) for name in _NAMES}  # earlier versions lack some
     several = packed.get("deadlines", {})
     return JobTable(
         ids=packed["ids"],

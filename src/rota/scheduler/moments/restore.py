@@ -41,8 +41,7 @@ class Stored:
     steady: bool = False
     """The value of `Progress.steady`."""
     occupancy: Packed | None = None
-    """The sums of all claims as stored; None to add the grants up again, which may differ in the last
-    bits."""
+    """The sums of all claims as stored; None to add up the grants, which may differ in the last bits."""
 
 
 def stored(state: State) -> Stored:

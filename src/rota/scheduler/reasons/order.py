@@ -20,9 +20,9 @@ class Precedence:
     order: list[int] | None = None
     """The waiting rows, the next to be served first; None if the policy has no order."""
     targets: Mapping[int, float] = field(default_factory=dict)
-    """What it means to give jobs, by row; empty if it does not say."""
+    """What it means to give jobs, by row; empty if it does not report that."""
     target: str = ""
-    """What that is: `part of its time`, `GPUs`."""
+    """The name of that amount: `part of its time`, `GPUs`."""
 
 
 @runtime_checkable

@@ -125,8 +125,7 @@ def _behind(snapshot: Snapshot, ranking: Ranking, row: int, ahead: list[int]) ->
 def _of_poorer(
     snapshot: Snapshot, ranking: KnowsShares, row: int, ahead: list[int], constraints: list[Constraint]
 ) -> list[int]:
-    """Notes in `constraints` that poorer tenants come first; returns the jobs that are ahead for another
-    reason."""
+    """Notes in `constraints` that poorer tenants come first; the jobs that are ahead for another reason."""
     known = ranking.share(snapshot, row)
     if known is None:
         return ahead
@@ -172,7 +171,7 @@ def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constra
 
 
 def _reserved(snapshot: Snapshot, decision: Decision, after: Occupancy, row: int) -> list[Constraint]:
-    """Devices that would do and are kept free for others; nothing if none are."""
+    """Devices that would do but are kept free for other jobs; empty if there are none."""
     others = _reserved_for_others(snapshot, decision, row)
     if not others:
         return []
@@ -306,7 +305,7 @@ def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
 
 
 def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
-    """Enough is free and allowed, and yet the placement refuses: it lies on too many nodes."""
+    """Enough is free and allowed, but the placement refuses: it lies on too many nodes."""
     codes, kinds = acceptable(snapshot, row), after.cluster.node_type
     most = max((n for node, n in enumerate(after.free.count) if int(kinds[node]) in codes), default=0)
     return Constraint(Code.FRAGMENTATION, _devices_asked(snapshot, row), most, "node")
@@ -364,7 +363,7 @@ def _reserved_for_others(snapshot: Snapshot, decision: Decision, row: int) -> li
 
 
 def _without(after: Occupancy, reservations: list[Reservation]) -> Occupancy:
-    """The occupancy on which what is reserved is not free either."""
+    """The occupancy in which reserved devices are not free either."""
     scratch = after.copy()
     for device in {device for reservation in reservations for device in reservation.devices}:
         if scratch.free.is_free(device):
