@@ -110,7 +110,7 @@ _NAMED = re.compile(r"(.+) \(batch size (\d+)\)")
 
 
 def courses_of(trace: Trace) -> list[Course]:
-    """The course of each job of a Shockwave trace; InputError names what does not tell it."""
+    """The course of each job of a Shockwave trace; InputError names what is missing in it."""
     modes = trace.facts.get("mode")
     if not isinstance(modes, dict):
         raise InputError.at(

@@ -97,7 +97,7 @@ class FittedConvergence(Provides):
         self._fresh: set[int] = set()
         """Rows with losses that are not in their fit."""
         self._past: dict[str, tuple[int, float]] = {}
-        """By workload, how many jobs have completed, and the seconds of work they took in all."""
+        """By workload, the number of completed jobs, and the seconds of work they took in all."""
         self._run: State | None = None
         columns = {"left_s": self._left_s, "steps": np.full(rows, math.nan), "points": self._points}
         super().__init__(Knowledge.CONVERGENCE, provenance, Table(columns))

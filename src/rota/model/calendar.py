@@ -1,4 +1,4 @@
-"""Calendar dates of a trace: the moment of its second 0 as it stands in files, and moments from there."""
+"""Calendar dates of a trace: the moment of its second 0 as files store it, and moments counted from it."""
 
 from __future__ import annotations
 

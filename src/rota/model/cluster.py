@@ -73,7 +73,7 @@ class Cluster:
     device_levels: Mapping[str, Array] = field(default_factory=dict)
     """Named levels below the node, widest first: number of the unit each device is in, over all nodes."""
     capacities: Mapping[str, Floats] = field(default_factory=dict)
-    """Further amounts of each node by name (up, down, disk); 0 where a node says nothing."""
+    """Further amounts of each node by name (up, down, disk); 0 where a node states none."""
     labels: Mapping[str, Ints] = field(default_factory=dict)
     """Nodes behind each name under which jobs may ask for them, ascending; one node may be behind several."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Cluster:
         return int((self.device_type == type_code).sum())
 
     def admitted(self, node_set: str) -> Bools:
-        """Which nodes will do for a job that asks for `node_set`, such as `gpu|n7`; all if it is empty.
+        """The nodes that a job with `node_set`, such as `gpu|n7`, may use; all if it is empty.
 
         A part names a label or a node; one that names neither stands for no node.  Parts with `!` are taken
         away from what the others give, or from all nodes if there are no others.
@@ -178,7 +178,7 @@ class Cluster:
     def gpu_price(self, type_code: int) -> float:
         """Price of a GPU-hour on one type, the mean over its GPUs; NaN if the cluster states none.
 
-        A node that says no class is on demand if that has a price, else in the cheapest class.
+        A node without a class is on demand if that has a price, else in the cheapest class.
         """
         classes = self.prices.get(self.type_names[type_code])
         if not classes:

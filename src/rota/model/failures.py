@@ -27,7 +27,8 @@ INFRASTRUCTURE = frozenset(
         "device fault", "network fault", "storage fault", "bus error", "killed from outside",
     }
 )  # fmt: skip
-"""The study's (a checkpoint fails as the file system does), Slurm's, those of the classifier of live jobs."""
+"""Signatures of the study (a checkpoint fails as the file system does), of Slurm and of the live
+classifier."""
 
 
 def class_of(signature: str) -> FailureClass:
@@ -45,12 +46,12 @@ class RetryHistory:
 
     def __init__(self) -> None:
         self._vain: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-        """By signature and user, the jobs that failed of it, were tried again, and failed of it again."""
+        """By signature and user, the jobs that failed with it, were tried again, and failed with it again."""
         self._useful: dict[str, set[str]] = defaultdict(set)
         """By signature, users with a job that got past the failure when tried again."""
 
     def note(self, user: str, row: int, failed_of: str, then: str | None) -> None:
-        """A job of `user` was tried again after `failed_of`, and failed of `then`; None if it succeeded."""
+        """A job of `user` was tried again after `failed_of`, and failed with `then`; None if it succeeded."""
         if not failed_of or then == "" or class_of(failed_of) is FailureClass.INFRASTRUCTURE:
             return
         if then == failed_of:

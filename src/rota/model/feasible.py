@@ -20,7 +20,7 @@ _ROUNDING = 1e-9
 
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that fit an empty cluster: those that `never_fits` has nothing to say about."""
+    """Rows that fit an empty cluster: those for which `never_fits` has no constraint."""
     if len(jobs) == 1:  # as they come in a live world
         return np.array([not never_fits(cluster, need_of(jobs, 0))])
     feasible: Bools = np.ones(len(jobs), dtype=bool)
@@ -31,7 +31,7 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
 
 
 def holding_types(jobs: JobTable, cluster: Cluster, rows: Ints) -> Bools:
-    """On which types each of `rows` could ever have all the GPUs that it asks for, [row, type]."""
+    """The types on which each of `rows` could ever have all the GPUs that it asks for, [row, type]."""
     columns = [column[rows] for column in _asked_in(jobs, cluster, least=False)]
     holds: Bools = np.ones((len(rows), len(cluster.type_names)), dtype=bool)
     if len(rows):
@@ -83,14 +83,14 @@ class Need(NamedTuple):
     gpus_min: int
     """Fewest devices it can run on."""
     cpus: float = 0.0
-    """In all, as host memory is; both follow the devices."""
+    """CPU cores in all; like host memory, they follow the devices."""
     memory_gib: float = 0.0
     types: tuple[str, ...] = ()
     """Device types that will do; empty for any."""
     share: float = 1.0
-    """Of each device."""
+    """Part of each device."""
     gpu_memory_gib: float = 0.0
-    """On each device."""
+    """Memory on each device."""
     tenant: str = ""
     node_set: str = ""
     """Nodes that will do, as `Cluster.admitted` reads it; empty for any."""
@@ -264,7 +264,7 @@ def host_shortfalls(cluster: Cluster, need: Need, nodes: Bools | None = None) ->
             continue
         of_each = wanted / max(need.gpus, 1)
         fed = np.where(capacity > 0, np.floor(capacity / of_each + _ROUNDING), np.inf)  # 0 is unlimited
-        # Nodes that have the one and lack the other feed no job; what is short of itself is said alone.
+        # Nodes that have one and lack the other feed no job; what is short by itself is named alone.
         fed_by_all = np.minimum(fed_by_all, fed) if not shortfalls else fed
         short = Shortfall(of_each * min(least, int(room.max())), float(capacity.max()), what)
         if np.minimum(room, fed_by_all).sum() < least:

@@ -26,7 +26,7 @@ class Purpose(IntEnum):
     """Why a job holds what it holds."""
 
     RUN = 0
-    PROFILE = 1  # to be measured: when it ends, policies are woken by `Event.PROFILE` and know what was seen
+    PROFILE = 1  # to be measured: when it ends, policies are woken by `Event.PROFILE`, with the measurements
 
 
 class Can(IntFlag):
@@ -59,7 +59,7 @@ class Grant(NamedTuple):
     """Claim on each device, in [0, 1]; 0 is suspended in place (only memory is held)."""
     role: Role = Role.ALONE
     node: int = -1
-    """Node of a CPU job; -1 if devices say it."""
+    """Node of a CPU job; -1 if the devices imply it."""
     batch_size: float = math.nan
     """Batch size to use; NaN leaves it to the job."""
     power_limit_w: float = math.nan

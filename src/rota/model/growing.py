@@ -68,7 +68,7 @@ class GrowingTable:
         return row
 
     def load(self, jobs: JobTable) -> None:
-        """Fill the first rows of a fresh table with those of `jobs`, its codes included."""
+        """Fill the first rows of an empty table with those of `jobs`, its codes included."""
         n = len(jobs)
         for name, column in self._columns.items():
             column[:n] = getattr(jobs, name)

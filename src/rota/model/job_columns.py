@@ -23,7 +23,7 @@ class JobKind(IntEnum):
 
     TRAIN = 0
     OPPORTUNISTIC = 1  # runs on what others leave, may be stopped at any time
-    SERVICE = 2  # does not end by itself
+    SERVICE = 2  # runs until it is stopped
 
 
 class AllowedCounts(IntEnum):
@@ -71,18 +71,18 @@ class Option:
     meaning: str
     """The text in docs/jobs.md."""
     default: str
-    """In words."""
+    """The default in words."""
 
 
 @dataclass(frozen=True)
 class JobColumn:
-    """One thing that a job may ask for."""
+    """One attribute that a job may ask for."""
 
     name: str
     dtype: str
     """NumPy's name for it; empty for a ragged column, which holds a tuple for the rows that have one."""
     default: Any
-    """Value of a job that does not say; None if every job has to, or the name of the column it follows."""
+    """Value of a job that does not set it; None if every job has to, or the name of the column it follows."""
     meaning: str
     absent: str = ""
     """The meaning of leaving it out, in words."""
@@ -286,7 +286,7 @@ COLUMNS: tuple[JobColumn, ...] = (
         "parts", "", (), "JSON list of `{tasks, gpus, cpus, memory_gib, role}` for uneven jobs", "even",
     ),
 )  # fmt: skip
-"""In the order of `JobTable`."""
+"""All columns, in the order of `JobTable`."""
 
 COLUMN = {column.name: column for column in COLUMNS}
 EVEN = tuple(column for column in COLUMNS if column.dtype)
@@ -294,7 +294,7 @@ EVEN = tuple(column for column in COLUMNS if column.dtype)
 CODED = ("tenant", "group", "workload", "node_set")
 """The columns of codes, with a tuple of names beside each."""
 SUBMITTED = tuple(column for column in COLUMNS if column.option)
-"""What a user may ask for, and the store keeps."""
+"""Columns that a user may set, and the store keeps."""
 STORED_NAMES = tuple(name for name in CODED if COLUMN[name].option)
 """The columns of codes that a user may set."""
 WORDED = {column.name: column.words for column in COLUMNS if column.words}

@@ -54,7 +54,7 @@ class JobPart:
 class JobTable:
     """What was asked for: one read-only column per attribute, rows sorted by submission.
 
-    What each column holds, `rota.model.job_columns` says.  Codes (`tenant`, `group`, `workload`, `node_set`)
+    `rota.model.job_columns` says what each column holds.  Codes (`tenant`, `group`, `workload`, `node_set`)
     index the tuples of names beside them; -1 means none.
     """
 
@@ -92,7 +92,7 @@ class JobTable:
     node_set_names: Sequence[str] = ()
     type_names: Sequence[str] = ()
     deadlines: Mapping[int, tuple[Deadline, ...]] = field(default_factory=dict)
-    """Of the rows that have several, or one with a value; the earliest first."""
+    """Deadlines of the rows that have several, or one with a value; the earliest first."""
     after: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Rows a job may start after."""
     parts: Mapping[int, tuple[JobPart, ...]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ class Offer(NamedTuple):
     until_s: float
     """Moment after which the offer is void, and the job refused."""
     why: str
-    """Why the deadline that was asked for cannot be kept."""
+    """Why the requested deadline cannot be kept."""
 
 
 class Promise(NamedTuple):
@@ -43,7 +43,7 @@ class DeadlinePlan(NamedTuple):
     due_s: float
     """The deadline it plans for; infinite for work that has none."""
     slots: tuple[PlannedSlot, ...]
-    """In order, without those in which the job has nothing."""
+    """Stretches in order, without those in which the job has nothing."""
 
     @property
     def end_s(self) -> float:
@@ -52,7 +52,7 @@ class DeadlinePlan(NamedTuple):
 
     @property
     def slack_s(self) -> float:
-        """From the planned end to the deadline; negative if it is missed."""
+        """Seconds from the planned end to the deadline; negative if it is missed."""
         return self.due_s - self.end_s
 
 

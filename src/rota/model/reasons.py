@@ -55,7 +55,7 @@ class Code(StrEnum):
 
 
 class Constraint(NamedTuple):
-    """One thing that keeps a job waiting: what it asked for, what there was."""
+    """One thing that keeps a job waiting: what it asked for, and what there was."""
 
     code: Code
     requested: float = math.nan
@@ -73,7 +73,7 @@ class Constraint(NamedTuple):
         return make(self, device) if make else ""
 
     def note(self) -> str:
-        """As the table of jobs notes what holds a job: `noted` reads it."""
+        """The form in which the table of jobs notes what holds a job: `noted` reads it."""
         return f"{self.code}:{self.requested:g}:{self.provided:g}:{self.detail}"
 
 
@@ -97,7 +97,7 @@ def listed(names: str, noun: str = "job") -> str:
 
 
 def names_of(names: list[str], most: int = 3) -> str:
-    """At most `most` names and how many there are besides, as `detail` holds them."""
+    """At most `most` names and the number of further ones, as `detail` holds them."""
     more = len(names) - most
     return ", ".join([*names[:most], f"{more} more"] if more > 0 else names)
 

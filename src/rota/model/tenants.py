@@ -94,7 +94,7 @@ class Tenants:
         return tuple(tenant for tenant in self.lineage(path) if tenant.hard)
 
     def most_at_once(self, asked: Mapping[str, float]) -> float:
-        """What hard quotas let run together of the GPUs that each path asks for, gangs aside."""
+        """The most GPUs that hard quotas let run together, of those that each path asks for, gangs aside."""
         left, at_once = dict(asked), 0.0
         while left:
             path = max(left, key=lambda path: (path.count("/"), path))  # all below it has been counted

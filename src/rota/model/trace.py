@@ -68,7 +68,7 @@ class Trace:
         return {key: self.facts[key] for key in ("epoch", "time_zone") if key in self.facts}
 
     def ran_s(self) -> Floats:
-        """Seconds that each job really held its GPUs: all its attempts, those that were interrupted as well.
+        """Seconds that each job really held its GPUs, over all its attempts, interrupted ones included.
 
         NaN where that is not known.  `Truth.run_s` is less: what the job needs if it is left to run.
         """

@@ -11,7 +11,7 @@ STATES = (
     *("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED"),
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"),
 )
-"""Of live jobs, as Slurm spells them: first those that are not over."""
+"""States of live jobs, as Slurm spells them: first those that are not over."""
 
 BASES = {
     "given": "told by the job",

@@ -1,8 +1,8 @@
-"""Instants at which something about a job changes by itself: it crosses a limit, it has waited enough.
+"""Alarms: instants at which something about a job changes by itself, such as crossing a limit.
 
-Between two changes of phase such an instant is fixed, so it is computed once, when the job starts or
-begins to wait, and kept in a heap.  `Alarms` is a cache: built from the snapshot when new, brought up to
-date from the rows that changed phase since.
+Between two changes of phase such an instant is fixed, so it is computed once, when the job starts or begins
+to wait, and kept in a heap.  `Alarms` is a cache: built from the snapshot when new, brought up to date from
+the rows that changed phase since.
 """
 
 from __future__ import annotations

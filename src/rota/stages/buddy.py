@@ -2,9 +2,9 @@
 
 Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 4.4; the buddy rule is Knuth's (TAOCP 1, 2.5)
 
-With nodes and jobs that are powers of two, whatever jobs fit by the number of their GPUs have a place: room
-that is scattered is made whole by moving the smallest jobs.  Where nodes or jobs are not, or jobs may not be
-moved, a job is placed as closely as is possible.
+With nodes and jobs that are powers of two, all jobs that fit by the number of their GPUs have a place:
+scattered room is joined by moving the smallest jobs.  Where nodes or jobs are not, or jobs may not be moved,
+a job is placed as closely as is possible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rota.table.occupancy import Occupancy
 
 
 def buddy(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
-    """On one node, best fit; if none is that large, on free nodes as a whole; else None."""
+    """Devices on one node, best fit; if none is that large, on whole free nodes; else None."""
     node = free.best_fit(gpus, within)
     if node >= 0:
         return free.take(node, gpus)
@@ -109,7 +109,7 @@ class _Layout:
         return FitterWithin(self.snapshot, keeping(old.devices)).on_type(self.scratch, old.job, kind, gpus)
 
     def _seat(self, row: int) -> None:
-        """`row` on the GPUs it shall have; if there is no room for them on fewer, or on what it had."""
+        """Place `row` on the GPUs it shall have, else on fewer, else on what it had."""
         gpus, old = self.shares[row], None
         if row in self.now:
             old = self._lift(row)

@@ -68,7 +68,7 @@ def running_set(
         item: Item = front[0]
         gpus: int = front[1]
         if gpus == _EVICTED:
-            # It gave way to a job before it; now it is its own turn to fit again.
+            # It gave way to a job before it; now its own turn has come to fit again.
             heappop(fronts)
             own: int = gpus_of[item[1]]
             if own <= free:
@@ -99,9 +99,9 @@ def running_set(
 
 
 def _behind(item: Item, ahead: float | None) -> Item:
-    """A running job among the waiting ones."""
+    """The place of a running job among the waiting ones."""
     return item if ahead is None else (item[0] - ahead, item[1])
 
 
 _EVICTED: Final = 0
-"""In place of a size: a running job that lost its GPUs earlier in the walk."""
+"""Stands in place of a size: a running job that lost its GPUs earlier in the walk."""

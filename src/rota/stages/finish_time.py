@@ -23,20 +23,20 @@ Key = TypeVar("Key", int, str)
 """What an average belongs to: the row of a job, or a name."""
 
 _LEAST_S = 1e-9
-"""A trace of time, for what is divided by time that is none."""
+"""The least time to divide by, in place of zero."""
 
 
 def finish_time_ratio(since_s: Times, left_s: Times, alone_s: Times) -> Floats:
     """ρ of jobs that began `since_s` ago, need `left_s` more, and would take `alone_s` in all on their part.
 
-    Infinite where `left_s` is: nothing will ever be done.
+    Infinite where `left_s` is: the job will never be done.
     """
     ratio: Floats = (since_s + left_s) / np.maximum(alone_s, _LEAST_S)
     return ratio
 
 
 def rate_for(ratio: float, since_s: Times, work_left: Times, alone_s: Times) -> Floats:
-    """Work per second with which jobs end at this ρ; very much where they cannot any more."""
+    """Work per second with which jobs end at this ρ; very large where they no longer can."""
     rate: Floats = work_left / np.maximum(ratio * np.maximum(alone_s, _LEAST_S) - since_s, _LEAST_S)
     return rate
 
@@ -84,11 +84,11 @@ def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, no
 
 
 class Crowd(Generic[Key]):
-    """How many shared the cluster on average since each of them began; or how much, of anything.
+    """The average number of jobs, or amount of anything, that shared the cluster since each key began.
 
     Memory    `at_s`    moment of the last reading
-              `many`    what was read then
-              `area`    sum of what was read times how long it stood, since the first reading
+              `many`    the value of that reading
+              `area`    sum of the readings times how long each lasted, since the first reading
               `since`   by key, the moment from which its average counts
               `before`  by key, the area up to there
     """
@@ -127,12 +127,12 @@ class Crowd(Generic[Key]):
             before[key] = own["area"] - many * (now - began_s)
 
     def copy(self) -> Crowd[Key]:
-        """As it is now, whatever becomes of this one."""
+        """A copy that later changes of this one do not affect."""
         own = self.memory
         return Crowd({**own, "since": own["since"].copy(), "before": own["before"].copy()})
 
     def mean(self, key: Key) -> float:
-        """The average since `key` began; what is now, if it has just begun."""
+        """The average since `key` began; the present value if it has just begun."""
         own = self.memory
         passed_s = own["at_s"] - own["since"][key]
         return float((own["area"] - own["before"][key]) / passed_s) if passed_s > 0.0 else float(own["many"])

@@ -18,7 +18,7 @@ from rota.table.free import Free, mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
 Room = Sequence[tuple[int, int]]
-"""Masks of nodes, with how many devices have to be wholly free on one of them."""
+"""Masks of nodes, with the number of devices that have to be wholly free on one of them."""
 
 _NONE: Set[int] = frozenset()
 
@@ -165,9 +165,9 @@ class Fitter:
     def _parts(
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
     ) -> tuple[int, ...] | None:
-        """Devices for a gang with a part of each: nodes by the rule of placement, there the fullest devices.
+        """Devices for a gang with a part of each: nodes by the rule of placement, their fullest devices.
 
-        Devices with room for the part stand with those that are free while nodes are chosen.
+        Devices with room for the part count as free ones while nodes are chosen.
         """
         free, open_to = scratch.free, self._with_room(scratch, row, share, nodes)
         free.put_all(open_to)
@@ -193,7 +193,7 @@ class Fitter:
         )
 
     def _fullest(self, scratch: Occupancy, row: int, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        """As many devices of each node as are `chosen` there, the fullest of those that are open."""
+        """The fullest open devices of each node, as many as are `chosen` there."""
         free, kept = scratch.free, self._kept_from(row) if self.reserved else _NONE
         counts: dict[int, int] = {}
         for device in chosen:
@@ -258,7 +258,7 @@ class Fitter:
         return all(quota_left(scratch, t, type_code, name) >= gpus - EPSILON for t in lineage if t.hard)
 
     def _devices_as_fed(self, scratch: Occupancy, row: int, gpus: int, nodes: int) -> tuple[int, ...] | None:
-        """Devices for a gang, of each node no more than it can feed beside those that are there."""
+        """Devices for a gang, on each node no more than it can feed beside the jobs there."""
         free = scratch.free
         each = self._each(row, gpus)
         fed = {node: min(_fed(scratch, node, *each), free.count[node]) for node in nodes_in(nodes)}
@@ -286,7 +286,7 @@ class Fitter:
         return self.jobs.cpus.item(row) / asked, self.jobs.memory_gib.item(row) / asked
 
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
-        """Of `nodes`, those with CPU and memory enough for the GPUs of the job that they may be given."""
+        """Those of `nodes` with CPU and memory enough for the GPUs that the job may be given there."""
         if not self.asks_of_hosts(row):
             return nodes
         count, cluster = scratch.free.count, self.cluster
@@ -325,7 +325,7 @@ def placed(fit: Fitter, scratch: Occupancy, row: Row, wanted: Room) -> Grant | N
 
 
 def _whole_on(free: Free, row: Row, wanted: Room) -> Grant | None:
-    """Whole devices where nothing but their number and type counts; they stay free."""
+    """Whole devices where only their number and type count; they stay free."""
     for nodes, gpus in wanted:
         node = free.best_fit(gpus, nodes)
         if node >= 0:

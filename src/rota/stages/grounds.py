@@ -21,7 +21,7 @@ class Grounds:
         self.jobs = jobs
         self._sizes: list[int] = cluster.node_gpus.tolist()
         self.kind: list[int] = request_kinds(jobs, cluster).tolist()
-        """Equal for jobs that could run on the same nodes and ask for as much of them."""
+        """Equal for jobs that could run on the same nodes and need the same amounts of them."""
         self.whole_gpus: list[bool] = whole_rows(jobs, cluster).tolist()
         """True for jobs that ask for nothing but whole GPUs: counting decides which fit on their nodes."""
         self.all_whole_gpus = all(self.whole_gpus)

@@ -45,7 +45,7 @@ def together(
 def _reserved(
     decisions: list[tuple[View, Decision]], in_force: tuple[Reservation, ...]
 ) -> list[Reservation] | None:
-    """Reservations of the parts that changed theirs, and what stands in the others."""
+    """Reservations of the parts that changed theirs, and the present ones of the others."""
     changed = [(part, d.reservations) for part, d in decisions if d.reservations is not None]
     if not changed:
         return None
@@ -103,7 +103,7 @@ class LastSaid:
 
 
 def _shown(part: View, ranking: Ranking) -> Shown:
-    """What `ranking` says of the jobs of its part."""
+    """The answers of `ranking` about the jobs of its part."""
     return Shown(ranking, lambda moment: moment.seen_as(part), lambda row: _is_in(part, row))
 
 

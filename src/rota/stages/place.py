@@ -120,7 +120,7 @@ def lowest(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 
 
 def fill_fragments(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
-    """From the fullest nodes first, so that whole nodes stay free; as scattered as that makes it."""
+    """From the fullest nodes first, so that whole nodes stay free, however scattered the job is then."""
     node = free.best_fit(gpus, within)
     if node >= 0 and free.count[node] == gpus:
         return free.take(node, gpus)

@@ -164,7 +164,7 @@ class ByPriority:
         return self._placed(snapshot, rows, losers), losers
 
     def _all_waiting(self, snapshot: Snapshot) -> list[int]:
-        """All waiting rows in order: everything fits."""
+        """All waiting rows in order, for when everything fits."""
         rows: list[int] = snapshot.waiting.tolist()
         if len(rows) > 1:
             rows.sort(key=lambda row: (self.key(snapshot, row), row))
@@ -184,7 +184,7 @@ class ByPriority:
         return rebuilt[:2]
 
     def _is_tracked(self, snapshot: Snapshot) -> bool:
-        """True if the orders hold the running jobs by keys that are right."""
+        """True if the orders hold the running jobs by correct keys."""
         return self.drifts is Drift.NEVER or (self.finish is not None and snapshot.is_steady)
 
     def _ahead(self, snapshot: Snapshot) -> float | None:
@@ -248,7 +248,7 @@ class ByPriority:
         return rebuilt[:2]
 
     def _rooms_of(self, fit: Fitter) -> dict[int, Room]:
-        """What `fit.room_wanted` said of each kind of request."""
+        """The `fit.room_wanted` of each kind of request."""
         if fit.jobs is not self._rooms_in or fit.cluster is not self._rooms_on:
             self._rooms_in, self._rooms_on = fit.jobs, fit.cluster
             self._rooms = {}
@@ -275,7 +275,7 @@ class ByPriority:
         return self._is_alike
 
     def fitter(self, snapshot: Snapshot) -> Fitter:
-        """How single jobs are placed; policies with rules of their own replace it."""
+        """The fitter of single jobs; policies with rules of their own override it."""
         return Fitter(snapshot, self.place)
 
 

@@ -91,7 +91,7 @@ def _of_numbers(name: str, key: Key) -> Key:
 
     def read(snapshot: Snapshot, rows: Rows) -> Keys:
         keys = key(snapshot, rows)
-        if type(rows) is int and type(keys) in _PLAIN and keys == keys:  # as nearly all are, and at once
+        if type(rows) is int and type(keys) in _PLAIN and keys == keys:  # the common case, checked at once
             return keys
         if _are_numbers(keys, rows):
             return keys

@@ -47,7 +47,7 @@ class RoundQueue:
         self.picks: list[list[Pick | None]] = [[None] * len(self.later) for _ in self.able]
         """Picks made so far, by type and entry, kept because most run many rounds."""
         self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
-        """By the order of the types."""
+        """Results of `anyhow` by the order of the types."""
 
     def _look_at_pairs(self, demand: RoundDemand) -> None:
         """A pair runs where both do, and were measured beside each other; it needs the GPUs of one."""

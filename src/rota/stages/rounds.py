@@ -42,7 +42,7 @@ Fractions = Callable[[Snapshot, RoundDemand, Memory], Floats | Shares]
 """What fraction of its time each of at least one job, [job, type], or each entry should spend on each type.
 What it wants to remember it writes into the memory it is given, which is its own."""
 Premises = Callable[[Snapshot, Ints], Floats]
-"""What the fractions of these rows depend on besides rates and GPUs, in one row of numbers."""
+"""The values, besides rates and GPUs, on which the fractions of these rows depend, in one row of numbers."""
 
 
 def no_premises(snapshot: Snapshot, rows: Ints) -> Floats:
@@ -99,7 +99,7 @@ class Rounds:
         self._queue: RoundQueue | None = None
         self._jobs: JobTable | None = None
         self._seen: tuple[bytes, bytes] | None = None
-        """GPUs and rates that `_demand` was made of; the GPUs stand in `_jobs`."""
+        """GPUs and rates from which `_demand` was made; the GPUs are kept in `_jobs`."""
         self._memory: Memory | None = None
         """What was handed back last, and ..."""
         self._books: Books | None = None
@@ -151,14 +151,15 @@ class Rounds:
         return decision
 
     def _books_of(self, memory: Memory, types: int) -> Books:
-        """The books that `memory` holds: those at hand if they were the last that it was made of."""
+        """The books that `memory` holds: the present ones if `memory` was made from them last."""
         books = self._books
         if books is None or memory is not self._memory or books.types != types:
             books = self._books = Books.of(memory, types)
         return books
 
     def _premised(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
-        """What fractions depend on besides rates: GPUs, which come and go, and what users may change."""
+        """Values on which fractions depend besides rates: GPUs, which come and go, and what users may
+        change."""
         table, cluster, last = snapshot.jobs.table, snapshot.cluster, self._resting
         if last is None or last[0] is not demand or last[1] is not table or last[2] is not cluster:
             premises = np.concatenate((demand.capacity, self.premises(snapshot, demand.rows)))
@@ -217,7 +218,8 @@ class Rounds:
                 else:
                     rate = demand.pairs.of_one(row, beside, kind)
                 longest = max(longest, done / rate if rate > 0.0 else 0.0)
-            # By way of the moment of the stop: the authors' ties are broken by the rounding of this sum.
+            # Computed through the moment of the stop: the authors' ties are broken by the rounding of this
+            # sum.
             received_s.append(books.began_s + longest - books.began_s)
         return received_s
 

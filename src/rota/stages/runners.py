@@ -25,7 +25,7 @@ class Runner(NamedTuple):
     nodes: int
     """Mask of the nodes it may use."""
     gpus: int
-    """How many; only an elastic job may get others than it asked for."""
+    """Number of GPUs; only an elastic job may get another number than it asked for."""
     second: int = -1
     """The job that shares its devices; -1 for none."""
     parts: Sequence[tuple[int, int]] = ()

@@ -118,7 +118,7 @@ ANSWERS: dict[type, type[ShownRanking]] = {
     RanksAlike: _Alike,
     KnowsOrder: _Order,
 }
-"""Every protocol that a ranking may keep besides `Ranking`, and what passes it on."""
+"""Every protocol that a ranking may have besides `Ranking`, with the class that passes it on."""
 
 
 def shown_ranking(parts: Sequence[Shown]) -> ShownRanking:
@@ -128,7 +128,7 @@ def shown_ranking(parts: Sequence[Shown]) -> ShownRanking:
 
 @cache
 def _answering(kinds: tuple[type[Ranking], ...]) -> type[ShownRanking]:
-    """A ranking that answers what those of `kinds` do: protocols are methods, which classes have."""
+    """A ranking that answers what those of `kinds` do: protocols are methods, so a class is needed."""
     known = [
         own
         for knows, own in ANSWERS.items()

@@ -46,7 +46,7 @@ class Sizes(NamedTuple):
     counts: list[Sequence[int]]
     """Numbers that each may have, ascending."""
     held: list[int]
-    """Numbers that they have; 0 for those that wait."""
+    """Numbers that the jobs have; 0 for those that wait."""
     gpus: int
     """GPUs for them together."""
     again_s: float
@@ -117,7 +117,7 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: f
     fresh = runs & (jobs.since_s[rows] > jobs.first_start_s[rows]) & (snapshot.now < until_s)
     least = table.gpus_min[rows]
     has_choice = least < table.gpus_max[rows]
-    # Most jobs run on one number, bear everything, and were never refused anything.
+    # Most jobs run on one number, can be stopped in any way, and were never refused anything.
     is_plain = resizes & ~has_choice & ~fresh if not refused_s else np.zeros(len(rows), dtype=bool)
     counts: list[Sequence[int]] = [*map(_alone, least.tolist())]
     for place in np.flatnonzero(~is_plain).tolist():

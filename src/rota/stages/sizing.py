@@ -31,7 +31,7 @@ class Sizing:
         can = jobs.can(rows)
         stays: Bools = (jobs.phase[rows] == _RUNNING) & (((can & _STOPS) == 0) | np.isin(rows, [*alone]))
         self.rows: Ints = rows[~stays]
-        """In order of submission."""
+        """Rows in order of submission."""
         resizes = ((can[~stays] & Can.RESIZE) != 0).tolist()
         ranges = (jobs.gpus_min, jobs.gpus_max, jobs.gpus_step, jobs.counts)
         columns = (column[self.rows].tolist() for column in ranges)
@@ -46,7 +46,7 @@ class Sizing:
         among = set(self.rows.tolist())
         others = [len(grant.devices) for row, grant in snapshot.grants.items() if row not in among]
         self.gpus = max(0, snapshot.cluster.gpus - len(snapshot.occupancy.down) - sum(others))
-        """GPUs to hand out: those that work, less what all others hold."""
+        """GPUs to hand out: those that work, less what all other jobs hold."""
 
 
 def _counts(snapshot: Snapshot, row: int, resizable: bool) -> Sequence[int]:

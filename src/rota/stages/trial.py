@@ -100,7 +100,7 @@ def _advance(order: Fronts, fronts: list[Front], passed: dict[int, int]) -> None
 
 
 def _room_of(rooms: dict[int, Room], kind: int, fit: Fitter, row: int) -> Room:
-    """What `fit` says of the kind of request that `row` is of."""
+    """The `room_wanted` of the kind of request that `row` has."""
     room = rooms.get(kind)
     if room is None:
         room = rooms[kind] = fit.room_wanted(row)
@@ -161,7 +161,7 @@ def _all_want_gpus(fronts: list[Front], rooms: dict[int, Room], fit: Fitter) -> 
 
 
 _EVICTED: Final = -1
-"""In place of a kind: a running job that lost its devices earlier in the walk."""
+"""Stands in place of a kind: a running job that lost its devices earlier in the walk."""
 
 
 class _Rebuild:
@@ -199,7 +199,7 @@ class _Rebuild:
             self._enter(grant)
             return []
         limit = item if self.ahead is None else (item[0] + self.ahead, row)
-        cut = first = self.end  # those from `first` on are behind it
+        cut = first = self.end  # jobs from `first` on are behind it
         if cut > self.begin and self.running[cut - 1] > limit:
             first = bisect_right(self.running, limit, self.begin, cut)
         if first == cut:
@@ -292,9 +292,9 @@ class HeldFromEnd:
         self.present = present
         self.node_of = node_of
         self._sums: dict[int, list[int]] = {}
-        """By nodes: GPUs held by the last job, the last two and so on."""
+        """By mask of nodes: GPUs held by the last job, by the last two and so on."""
         self._free: dict[int, int] = {}
-        """By nodes: free devices."""
+        """By mask of nodes: free devices."""
 
     def changed(self) -> None:
         """Other devices are free than before."""

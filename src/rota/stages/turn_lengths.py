@@ -46,7 +46,7 @@ class TurnLengths:
         return self.longer.get(row, 1.0)
 
     def goes_on(self, row: Row) -> bool:
-        """True if `row` runs, and its turn is a longer one that is not over."""
+        """True if `row` runs in a turn of more than usual length that is not over."""
         return row in self.longer and row in self.snapshot.grants and not self._is_whole(row)
 
     def until_s(self, row: Row) -> float:
@@ -91,10 +91,10 @@ class TurnLengths:
 
 
 def to_show(snapshot: Snapshot, row: Row) -> tuple[float, float]:
-    """The work that `row` has to show, and more of it each second.
+    """The work that `row` has to show, and its increase each second.
 
-    In seconds at its request, as those are the same in a fork, which counts no iterations; but where they do
-    not count its work, in whatever it reports.
+    In seconds at its request, as those are the same in a fork, which counts no iterations; where those do not
+    measure its work, in the unit that it reports.
     """
     jobs, speed = snapshot.jobs, snapshot.jobs.speed(row)
     return (jobs.work_s(row), speed) if speed == speed else (jobs.work_done(row), jobs.rate(row))

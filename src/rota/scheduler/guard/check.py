@@ -119,8 +119,10 @@ def change_hands(state: State, decision: Decision) -> bool:
 
 
 def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
-    """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
-    devices free or freed."""
+    """True if each grant is sound by itself and to a different job.
+
+    The job waits or holds what is `freed`; it runs as it asked to, on devices that are free or freed.
+    """
     held, waiting, gpus_of, takes_any = state.grants, state.waiting, state.gpus_of, state.takes_any
     jobs: set[Row] = set()
     others = list[Grant]()

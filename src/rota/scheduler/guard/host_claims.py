@@ -54,7 +54,7 @@ class HostClaims:
                     self.gpus[key] = self.gpus.get(key, 0.0) + sign * gpus
 
     def _device_gib(self, grant: Grant) -> tuple[float, float]:
-        """Memory of each of its devices that it keeps, and what it needs besides: then, if it takes turns."""
+        """Device memory that the grant keeps on each device, and what it needs besides in its turn."""
         jobs, peak = self.state.jobs, grant.gpu_memory_gib
         if math.isnan(peak):
             peak = jobs.gpu_memory_gib.item(grant.job)

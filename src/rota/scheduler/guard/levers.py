@@ -30,7 +30,8 @@ def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> 
 
 
 def _only_starts(state: State, decision: Decision, *, or_moves: bool) -> bool:
-    """True for the common case: jobs get as many whole GPUs as they ask for; `or_moves`, or as they had."""
+    """True for the common case: new jobs, with `or_moves` also running ones, get the whole GPUs they asked
+    for."""
     gpus_of, running = state.gpus_of, state.grants
     for grant in decision.grants:
         row, gpus = grant[0], len(grant[1])
@@ -73,7 +74,7 @@ def _pulled(state: State, decision: Decision) -> Iterator[tuple[Lever, list[int]
 
 
 def _is_newly_shared(state: State, grant: Grant, old: Grant | None) -> bool:
-    """True if the job gets less of its devices than it asked for, and did not have as little before."""
+    """True if the job gets a smaller part of its devices than it asked for, and than it had, if any."""
     if grant.share == 1.0 or grant.share >= state.jobs.gpu_share.item(grant.job):
         return False
     return old is None or old.share > grant.share

@@ -233,7 +233,7 @@ def _refill(kept: RowSet, rows: list[int]) -> None:
 
 
 def pack_occupancy(occupancy: Occupancy) -> Packed:
-    """Sums as they stand, since adding shares again in another order may differ in the last bit."""
+    """The sums are stored as they are, since adding shares in another order may differ in the last bit."""
     return {
         "claimed": _floats(occupancy.claimed),
         "spare": _by_row(occupancy.spare, float),

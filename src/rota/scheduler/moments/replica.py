@@ -113,7 +113,7 @@ class TracedState(State):
 
     def take_back(self, row: int, *, has_run: bool) -> None:
         self._note("take_back", self.now, row, has_run)
-        self.inside = True  # it frees and stops by itself
+        self.inside = True  # the verb itself frees and stops
         try:
             super().take_back(row, has_run=has_run)
         finally:
@@ -171,7 +171,7 @@ _ROW_AT = {"submit": 1, "submit_held": 1, "hold": 1, "release": 1, "stop": 2, "w
 
 
 def _row(said: tuple[Any, ...]) -> int:
-    """The row a verb is about; -1 if it is about none."""
+    """The row that a verb concerns; -1 if there is none."""
     place = _ROW_AT.get(said[0])
     return -1 if place is None else int(said[place])
 
@@ -191,7 +191,7 @@ class Replica:
         refill(self.state, whole.kept)
 
     def follow(self, frame: Frame) -> None:
-        """Repeat what was done to the original."""
+        """Repeat the changes to the original."""
         state, progress = self.state, self.state.progress
         for verb, *said in frame.trace:
             _REPEAT[verb](self, *said)

@@ -10,7 +10,7 @@ from rota.scheduler.decision import Decision
 from rota.scheduler.reasons.unsaid import unsaid
 from rota.scheduler.snapshot import Snapshot
 
-# As in `model.whole`: there is a reason for most jobs of a trace.
+# These constants are final as in `model.whole`: there is a reason for most jobs of a trace.
 _make: Final[Any] = tuple.__new__
 _CONSTRAINT: Final[Any] = Constraint
 _RESOURCES: Final = Code.RESOURCES

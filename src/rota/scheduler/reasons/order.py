@@ -15,7 +15,7 @@ MOST_ASKED = 48
 
 @dataclass(frozen=True)
 class Precedence:
-    """How jobs stand with a policy."""
+    """The order in which a policy serves jobs, and what it means to give them."""
 
     order: list[int] | None = None
     """The waiting rows, the next to be served first; None if the policy has no order."""

@@ -237,7 +237,7 @@ def _empty(snapshot: Snapshot) -> Occupancy:
 
 
 def _asked(snapshot: Snapshot, row: int) -> float:
-    """GPUs needed, parts of them summed up if it asks for less than whole ones."""
+    """GPUs needed; for parts of GPUs, their sum."""
     share: float = snapshot.jobs.table.gpu_share.item(row)
     return snapshot.gpus_of[row] * share
 
@@ -285,7 +285,7 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
 
 
 def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]) -> list[Constraint]:
-    """CPU cores or host memory that are in use, unless it is `said` that there are too few anyway."""
+    """CPU cores or host memory that are in use, unless `said` names a lack of them already."""
     known = {one.detail for one in said}
     return [one for one in not_fed(snapshot, after, row) if one.detail not in known]
 
@@ -312,7 +312,7 @@ def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
 
 
 def _devices_asked(snapshot: Snapshot, row: int) -> float:
-    """GPUs needed: each part of a gang of parts is one of its own, and a single part what it is."""
+    """GPUs needed: for a gang of parts, one for each part; for a single part, its size."""
     gpus: int = snapshot.gpus_of[row]
     return gpus if gpus > 1 else _asked(snapshot, row)
 
@@ -320,7 +320,7 @@ def _devices_asked(snapshot: Snapshot, row: int) -> float:
 def _most_free(after: Occupancy, codes: list[int], row: int, admitted: Bools) -> float:
     """Free GPUs of the type that has most of them on `admitted` nodes; for a part, the most one has left.
 
-    For a gang of parts those count that have room for one.
+    For a gang of parts, devices with room for one part count.
     """
     cluster, share = after.cluster, after.jobs.gpu_share.item(row)
     room = [0] * len(cluster.type_names)
