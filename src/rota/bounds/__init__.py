@@ -40,7 +40,7 @@ NAMES: tuple[str, ...] = tuple(_BOUNDS)
 """Names that `compute` knows; they are the policy names of the records."""
 
 SUMMARIES: dict[str, str] = {name: summary for name, (_, summary) in _BOUNDS.items()}
-"""One line for each name."""
+"""One line of description for each name."""
 
 
 def compute(name: str, trace: Trace, cluster: Cluster) -> Record:

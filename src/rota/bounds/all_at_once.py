@@ -9,5 +9,5 @@ from rota.bounds.demand import RelaxedDemand, Schedule
 
 
 def schedule(demand: RelaxedDemand) -> Schedule:
-    """Every job from its release on, at full speed."""
+    """Runs every job from its release on, at full speed."""
     return Schedule(demand.release_s, demand.release_s + demand.fastest_s)

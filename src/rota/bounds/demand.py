@@ -1,4 +1,4 @@
-"""What jobs ask of a relaxed cluster: work, the fastest they can do it, the earliest they can begin."""
+"""Demands of jobs on a relaxed cluster: work, the fastest they can do it, the earliest start."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RelaxedDemand:
     capacity: int
     """GPUs of the cluster."""
     after: Mapping[int, tuple[int, ...]]
-    """Rows a job may start after."""
+    """Rows that have to end before a job starts."""
 
 
 class Schedule(NamedTuple):

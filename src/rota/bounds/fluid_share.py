@@ -37,7 +37,7 @@ class _Size:
 
 
 def schedule(demand: RelaxedDemand) -> Schedule:
-    """Each job from its release on: when those before it are done in this schedule."""
+    """Runs each job from its release on: when those before it are done in this schedule."""
     return _Fluid(demand).run()
 
 

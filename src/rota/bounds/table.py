@@ -124,7 +124,7 @@ def _states(trace: Trace, outcomes: JobOutcomes) -> Sequence[str]:
 
 
 def _attempts(trace: Trace) -> tuple[Ints, Ints, Floats]:
-    """Attempts of each job, how many of them failed, and the seconds of those that were tried again."""
+    """Attempts of each job, the number that failed, and the seconds of those that were tried again."""
     tries = np.ones(len(trace), np.int64)
     lost_s = np.zeros(len(trace))
     for row, runs in trace.truth.failures.items():

@@ -1,8 +1,8 @@
 """What would become of the jobs that live now, under the policy in force and under others.
 
-`forecast` forks a stored moment once for each policy (and, where durations are sampled, once for each
-sample) and tells when every job would start and finish.  All moments are seconds since the world's epoch, as
-in the moment itself.
+`forecast` forks a stored moment once for each policy (and, where durations are sampled, once for each sample)
+and says when every job would start and finish.  All moments are seconds since the world's epoch, as in the
+moment itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class JobForecast:
     state: str
     """HELD, PENDING, RUNNING, or NEW for a job that the moment appends."""
     start: Range
-    """Of a running job its first start; of any other the next moment at which it runs."""
+    """The first start of a running job; for any other, the next moment at which it runs."""
     finish: Range
     why: str = ""
     """Why there is no start, or no finish, in words to follow the job's name."""
@@ -164,7 +164,7 @@ def _under(
 
 
 def _mean(columns: Sequence[Floats]) -> float:
-    """Mean over samples and jobs, those that do not end aside."""
+    """Mean over samples and jobs, without those that do not end."""
     values = np.concatenate(columns)
     values = values[np.isfinite(values)]
     return float(values.mean()) if len(values) else math.nan

@@ -24,11 +24,11 @@ from rota.scheduler.policy import PolicySpec
 from rota.table.state import Phase
 
 FIRST_LOOK = 3
-"""Futures that say how far ahead to look."""
+"""Number of futures that decide how far ahead to look."""
 OUTSIDE = 0.05
-"""Part of the futures in which it starts before the stated range, and after it."""
+"""Part of the futures in which it starts before the stated range, and as many after it."""
 AHEAD = 4.0
-"""How far that is, in times of the latest start of the first look."""
+"""How far ahead to look, in multiples of the latest start in the first look."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _runs(
     few = replace(case, draws=case.draws[:FIRST_LOOK])
     part_s = asked.budget_s / 4.0 if len(case.draws) > 1 else asked.budget_s
     first = play_all(few, spec, moment.memory, part_s, until_start=row)
-    if first[0].is_cut and len(case.draws) > 1:  # a long queue: all of the time for what can be had
+    if first[0].is_cut and len(case.draws) > 1:  # a long queue: use the time left without new jobs
         return play_all(case, spec, moment.memory, asked.budget_s - part_s, until_start=row), False
     ahead_s = max(run.start_s.item(place) for run in first) - case.state.now
     arrivals = SampledArrivals.of(case.state, asked.durations, case.units)
@@ -92,7 +92,7 @@ def _runs(
         left_s = max(deadline_s - time.monotonic(), 0.0)
         run = play_all(future, spec, moment.memory, left_s, until_start=row)[0]
         if run.is_cut:
-            break  # the time is over, and what was cut off would spoil the range
+            break  # the time is over, and a run that was cut off would distort the range
         if run.start_s.item(place) > until_s and ahead_s < arrivals.span_s:
             ahead_s = min(AHEAD * ahead_s, arrivals.span_s)  # it would have waited for more of them
         else:

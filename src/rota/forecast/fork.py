@@ -49,7 +49,7 @@ PATIENCE = 1000
 """Alarms of a policy in a row while nothing will ever end by itself; after them the fork is over."""
 
 _ROUNDING = 1e-12
-"""Relative difference of rates that are the same, one of them counted in another unit in between."""
+"""Relative difference of rates that count as equal, after a change of units."""
 _ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
 
 
@@ -123,7 +123,7 @@ class ForkedWorld(SimulatedWorld):
             progress.pace(row, rate, since, now)
             progress.steady = False
         self._ready[row], self._stalled[row] = since, max(since - now, 0.0)
-        # A job that has done more than it was said to have to do ends at once.
+        # A job that has done more than its total work ends at once.
         self._total[row] = max(self._total[row], progress.done(row, now))
         self._schedule(row, rate, since, until_work, until_s)
 
@@ -156,7 +156,7 @@ class ForkedWorld(SimulatedWorld):
         return batch
 
     def _first(self) -> Batch:
-        """The moment itself."""
+        """The events of the moment itself."""
         now = self.state.now
         batch = Batch(now, self._cause, self._arrived(now), released=self._releases.take(now))
         if batch.arrived or batch.released:
@@ -165,7 +165,7 @@ class ForkedWorld(SimulatedWorld):
         return batch
 
     def _is_stuck(self, batch: Batch) -> bool:
-        """True if nothing but the policy's own alarms has moved time for long, and nothing else will."""
+        """True if only the policy's own alarms have moved time for long, and nothing else will."""
         by_alarm = not batch.ended and not batch.arrived and self._releases.next_s == math.inf
         self._idle = self._idle + 1 if by_alarm and self._next_finish() == math.inf else 0
         return self._idle > PATIENCE
@@ -190,7 +190,7 @@ class Origin:
     rules: Rules | None = None
 
     def state(self) -> State:
-        """A table of its own, as it was at the moment."""
+        """A new table, as it was at the moment."""
         jobs = {**self.packed["jobs"], "after": self._unfinished()}
         own = {name: deepcopy(self.packed[name]) for name in ("state", "occupancy")}
         return table_of(unpack({**self.packed, "jobs": jobs, **own}, frozenset()))

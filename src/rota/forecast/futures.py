@@ -37,14 +37,14 @@ JOBS_SAMPLED = 30_000
 
 @dataclass(frozen=True)
 class ForecastRequest:
-    """How a forecast is to be made, besides the moment and the policies."""
+    """How to make a forecast, besides the moment and the policies."""
 
     durations: Durations = field(default_factory=Durations)
     extra_gpus: int = 0
-    """GPUs besides those of the moment, on nodes of the commonest shape."""
+    """GPUs added to those of the moment, on nodes of the commonest shape."""
     costs: Costs = field(default_factory=Costs)
     waits: Mapping[int, Wait] | None = None
-    """What held jobs wait for; where not said, the dependencies in the moment's table, else a person."""
+    """What held jobs wait for; for rows not in it, the dependencies in the moment's table, else a person."""
     rules: Rules | None = None
     """Further rules of the world, such as a least run time before preemption."""
     wake: Wake | None = None
@@ -151,7 +151,7 @@ def play_all(
     for drawn in case.draws:
         run = _play(case, spec, memory, drawn, deadline_s, until_start, watch)
         if runs and time.monotonic() > deadline_s:
-            break  # what was cut off would spoil the ranges
+            break  # a run that was cut off would distort the ranges
         runs.append(run)
     return runs
 
@@ -192,7 +192,7 @@ def _drive(
     until_start: int,
     watch: Callable[[Loop], None] | None,
 ) -> bool:
-    """Until nothing more happens; True if the fork had to be cut off before."""
+    """Run until nothing more happens; True if the fork had to be cut off before."""
     events, phase = 0, loop.state.phase
     while loop.step(until_s):
         events += 1

@@ -19,7 +19,7 @@ _LIVE = (int(Phase.PENDING), int(Phase.RUNNING))
 
 @dataclass(frozen=True)
 class Wait:
-    """What has to happen, all of it, until a held job is released; nothing said, a person has to act."""
+    """The conditions that must all hold until a held job is released; without any, a person has to act."""
 
     why: str
     """What holds it, in words to follow its name: `is held by ann`."""
@@ -31,7 +31,7 @@ class Wait:
     """Rows of which at most `most` may wait or run at once: the other jobs of an array."""
     most: int = 0
     is_held: bool = False
-    """True if nothing that happens by itself releases it, whatever else is said: a person holds it."""
+    """True if a person holds it, so that no event releases it, whatever the other fields are."""
     is_infeasible: bool = False
     """True if the cluster could never run it; a larger one may."""
 
@@ -43,7 +43,7 @@ class Wait:
 
     @property
     def is_for_others(self) -> bool:
-        """True if it waits for other jobs to end and for nothing else, which the loop's table sees to."""
+        """True if it waits only for other jobs to end, which the loop's table handles."""
         return bool(self.after) and self.until_s is None and not self.most and not self.is_endless
 
 

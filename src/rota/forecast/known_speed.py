@@ -34,7 +34,7 @@ SPEEDS = (
     Knowledge.THROUGHPUT, Knowledge.SCALING, Knowledge.GOODPUT, Knowledge.PAIRS, Knowledge.PLACEMENT,
     Knowledge.HOSTS, Knowledge.SERVERS, Knowledge.UTILISATION,
 )  # fmt: skip
-"""Kinds that say how fast a job is on what."""
+"""Kinds of knowledge about the speeds of jobs."""
 
 
 def speed_of(known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster) -> SpeedModel:
@@ -45,9 +45,9 @@ def speed_of(known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster)
 
 
 class KnownSpeed:
-    """Rates by all that is known; work in seconds at the requested number on the fastest type.
+    """Rates by all knowledge; work in seconds at the requested number on the fastest type.
 
-    Where the goodput of a job is known it says all of type, number of GPUs and batch.
+    If the goodput of a job is known, it covers type, number of GPUs and batch.
     """
 
     def __init__(self, known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster) -> None:
@@ -136,7 +136,7 @@ class KnownGoodput:
         """Goodput of each phase at the request, for the rows looked at so far."""
 
     def knows(self, row: int) -> bool:
-        """True if it has a profile under which it can run as it asked."""
+        """True if it has a profile under which it can run at its request."""
         return all(rate > 0.0 for rate in self._at_request(row))
 
     def rate(self, row: int, grant: Grant, done: float) -> tuple[float, float, float]:

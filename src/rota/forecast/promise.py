@@ -84,7 +84,7 @@ class NeighbourForecast(NamedTuple):
     """Median end without the new job."""
     after_s: float
     chance_before: float
-    """Of being in time; NaN without a deadline."""
+    """Chance of being in time; NaN without a deadline."""
     chance_after: float
 
 
@@ -97,13 +97,13 @@ class PromiseForecast:
     """For each sample, when the part of the work that counts was done; infinite if it was not."""
     chance: Interval
     reward: float
-    """Mean over the samples."""
+    """Mean reward over the samples."""
     gpu_hours: float
-    """What the job has used by its end or the horizon, mean."""
+    """Mean GPU-hours used by its end or the horizon."""
     externality: float
-    """Reward that the other jobs gain by it, or lose (below 0), together, mean."""
+    """Mean reward that the other jobs gain because of it, or lose (below 0), together."""
     delay_s: float
-    """By how much it delays the others, mean over those that are done with it and without it."""
+    """Mean delay of the other jobs, over those that are done both with it and without it."""
     others: tuple[NeighbourForecast, ...]
     """The jobs that end at another time because of it."""
 

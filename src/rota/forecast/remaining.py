@@ -51,11 +51,11 @@ FIRST_GUESS_S = 3600.0
 ENOUGH = 2
 """The nearest set is drawn from if at least this number of its completed jobs ran longer."""
 MOST_DRAWN = 512
-"""Values that are kept of a set: more say the same."""
+"""Values kept of a set: more would not change the result."""
 LONGEST = 5.0
 """How many times as long as the longest job that is known another one may be."""
 IN_ONE_GO_S = 900.0
-"""Jobs of a tenant that ask for the same, each so soon after the last one, are a series."""
+"""Jobs of a tenant with equal requests, each within this time after the last one, are a series."""
 ALIKE = 0.4
 """Correlation of durations within a series, as a part of the variance."""
 AT_ONCE_BY_LIMIT, AT_ONCE = 0.2, 0.5
@@ -144,7 +144,7 @@ class Past:
         return service
 
     def longer(self, ran_s: float, keys: Sequence[Key]) -> tuple[Floats, Key] | None:
-        """What the nearest set that has `ENOUGH`, failing that any, has beyond `ran_s`, and which it is."""
+        """Run times beyond `ran_s` of the nearest set with `ENOUGH` of them, else with any, and that set."""
         return _beyond(self._runs, ran_s, keys)
 
     def by_limit(self, tenant: str, limit_s: float, ran_s: float) -> Floats | None:
@@ -215,9 +215,9 @@ def to_draw_from(values: Floats, is_over: Bools) -> Floats:
     """Ascending values, each as likely as the next, `MOST_DRAWN` at most.
 
     Those that are not over are lengths that will be exceeded: their part goes to what is longer, after the
-    estimator of Kaplan and Meier.  Where nothing is, to the longest of all.
+    estimator of Kaplan and Meier.  Where nothing is longer, to the longest of all.
     """
-    order = np.lexsort((~is_over, values))  # of a tie those that are over go first
+    order = np.lexsort((~is_over, values))  # among equal values, those that are over come first
     values, is_over = values[order], is_over[order]
     if len(values) <= MOST_DRAWN and is_over.all():
         return values

@@ -109,7 +109,7 @@ class SampledArrivals:
     submit_s: Floats
     """When each came, counted from the first."""
     span_s: float
-    """From the first until the moment."""
+    """Seconds from the first until the moment."""
 
     @classmethod
     def of(cls, state: State, durations: Durations, units: WorkUnits | None = None) -> SampledArrivals:
@@ -136,7 +136,7 @@ class SampledArrivals:
         return len(self.rows) >= ENOUGH and 0.0 < ahead_s <= self.span_s
 
     def join(self, moment: Frozen, until_s: float, rng: Generator) -> JoinedMoment:
-        """The moment with those that come until `until_s`."""
+        """The moment with the jobs that come until `until_s`."""
         now = float(moment.packed["state"]["now"])
         ahead_s = until_s - now
         if not (self.per_s > 0.0 and 0.0 < ahead_s < math.inf):

@@ -69,7 +69,7 @@ class WorkUnits:
 
 
 def _so_far(state: State, rows: Ints) -> Floats:
-    """Work of each of `rows` in a second of those it has run; at its rate, of one that has done nothing."""
+    """Work of each of `rows` per second that it has run; for one that has done nothing, its rate."""
     done, ran_s = state.progress.done(rows, state.now), state.ran_s(rows)
     rate = state.progress.rate[rows]
     now: Floats = np.where(rate > 0.0, rate, 1.0)

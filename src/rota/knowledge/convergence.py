@@ -157,7 +157,7 @@ class FittedConvergence(Provides):
 
 
 class HeardConvergence(FittedConvergence):
-    """By the losses that programs report."""
+    """Convergence fitted to the losses that programs report."""
 
     listens = True
 
@@ -184,7 +184,7 @@ def measured_convergence(setup: Setup) -> Provider:
 
 
 class MadeUpLosses(FittedConvergence):
-    """As if each job reported a loss at the end of every epoch, on a curve that levels off when it is done.
+    """Convergence as if each job reported a loss after every epoch, on a curve that levels off at its end.
 
     Traces have no losses; with 2 % of noise on each, the errors of a fit are as they would be.
     """

@@ -134,7 +134,7 @@ class ExpectedDuration(Provides):
 
 
 def _keys(tenant: str, group: str) -> list[tuple[str, str]]:
-    """What a job is like, nearest first; a job without a group is like those of its tenant."""
+    """Keys of the jobs it resembles, nearest first; a job without a group resembles those of its tenant."""
     return [*([("group", group)] if group else []), ("tenant", tenant), ("all", "")]
 
 

@@ -30,7 +30,7 @@ from rota.table.state import State
 FRESH = 0.5
 """Weight of the newest measurement (Gavel's)."""
 CURIOSITY = 1.25
-"""By what an estimate is raised until there is a measurement."""
+"""Factor by which an estimate is raised until there is a measurement."""
 
 
 class EstimatedThroughput(Provides):

@@ -47,7 +47,7 @@ def read_goodputs(path: str | Path) -> GoodputTable:
 
 
 class _Reader:
-    """Reads the profile of one workload, and says where it is wrong."""
+    """Reads the profile of one workload; errors name the place in it."""
 
     def __init__(self, path: str | Path, workload: str) -> None:
         self.path = path

@@ -26,13 +26,13 @@ from rota.model.jobs import JobTable
 from rota.table.state import State
 
 _NO_BATCH = 5040.0
-"""Batch of a job that says none: numbers of GPUs up to ten divide it, and others nearly do."""
+"""Batch of a job that states none: numbers of GPUs up to ten divide it, and others nearly do."""
 
 
 class SeenGoodput(Provides):
     """What running jobs report, as a table like `goodput_table`.
 
-    By row besides: `profiled` [job, type], the most GPUs that each was seen on, 0 for none.
+    A further column is `profiled` [job, type], the most GPUs that each was seen on, 0 for none.
     """
 
     learns = True
@@ -119,7 +119,7 @@ class SeenGoodput(Provides):
 
 
 def _limits_of(jobs: JobTable, row: int) -> list[float]:
-    """Between which sizes the job may choose its batch, by what it asked for."""
+    """The range in which the job may choose its batch, from its request."""
     asked, least, most = (column.item(row) for column in (jobs.batch_size, jobs.batch_min, jobs.batch_max))
     initial = asked if asked > 0.0 else (least if least > 0.0 else _NO_BATCH)
     most = max(most, initial) if most > 0.0 else initial

@@ -21,7 +21,7 @@ _V = TypeVar("_V")
 
 
 class BestBatches(NamedTuple):
-    """Of one job [size], or of many [job, size]."""
+    """The best batches of one job [size], or of many [job, size]."""
 
     goodput: Floats
     """Examples at M0 per second; 0 where it cannot run."""

@@ -19,9 +19,9 @@ import numpy as np
 from rota.model.columns import Bools, Floats
 
 LEAST_POINTS = 3
-"""As many as there are parameters."""
+"""The number of parameters of the curve."""
 PATIENCE = 10
-"""Epochs over which the loss has to stand still, as in the authors' code."""
+"""Epochs over which the loss has to stay the same, as in the authors' code."""
 THRESHOLD = 0.05
 """Part of the largest loss by which it may fall meanwhile."""
 _GRID, _ROUNDS = 17, 9

@@ -85,6 +85,6 @@ def estimated(row: Floats, references: Floats) -> Floats:
 
 
 def _sizes(references: Floats, row: Floats) -> Floats:
-    """By what each row is divided so that all are of similar size: means over what is known of `row`."""
+    """Divisors that bring all rows to a similar size: means over the entries where `row` is known."""
     known = ~np.isnan(row)
     return np.concatenate((references[:, known].mean(axis=1), [row[known].mean()]))

@@ -113,7 +113,7 @@ class Known:
     """Knowledge handed to a policy: plain data, never a callback."""
 
     values: Array | Table
-    """A column over the rows of the job table, or a table; the kind says which, and what is in it."""
+    """A column over the rows of the job table, or a table; the kind says which, and what it holds."""
     provenance: Provenance
 
     def __post_init__(self) -> None:
@@ -179,7 +179,7 @@ class Provider(Protocol):
         ...
 
     def known(self) -> Array | Table:
-        """The knowledge as it stands: columns are as long as the job table, valid for submitted rows."""
+        """The present knowledge: columns are as long as the job table, valid for submitted rows."""
         ...
 
     def submitted(self, row: int) -> None:

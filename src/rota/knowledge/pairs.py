@@ -28,7 +28,7 @@ class PairTable:
     """Rates of jobs of two classes beside each other."""
 
     rates: Mapping[tuple[str, Sized, Sized], float] = field(default_factory=dict)
-    """GPU type in lower case, a workload and the one beside it -> iterations per second of the former."""
+    """GPU type in lower case, a workload and the one beside it -> iterations per second of the first."""
 
     @classmethod
     def build(cls, measured: MeasuredPairs) -> PairTable:

@@ -44,12 +44,12 @@ class Course:
     epochs: float
     """Epochs in all."""
     regimes: tuple[Regime, ...]
-    """What it was profiled with, or its user says; the first begins at 0."""
+    """The schedule that it was profiled with, or its user states; the first regime begins at 0."""
     asks: tuple[Regime, ...] = ()
     """When its program asks for another batch size, where it does so at the end of a round; empty if by
     `regimes`."""
     doubles: bool = False
-    """True if it asks for twice its batch size only, an epoch ahead."""
+    """True if it asks only for twice its batch size, and does so an epoch ahead."""
 
     def at(self, epoch: float) -> float:
         """The batch size after `epoch` epochs."""
@@ -150,7 +150,7 @@ class Regimes:
 
     @classmethod
     def of(cls, table: Table) -> Regimes:
-        """What `table` says."""
+        """The regimes in `table`."""
         row, shared = table.by_row, table.shared
         return cls(
             row["class"], row["epochs"], row["per_epoch"], row["mode"], row["seen"],

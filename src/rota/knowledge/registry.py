@@ -22,7 +22,7 @@ from rota.model.jobs import JobTable, Truth
 
 
 class Where(StrEnum):
-    """Worlds in which a provider can stand."""
+    """Worlds in which a provider can be used."""
 
     SIMULATED = "simulated"
     LIVE = "live"
@@ -52,11 +52,11 @@ class Setup:
     offered: Mapping[Knowledge, Provider] = field(default_factory=dict)
     """What the speed model of a simulation is made of."""
     past: Past = ()
-    """What completed before."""
+    """Jobs that completed before the run."""
     origin: str = ""
     """Where the jobs come from, for messages."""
     seed: int = 0
-    """Of whatever a provider draws."""
+    """The seed of all random draws of a provider."""
 
 
 Make = Callable[..., Provider | None]
@@ -72,11 +72,11 @@ class Source:
     summary: str
     """One line for people, without a full stop."""
     needs: str
-    """Options of the command line without which it does not stand; empty if it always does."""
+    """Options of the command line that it requires; empty if it requires none."""
     argument: str
     """What may follow its name after a colon, such as FILE; empty for nothing."""
     make: Make
-    """The provider for a setup and an argument if it takes one; None if it does not stand there."""
+    """Makes the provider for a setup and an argument if it takes one; None if it is not available there."""
 
 
 _SOURCES: dict[tuple[Knowledge, Provenance], list[Source]] = {}
@@ -109,7 +109,7 @@ def provides(
 
 
 def sources(where: Where) -> list[Source]:
-    """All registered providers that can stand there, by kind, the default of each kind first."""
+    """All registered providers that can be used there, by kind, the default of each kind first."""
     _load()
     order = ORDER[where]
     there = [one for same in _SOURCES.values() for one in same if where in one.where]
@@ -131,7 +131,7 @@ def kinds(where: Where) -> frozenset[Knowledge]:
 
 
 def source_of(kind: str, text: str, where: Where) -> Source:
-    """The provider that `--knowledge KIND=TEXT` names; InputError says what there is instead."""
+    """The provider that `--knowledge KIND=TEXT` names; InputError lists those available."""
     there = sources(where)
     names = list(dict.fromkeys(source.kind.value for source in there))
     if kind not in names:
@@ -155,7 +155,7 @@ def source_of(kind: str, text: str, where: Where) -> Source:
 def make_provider(kind: Knowledge, setup: Setup, where: Where, chosen: str = "") -> Provider | None:
     """The provider of `kind` that `chosen` names, or the default; None if there is none.
 
-    Raises InputError if the chosen one does not stand in this setup.
+    Raises InputError if the chosen one is not available in this setup.
     """
     if not chosen:
         made = (_made(source, setup, "") for source in sources(where) if source.kind is kind)

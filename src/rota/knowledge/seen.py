@@ -93,7 +93,7 @@ class JobObservations:
     speeds: dict[Shape, float] = field(default_factory=dict)
     """Samples per second, or steps where batches have no size, alone on its devices."""
     noise: float = math.nan
-    """Scale of the noise of its gradient, in samples, as its program last said; NaN if it has not."""
+    """Scale of the noise of its gradient, in samples, as last reported by its program; NaN if never."""
     told: float = 1.0
     """The utilisation that policies know."""
     told_speeds: dict[Shape, float] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class JobObservations:
         return is_news
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The observations as JSON values."""
         return {
             "utilisation": self.utilisation,
             "looked_s": self.looked_s,

@@ -28,7 +28,7 @@ from rota.table.state import State
 
 COLUMNS = ("workload", "servers", "workers", "steps_per_s")
 OPTIONAL = {"batch": 1.0, "server_cpus": 1.0, "server_gib": 0.0, "worker_cpus": 1.0, "worker_gib": 0.0}
-"""Columns that may be left out, and what they say then."""
+"""Columns that may be left out, with their defaults."""
 _MAY_BE_ZERO = frozenset({"server_gib", "worker_cpus", "worker_gib"})
 _WAYS = (Training.SYNCHRONOUS, Training.ASYNCHRONOUS)
 _Row = Mapping[str, str]
@@ -84,7 +84,7 @@ def _training(path: str | Path, number: int, row: _Row) -> Training:
 
 
 def _facts(path: str | Path, number: int, row: _Row) -> dict[str, float]:
-    """The numbers of a row, those left out as they are by default."""
+    """The numbers of a row, with defaults for columns left out."""
     facts = {key: _number(path, number, key, row[key]) for key in COLUMNS[1:]}
     for key, default in OPTIONAL.items():
         facts[key] = _number(path, number, key, row[key]) if row.get(key) else default

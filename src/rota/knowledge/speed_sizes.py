@@ -34,7 +34,7 @@ class SizeSpeed(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchesAsked:
-    """What a job says of its batches; NaN for what it does not say."""
+    """What a job states about its batches; NaN for what it does not state."""
 
     initial: float = math.nan
     most: float = math.nan

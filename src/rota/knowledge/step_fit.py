@@ -21,7 +21,7 @@ import numpy as np
 from rota.model.columns import Bools, Floats, Ints
 
 PARAMETERS = 7
-"""As in `rota.knowledge.goodput.StepFit`: α_c, β_c, α_n, β_n, α_r, β_r, γ."""
+"""Their number and order are those of `rota.knowledge.goodput.StepFit`: α_c, β_c, α_n, β_n, α_r, β_r, γ."""
 FLOOR = 1e-8
 """Least value of a time: a network that was never measured costs nothing."""
 _START = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
@@ -128,7 +128,7 @@ def gradient_and_sync(fits: Floats, nodes: Sizes, gpus: Sizes, local: Sizes) -> 
 
 
 def _priors(samples: Samples) -> tuple[Floats, Bools]:
-    """Values of the parameters that the data do not tell, and which are free."""
+    """Values of the parameters that the data do not determine, and which are free."""
     seen = ~np.isnan(samples.step_s)
     jobs = len(seen)
     values = np.full((jobs, PARAMETERS), FLOOR)

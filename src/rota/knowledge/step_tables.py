@@ -112,7 +112,7 @@ class StepTable:
 
     @cached_property
     def _between(self) -> Any:
-        """Linear between what was measured, over the tetrahedra of its Delaunay triangulation.
+        """Linear interpolation of the measurements, over the tetrahedra of their Delaunay triangulation.
 
         NaN everywhere if there are none: measured on one number of nodes only, say.
         """
@@ -178,7 +178,7 @@ class EpochTable:
 
     @cached_property
     def _noises(self) -> dict[float, list[Noise]]:
-        """By batch size, the statistics of each epoch."""
+        """The statistics of each epoch, by batch size."""
         return {}
 
     def steps_at(self, batch: float, epoch: int) -> float:
@@ -201,7 +201,7 @@ class MeasuredWorkload:
 
     epochs: EpochTable
     times: Mapping[str, StepTable]
-    """By GPU type, in lower case; `*` for all others."""
+    """Step times by GPU type, in lower case; `*` for all others."""
     local_most: int | None = None
     """Largest batch of one GPU in one pass, if it is less than the largest that was measured."""
     slower: float = 1.0

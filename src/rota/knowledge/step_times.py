@@ -18,7 +18,7 @@ from rota.knowledge.step_fit import PARAMETERS, StepSample, fit_steps, pad, pred
 from rota.model.columns import Floats
 
 MOST_SAMPLES = 48
-"""Of one job on one type; the ones that were seen longest ago are forgotten."""
+"""Samples kept of one job on one type; the ones that were seen longest ago are dropped."""
 
 Key = TypeVar("Key", bound=Hashable)
 """What steps belong to: a job, or a job and a type of GPU."""
@@ -101,7 +101,7 @@ class StepTimes(Generic[Key]):
 
 
 def _merged(old: StepSample, new: StepSample) -> StepSample:
-    """The newest counts for some of it, what was seen before for the rest."""
+    """The weighted mean of both: `FRESH` is the weight of the newest sample."""
     step_s = old.step_s + FRESH * (new.step_s - old.step_s)
     gradient_s = old.gradient_s + FRESH * (new.gradient_s - old.gradient_s)
     if gradient_s != gradient_s:

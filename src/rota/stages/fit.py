@@ -104,7 +104,7 @@ class Fitter:
         return self._left(scratch, row, self._hosts(scratch, row, gpus), gpus)
 
     def nodes_in_part(self, scratch: Occupancy, row: int) -> list[int]:
-        """Per type, nodes as in `nodes_for`, but with those that can feed only a part of their GPUs."""
+        """Per type, the nodes of `nodes_for` and those that can feed only a part of their GPUs."""
         hosts = mask_of(list(self.fed(scratch, row, (1 << self.cluster.nodes) - 1)))
         return self._left(scratch, row, hosts, self.jobs.gpus.item(row))
 

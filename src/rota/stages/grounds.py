@@ -99,7 +99,7 @@ def device_memory_gib(cluster: Cluster, node: int) -> float:
 
 
 def fed(capacity: float, need: float) -> int:
-    """How many GPUs, each of which needs `need`, a capacity feeds; 0 stands for an unlimited capacity."""
+    """How many portions of `need` a capacity holds; 0 stands for an unlimited capacity."""
     return int((capacity + EPSILON) / need) if capacity and need else sys.maxsize
 
 
