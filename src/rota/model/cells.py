@@ -58,7 +58,7 @@ class CellKind:
 
 
 Kinds = Mapping[CellKind, Sequence[tuple[int, ...]]]
-"""By kind: the nodes of each cell of its top level, in the order in which they are split."""
+"""The nodes of each cell of the top level, by kind, in the order in which they are split."""
 
 
 class Owned(NamedTuple):

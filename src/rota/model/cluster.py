@@ -77,7 +77,7 @@ class Cluster:
     labels: Mapping[str, Ints] = field(default_factory=dict)
     """Nodes behind each name under which jobs may ask for them, ascending; one node may be behind several."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By GPU type: price of a GPU-hour in each class (`on_demand`, `spot`)."""
+    """Price of a GPU-hour in each class (`on_demand`, `spot`), by GPU type."""
     price_classes: Mapping[str, Ints] = field(default_factory=dict)
     """Nodes that are paid for in each class, ascending; the class of the others is unknown."""
     tenants: Tenants = field(default_factory=Tenants.none)

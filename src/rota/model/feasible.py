@@ -167,7 +167,7 @@ def _answer(cluster: Cluster, need: Need) -> _Answer:
 
 
 Rooms = Mapping[str, Ints]
-"""By type that will do: devices of each node, 0 where a node does not count."""
+"""Devices of each node, by type that will do; 0 where a node does not count."""
 
 
 def _present(cluster: Cluster, need: Need) -> Bools:

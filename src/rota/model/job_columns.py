@@ -92,7 +92,7 @@ class JobColumn:
     least: float = 0.0
     """Smallest number it may hold."""
     option: Option | None = None
-    """None if only traces have it."""
+    """How users set it; None if only traces have it."""
     field: str = ""
     """The field of `JobSpec` that holds it, if that has another name."""
 

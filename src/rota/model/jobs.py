@@ -301,17 +301,17 @@ class RecordedRun:
     start_s: Floats
     end_s: Floats
     nodes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """By row: names of the nodes it ran on."""
+    """Names of the nodes it ran on, by row."""
     types: Mapping[int, str] = field(default_factory=dict)
-    """By row: type of the GPUs it got, if all were of one."""
+    """Type of the GPUs it got, by row, if all were of one."""
     arrays: Mapping[int, str] = field(default_factory=dict)
-    """By row: the array it is a task of."""
+    """The array it is a task of, by row."""
     exits: Mapping[int, str] = field(default_factory=dict)
-    """By row: how its last attempt ended, if not well: `exit 1`, `signal 9`."""
+    """How its last attempt ended, by row, if it failed: `exit 1`, `signal 9`."""
     qos: Mapping[int, str] = field(default_factory=dict)
-    """By row: quality of service under which it was submitted."""
+    """Quality of service under which it was submitted, by row."""
     interruptions: Mapping[int, tuple[Interruption, ...]] = field(default_factory=dict)
-    """By row: the attempts that the site ended though they did not fail."""
+    """The attempts that the site ended though they did not fail, by row."""
 
     def take(self, rows: Ints) -> RecordedRun:
         by_row = (self.nodes, self.types, self.arrays, self.exits, self.qos, self.interruptions)

@@ -42,7 +42,7 @@ class FirstRuns(Protocol):
 
     @property
     def place(self) -> Place:
-        """In which order nodes are tried."""
+        """The rule for the order in which nodes are tried."""
         ...
 
     def wants(self, jobs: JobTable, row: int) -> bool:

@@ -41,7 +41,7 @@ class Fitter:
         """Devices that are passed by when placing any job but the one they are reserved for."""
         self._node_sets = snapshot.occupancy.node_sets
         self._admitted: dict[tuple[int, int], list[int]] = {}
-        """By type mask and node set, for the jobs that ask for some nodes only."""
+        """Masks by type mask and node set, for the jobs that ask for some nodes only."""
         self._asks_for_nodes = bool(self.jobs.node_set_names)
         self.is_simple = type(self) is Fitter and place is consolidate and not self.reserved
         """True if whole devices are consolidated and none is reserved."""

@@ -173,7 +173,7 @@ class JobOrder:
         self._items[row] = (items, item)
 
     def _set_front(self, queue: SortedItems) -> None:
-        """Called when the first job of `queue` has changed, or there is none."""
+        """Update the front of `queue` after its first job has changed, or gone."""
         fronts, size = self._fronts, queue.size
         for place, front in enumerate(fronts):
             if front[1] == size:

@@ -51,7 +51,7 @@ def packed(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 
 
 def packed_within(units: Sequence[int]) -> Place:
-    """Consolidates inside one of `units`, masks of nodes: the fitting one with the fewest free GPUs."""
+    """Applies `packed` inside one of `units`, masks of nodes: the fitting one with the fewest free GPUs."""
 
     def place(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
         rooms = sorted((sum(free.count[node] for node in nodes_in(unit & within)), unit) for unit in units)

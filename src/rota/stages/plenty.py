@@ -51,7 +51,7 @@ class Plenty:
     def holds(self, snapshot: Snapshot) -> bool:
         """True if all live rows can have their `most`, and those that run do.
 
-        Besides, all jobs must bear to be resized, none may run on closed devices, and nothing may have been
+        Besides, all jobs must be resizable, none may run on closed devices, and nothing may have been
         refused.
         """
         self._follow(snapshot)

@@ -17,7 +17,7 @@ LIMITED_BY = {"gpu_memory_gib": "device_memory_gib", "cpus": "node_cpus", "memor
 def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
     """The kind of request of each row: where one has been skipped, others of its kind can be too.
 
-    Reservations aside, and as long as a placement goes by what is asked for alone.
+    This holds without reservations, and for placements that depend on the request alone.
     """
     limited = [name for name, capacity in LIMITED_BY.items() if getattr(cluster, capacity).any()]
     columns = [getattr(jobs, name) for name in (*REQUEST_COLUMNS, *limited)]

@@ -96,7 +96,7 @@ def settle(
     Memory    `no_place`  the moment, and the rows that found no place at it
     """
     known: list[Any] = memory.get("no_place", [-math.inf, []])
-    # A second call at the same moment leaves out the same rows: jobs started since stand elsewhere.
+    # A second call at the same moment leaves out the same rows: jobs started since are elsewhere.
     is_asked_again = known[0] == snapshot.now and not snapshot.cause & MAKES_PLACE
     left_out = {row for row in known[1] if row not in snapshot.grants} if is_asked_again else set[int]()
     for _ in range(_TRIES):

@@ -215,7 +215,7 @@ class Books:
     # -- what they have received -------------------------------------------------------------------
 
     def note_run(self, ran: list[int], beside: list[int], kinds: list[int]) -> None:
-        """These run in this round, on these types."""
+        """Note that these rows run in this round, on these types."""
         self.ran, self.ran_beside, self.ran_type = ran, beside, kinds
         self._places = None
 

@@ -87,8 +87,8 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: f
     """The numbers that every job with GPUs may have.
 
     A job that was resized less than `min_resize_s` ago, or has not worked for `work_s` since, does not grow,
-    and shrinks only for a waiting job.  A job that bears no stop stays as it is, and so does one on devices
-    that are being drained.
+    and shrinks only for a waiting job.  A job that cannot be stopped stays as it is, and so does one on
+    devices that are being drained.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     rows, runs = live_rows(snapshot)
@@ -186,7 +186,7 @@ def short_of(snapshot: Snapshot, shares: Mapping[int, int], grants: Sequence[Gra
 
 
 def remember_nothing_new(snapshot: Snapshot, memory: Memory) -> None:
-    """Remember what `sizes_now` does where nothing was refused and every job bears to be resized."""
+    """Remember what `sizes_now` does where nothing was refused and every job is resizable."""
     memory.setdefault("refused", {})
     _forget_ended(snapshot, memory.setdefault("bound", {}))
 
@@ -206,7 +206,8 @@ def live_rows(snapshot: Snapshot) -> tuple[Ints, Bools]:
 
 
 def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
-    """Rows that began within the last minute, have a choice of sizes, and bear no more than any program does.
+    """Rows that began within the last minute, have a choice of sizes, and have reported no more abilities
+    than any program has.
 
     A job that still imports its libraries looks like one that will never report: if stopped now, it would
     have to wait for as many GPUs as it had.

@@ -19,8 +19,8 @@ _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
 class Sizing:
     """The live jobs among which GPUs are handed out, and how many each can use.
 
-    A job that bears no stop of any kind keeps what it has: a request to stop it would be repeated for ever.
-    One that would lose its work by a resize has its present number or none.
+    A job that cannot be stopped in any way keeps what it has: a request to stop it would be repeated for
+    ever. One that would lose its work by a resize has its present number or none.
     """
 
     def __init__(self, snapshot: Snapshot, alone: Collection[int] = ()) -> None:

@@ -255,7 +255,7 @@ def absence_kills_only_when_it_is_whole(case: Case) -> None:
 
 
 def what_fences_itself_is_gone_when_the_controller_is_silent(case: Case) -> None:
-    """It ends before the controller gives its job to another node; one without a fence works on."""
+    """It ends before the controller gives its job to another node; a part without a fence works on."""
     case.controller.lost_after_s = 3.0
     case.want(0, self_fence=True)
     case.want(1, devices=(1,))

@@ -1,4 +1,4 @@
-"""In which order a policy serves the jobs that wait, as far as it has one, and what it means to give each."""
+"""The order in which a policy serves waiting jobs, if it has one, and what it means to give each."""
 
 from __future__ import annotations
 
