@@ -17,8 +17,7 @@ class FeedingFitter(Fitter):
         self._touched: list[int] = []
         """Nodes that changed, in order."""
         self._feeding: dict[tuple[float, float, int, int], list[int]] = {}
-        """A mask of nodes and the number of changes it includes, by CPUs, memory and GPUs asked for and
-        wanted."""
+        """Mask of nodes, and number of changes it includes, by CPUs, memory and GPUs asked for and wanted."""
 
     def touch(self, grant: Grant) -> None:
         """`grant` was entered, or taken away."""

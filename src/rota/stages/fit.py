@@ -286,7 +286,7 @@ class Fitter:
         return self.jobs.cpus.item(row) / asked, self.jobs.memory_gib.item(row) / asked
 
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
-        """Those of `nodes` with CPU and memory enough for the GPUs that the job may be given there."""
+        """Nodes among `nodes` with CPU and memory enough for the GPUs that the job may be given there."""
         if not self.asks_of_hosts(row):
             return nodes
         count, cluster = scratch.free.count, self.cluster

@@ -206,8 +206,7 @@ def live_rows(snapshot: Snapshot) -> tuple[Ints, Bools]:
 
 
 def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
-    """Rows that began within the last minute, have a choice of sizes, and have reported no more abilities
-    than any program has.
+    """Rows that began within the last minute, have a choice of sizes, and have not reported abilities yet.
 
     A job that still imports its libraries looks like one that will never report: if stopped now, it would
     have to wait for as many GPUs as it had.

@@ -101,7 +101,7 @@ class HostClaims:
                 return
 
     def _memory_with(self, grant: Grant, device: int) -> float:
-        """Memory in use on `device` with `grant`: what jobs there keep, and the most that one needs in its
+        """Memory in use on `device` with `grant`: what jobs there keep, and the most one needs in its
         turn."""
         sharers = self.state.occupancy.sharers.get(device, ())
         staying = [self.state.grants[row] for row in sharers if row not in self.left]

@@ -30,8 +30,7 @@ def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> 
 
 
 def _only_starts(state: State, decision: Decision, *, or_moves: bool) -> bool:
-    """True for the common case: new jobs, or running ones too with `or_moves`, get the whole GPUs they
-    want."""
+    """True for the common case: new jobs get the whole GPUs they want; with `or_moves` running ones too."""
     gpus_of, running = state.gpus_of, state.grants
     for grant in decision.grants:
         row, gpus = grant[0], len(grant[1])
