@@ -1,10 +1,10 @@
-"""What stands beside the policies: bounds no schedule can beat, an ideal of fairness, what was observed.
+"""Entries beside the policies: bounds no schedule can beat, an ideal of fairness, what was observed.
 
-None of these is a system: they see the future, divide GPUs at will, or only replay what a trace recorded.
-So none makes decisions that a guard would pass; each turns a trace and a cluster into a record at once.
+None of these is a system: they see the future, divide GPUs at will, or only replay what a trace recorded. So
+none makes decisions that a guard would pass; each turns a trace and a cluster into a record at once.
 
-Bounds take jobs at the durations of the trace; elastic ones speed up in proportion to their GPUs.  A run
-with another speed model, or that gives failing jobs up before the trace did, may finish earlier.
+Bounds take jobs at the durations of the trace; elastic ones speed up in proportion to their GPUs.  A run with
+another speed model, or that gives failing jobs up before the trace did, may finish earlier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAMES: tuple[str, ...] = tuple(_BOUNDS)
 """Names that `compute` knows; they are the policy names of the records."""
 
 SUMMARIES: dict[str, str] = {name: summary for name, (_, summary) in _BOUNDS.items()}
-"""One line for each name."""
+"""One line of description for each name."""
 
 
 def compute(name: str, trace: Trace, cluster: Cluster) -> Record:
@@ -62,7 +62,7 @@ def compute(name: str, trace: Trace, cluster: Cluster) -> Record:
 
 
 def _outcomes(demand: RelaxedDemand, schedule: Schedule) -> JobOutcomes:
-    """Who ends has all its work done between start and finish; who could never fit is rejected at once."""
+    """Finished jobs did all their work from start to finish; a job that never fits is rejected at once."""
     ends = np.isfinite(schedule.finish_s)
     finish_s = np.where(ends, schedule.finish_s, np.nan)
     return JobOutcomes(

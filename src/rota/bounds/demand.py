@@ -1,4 +1,4 @@
-"""What jobs ask of a relaxed cluster: work, the fastest they can do it, the earliest they can begin."""
+"""Demands of jobs on a relaxed cluster: work, the fastest they can do it, the earliest start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RelaxedDemand:
     run_s: Floats
     """Seconds at the requested size, failing attempts included."""
     fastest_s: Floats
-    """The same at the largest size the job can use."""
+    """Seconds at the largest size the job can use, failing attempts included."""
     gpus: Floats
     """GPUs requested, times the share of each; 0 for CPU jobs."""
     work_gpu_s: Floats
@@ -38,7 +38,7 @@ class RelaxedDemand:
     capacity: int
     """GPUs of the cluster."""
     after: Mapping[int, tuple[int, ...]]
-    """Rows a job may start after."""
+    """Rows that have to end before a job starts."""
 
 
 class Schedule(NamedTuple):
@@ -86,7 +86,7 @@ def largest_sizes(jobs: JobTable) -> Ints:
 
 
 def _releases(jobs: JobTable, fastest_s: Floats, feasible: Bools) -> Floats:
-    """Earliest starts, along the order in which jobs wait for one another; in a ring nobody starts."""
+    """Earliest starts, along the order in which jobs wait for one another; jobs in a cycle never start."""
     release_s = np.where(feasible, jobs.submit_s, np.inf)
     if not jobs.after:
         return release_s

@@ -1,11 +1,11 @@
 """Fluid fair share: at any moment the present jobs divide the GPUs max-min fairly, each at most its request.
 
-GPUs are divisible, nobody waits and nothing costs anything: the ideal that fair schedulers approach.  It
-is no bound on a mean, since shortest-first beats it; it shows what perfect fairness among jobs would give.
+GPUs are divisible, no job waits and all actions are free: the ideal that fair schedulers approach.  It is no
+bound on a mean, since shortest-first beats it; it shows what perfect fairness among jobs would give.
 
-A job that asks for c GPUs gets min(c, level), where the level is what makes the shares fill the cluster.
-All jobs that ask for the same receive alike, so each size has one clock that counts the GPU-seconds
-received by whoever is present; a job ends when the clock of its size has advanced by its work.
+A job that asks for c GPUs gets min(c, level), where the level is what makes the shares fill the cluster. All
+jobs that ask for the same number receive alike, so each size has one clock that counts the GPU-seconds
+received by each present job; a job ends when the clock of its size has advanced by its work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Size:
     def __init__(self, cap: float) -> None:
         self.cap = cap
         self.clock = 0.0
-        """GPU-seconds a job has received that was present all the time (seconds, for CPU jobs)."""
+        """GPU-seconds received by a job that was present all the time (seconds, for CPU jobs)."""
         self.rate = 0.0
         self.ends: list[tuple[float, int]] = []
         """Heap of the clock at which each job ends, and its row."""
@@ -37,7 +37,7 @@ class _Size:
 
 
 def schedule(demand: RelaxedDemand) -> Schedule:
-    """Each job from its release on: when those before it are done in this schedule."""
+    """Runs each job from its release on: when those before it are done in this schedule."""
     return _Fluid(demand).run()
 
 

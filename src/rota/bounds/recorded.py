@@ -1,4 +1,4 @@
-"""What really happened: the starts and ends that a trace recorded, replayed without deciding anything.
+"""The real run: the starts and ends that a trace recorded, replayed without deciding anything.
 
 A job holds what it asked for from its recorded start, in one stretch, for as long as it ran (traces do not
 record the pauses between attempts).  Nor do they record devices; so that a history can be drawn, jobs are
@@ -34,10 +34,10 @@ def has_observed(trace: Trace) -> bool:
 
 
 def observed(trace: Trace, cluster: Cluster) -> Record:
-    """The record of the real run, as far as `trace` knows it; `observed` is True in it.
+    """The record of the real run, as far as `trace` has it; `observed` is True in it.
 
-    `counts["oversubscribed"]` says how many jobs found no devices on `cluster`.  Raises InputError if the
-    trace recorded no start.
+    `counts["oversubscribed"]` is the number of jobs that found no devices on `cluster`.  Raises InputError if
+    the trace recorded no start.
     """
     if trace.observed is None or not has_observed(trace):
         raise InputError(f"{trace.source} records no starts of jobs, so there is no history to replay")
@@ -79,7 +79,7 @@ def _held_until(trace: Trace, start_s: Floats, end_s: Floats) -> Floats:
 def _placed(
     jobs: JobTable, cluster: Cluster, start_s: Floats, until_s: Floats
 ) -> tuple[dict[int, tuple[int, ...]], int]:
-    """Devices of each job that finds some, and how many find none."""
+    """Devices of each job that finds some, and the number of jobs that find none."""
     replayed = _RecordedCluster(jobs, cluster)
     rows = np.flatnonzero((start_s < until_s) & (jobs.gpus > 0))
     moments = np.concatenate((until_s[rows], start_s[rows]))
@@ -108,7 +108,7 @@ class _RecordedCluster:
         self._nodes: dict[tuple[int, int], int] = {}
 
     def begin(self, row: int) -> tuple[int, ...]:
-        """The devices that `row` is given; none if there is no room."""
+        """The devices for `row`; none if there is no room."""
         share = self.jobs.gpu_share.item(row)
         devices = self._shared(row, share) or self._whole(row)
         if devices:
@@ -127,7 +127,7 @@ class _RecordedCluster:
         return devices
 
     def _shared(self, row: int, share: float) -> tuple[int, ...]:
-        """The device in use that leaves the least room beside a fraction."""
+        """The device in use that would have the least room left beside a fraction."""
         if share == 1.0 or self.jobs.gpus.item(row) != 1:
             return ()
         node_of, nodes = self.occupancy.free.node_of, self._acceptable(row)
@@ -139,7 +139,7 @@ class _RecordedCluster:
         return (min(room)[1],) if room else ()
 
     def _acceptable(self, row: int) -> int:
-        """Bit mask of the nodes that the job accepts, by their GPU type and by what it says of nodes."""
+        """Bit mask of the nodes that the job accepts, by their GPU type and its own conditions on nodes."""
         wanted = self.jobs.gpu_types.item(row)
         kind = wanted, self.jobs.node_set.item(row)
         if kind not in self._nodes:

@@ -20,12 +20,12 @@ from rota.model.trace import Trace
 
 @dataclass(frozen=True)
 class JobOutcomes:
-    """What became of each job; NaN where it did not start, or did not end."""
+    """The outcome of each job; NaN where it did not start, or did not end."""
 
     start_s: Floats
     finish_s: Floats
     until_s: Floats
-    """When it gave back what it held: as a rule at its finish; NaN if it never held anything."""
+    """When it gave back what it held: usually at its finish; NaN if it never held anything."""
     service_gpu_s: Floats
     rejected: Bools
     """Jobs refused at submission."""
@@ -109,7 +109,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
 
 
 def _last_s(trace: Trace, outcomes: JobOutcomes) -> float:
-    """The last thing that happened."""
+    """The moment of the last event."""
     moments = np.concatenate((trace.jobs.submit_s, outcomes.start_s, outcomes.finish_s))
     return float(np.nanmax(moments, initial=0.0))
 
@@ -124,7 +124,7 @@ def _states(trace: Trace, outcomes: JobOutcomes) -> Sequence[str]:
 
 
 def _attempts(trace: Trace) -> tuple[Ints, Ints, Floats]:
-    """Attempts of each job, how many of them failed, and the seconds of those that were tried again."""
+    """Attempts of each job, the number that failed, and the seconds of those that were tried again."""
     tries = np.ones(len(trace), np.int64)
     lost_s = np.zeros(len(trace))
     for row, runs in trace.truth.failures.items():

@@ -28,7 +28,7 @@ from rota.table.state import COLUMNS
 
 
 def with_tenants(moment: Frozen, tenants: Tenants) -> Frozen:
-    """The moment with these quotas, weights and cells; who holds what counts against them."""
+    """The moment with these quotas, weights and cells; what jobs hold counts against them."""
     packed = moment.packed
     cluster = replace(unpack_cluster(packed["cluster"]), tenants=tenants)
     packed = {**packed, "cluster": pack_cluster(cluster)}
@@ -100,8 +100,8 @@ def _with_fresh(before: Packed, like: Ints) -> Packed:
 def with_arrivals(moment: Frozen, like: Ints, submit_s: Floats) -> Frozen:
     """The moment with jobs to come, at `submit_s`: ascending, and not before the moment.
 
-    Each is like one of its rows, and its deadlines are as far from its submission; they are in nobody's way
-    by the rule of their group, and wait for no other job.
+    Each is like one of its rows, and its deadlines are as far from its submission; it delays no job by the
+    rule of its group, and waits for no other job.
     """
     packed, count = moment.packed, len(like)
     jobs, rows = dict(packed["jobs"]), like.tolist()

@@ -1,8 +1,8 @@
 """What would become of the jobs that live now, under the policy in force and under others.
 
-`forecast` forks a stored moment once for each policy (and, where durations are sampled, once for each
-sample) and tells when every job would start and finish.  All moments are seconds since the world's epoch, as
-in the moment itself.
+`forecast` forks a stored moment once for each policy (and, where durations are sampled, once for each sample)
+and says when every job would start and finish.  All moments are seconds since the world's epoch, as in the
+moment itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rota.table.state import Phase
 NOW = "now"
 """Label of the policy in force, going on with its memory."""
 LOW = 0.1
-"""Part of the samples that is below low; as many are above high."""
+"""Fraction of the samples below low; as many are above high."""
 
 
 class Range(NamedTuple):
@@ -47,7 +47,7 @@ class JobForecast:
     state: str
     """HELD, PENDING, RUNNING, or NEW for a job that the moment appends."""
     start: Range
-    """Of a running job its first start; of any other the next moment at which it runs."""
+    """The first start of a running job; for any other, the next moment at which it runs."""
     finish: Range
     why: str = ""
     """Why there is no start, or no finish, in words to follow the job's name."""
@@ -58,14 +58,14 @@ class PolicyForecast:
     """What one policy would do; the means are over the samples."""
 
     label: str
-    """`now` for the policy in force, else the policy itself; `fifo +16` on a cluster of so many more GPUs."""
+    """`now` for the policy in force, else the policy itself; `fifo +16` on a cluster with 16 more GPUs."""
     policy: str
     jobs: tuple[JobForecast, ...]
     """The jobs that live at the moment, in order of submission."""
     mean_wait_s: float
     """Seconds from submission to the end in which a job did not run, over the jobs that end; NaN if none."""
     mean_jct_s: float
-    """Seconds from submission to the end, likewise."""
+    """Seconds from submission to the end, over the jobs that end; NaN if none."""
     makespan_s: float
     """Seconds from the moment until the last of them ends."""
     preemptions: float
@@ -84,11 +84,11 @@ class Forecast:
     now_s: float
     policies: tuple[PolicyForecast, ...]
     basis: Mapping[str, int]
-    """How many jobs got their duration from where (`Basis`)."""
+    """The number of jobs whose duration has each basis (`Basis`)."""
     samples: int
     """Forks of each policy that were meant to be made; 1 if nothing is sampled."""
     note: str = ""
-    """What a reader of the numbers should know, as sentences; empty if nothing."""
+    """Notes for readers of the numbers, as sentences; empty if there are none."""
 
 
 def forecast(moment: Frozen, policies: Sequence[str], asked: ForecastRequest | None = None) -> Forecast:
@@ -120,14 +120,14 @@ def forecast(moment: Frozen, policies: Sequence[str], asked: ForecastRequest | N
 
 
 def policy_in_force(moment: Frozen) -> PolicySpec:
-    """The policy that was asked at the moment."""
+    """The policy that decides at the moment."""
     if not moment.policy:
         raise InputError("the moment does not name its policy; freeze it with the name of the one in force")
     return parse_policy(moment.policy)
 
 
 def _note(case: ForecastCase, forecasts: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
-    """How the answer differs from what was asked for."""
+    """How the answer differs from the request."""
     said = []
     if case.estimate.candidates:
         for one in forecasts:
@@ -164,7 +164,7 @@ def _under(
 
 
 def _mean(columns: Sequence[Floats]) -> float:
-    """Mean over samples and jobs, those that do not end aside."""
+    """Mean over samples and jobs, without those that do not end."""
     values = np.concatenate(columns)
     values = values[np.isfinite(values)]
     return float(values.mean()) if len(values) else math.nan

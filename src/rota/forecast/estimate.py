@@ -1,8 +1,8 @@
-"""When one job is expected to start, under the policy in force: what `rota why` and a dry run tell.
+"""When one job is expected to start, under the policy in force: shown by `rota why` and a dry run.
 
 The moment is forked as for a forecast, but each fork ends when the job has started.  A first look, at few
-futures in which nobody else comes, says how far ahead to look; then others come in every future, as they did
-in some stretch of the past: a policy that is not first come, first served lets some of them go first.
+futures without new jobs, says how far ahead to look; then new jobs come in every future, as they did in some
+stretch of the past: a policy that is not first come, first served lets some of them go first.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rota.scheduler.policy import PolicySpec
 from rota.table.state import Phase
 
 FIRST_LOOK = 3
-"""Futures that say how far ahead to look."""
+"""Number of futures that decide how far ahead to look."""
 OUTSIDE = 0.05
-"""Part of the futures in which it starts before the stated range, and after it."""
+"""Part of the futures in which it starts before the stated range, and as many after it."""
 AHEAD = 4.0
-"""How far that is, in times of the latest start of the first look."""
+"""How far ahead to look, in multiples of the latest start in the first look."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def estimate_start(moment: Frozen, row: int, asked: ForecastRequest | None = Non
 def _runs(
     moment: Frozen, case: ForecastCase, spec: PolicySpec, asked: ForecastRequest, place: int
 ) -> tuple[list[Run], bool]:
-    """Futures of the moment until the live job at `place` has started, and whether others come in them."""
+    """Futures of the moment until the live job at `place` has started, and whether new jobs come in them."""
     begin_s, row = time.monotonic(), int(case.rows[place])
     few = replace(case, draws=case.draws[:FIRST_LOOK])
     part_s = asked.budget_s / 4.0 if len(case.draws) > 1 else asked.budget_s
     first = play_all(few, spec, moment.memory, part_s, until_start=row)
-    if first[0].is_cut and len(case.draws) > 1:  # a long queue: all of the time for what can be had
+    if first[0].is_cut and len(case.draws) > 1:  # a long queue: use the time left without new jobs
         return play_all(case, spec, moment.memory, asked.budget_s - part_s, until_start=row), False
     ahead_s = max(run.start_s.item(place) for run in first) - case.state.now
     arrivals = SampledArrivals.of(case.state, asked.durations, case.units)
@@ -92,7 +92,7 @@ def _runs(
         left_s = max(deadline_s - time.monotonic(), 0.0)
         run = play_all(future, spec, moment.memory, left_s, until_start=row)[0]
         if run.is_cut:
-            break  # the time is over, and what was cut off would spoil the range
+            break  # the time is over, and a run that was cut off would distort the range
         if run.start_s.item(place) > until_s and ahead_s < arrivals.span_s:
             ahead_s = min(AHEAD * ahead_s, arrivals.span_s)  # it would have waited for more of them
         else:
@@ -113,7 +113,7 @@ def _position(case: ForecastCase, runs: Sequence[Run], place: int) -> int:
 
 
 def _basis(case: ForecastCase, samples: int, policy: str, come: bool) -> str:
-    """Whose durations the estimate stands on, and who else was taken to come."""
+    """The source of the durations behind the estimate, and which further jobs were assumed to come."""
     counts = case.estimate.counts()
     parts = ", ".join(f"{count} {BASES[basis]}" for basis, count in counts.items())
     times = f", {samples} samples" if samples > 1 else ""

@@ -1,9 +1,9 @@
 """A moment of a running cluster goes on in the simulated world, under its own policy or under another.
 
-The fork takes over what is: jobs keep what they hold and what they have done, what is lost or drained stays
-so, held jobs come free when what they wait for has happened, and jobs are as fast as the moment knows.  No
-new jobs arrive besides those the moment names.  Told the true durations, the policy in force with its memory
-does what it would have done, to the bit.
+The fork takes over the present state: jobs keep what they hold and what they have done, what is lost or
+drained stays so, held jobs come free when what they wait for has happened, and jobs are as fast as the moment
+knows.  No new jobs arrive besides those the moment names.  Given the true durations, the policy in force with
+its memory does exactly what it would have done, to the bit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PATIENCE = 1000
 """Alarms of a policy in a row while nothing will ever end by itself; after them the fork is over."""
 
 _ROUNDING = 1e-12
-"""Relative difference of rates that are the same, one of them counted in another unit in between."""
+"""Relative difference of rates that count as equal, after a change of units."""
 _ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
 
 
@@ -93,7 +93,7 @@ class ForkedWorld(SimulatedWorld):
         super().__init__(trace, state.cluster, costs=costs, speed=speed, faults=faults)
         self.progress = state.progress
         self._cause = cause
-        """Why the policy is asked at once; 0 if it is not."""
+        """Why the policy is called at once; 0 if it is not."""
         self._releases = Releases(waits, state)
         self._idle = 0
 
@@ -119,12 +119,12 @@ class ForkedWorld(SimulatedWorld):
             progress.pace(row, rate, since, now)
             progress.steady = False
         self._ready[row], self._stalled[row] = since, max(since - now, 0.0)
-        # A job that has done more than it was said to have to do ends at once.
+        # A job that has done more than its total work ends at once.
         self._total[row] = max(self._total[row], progress.done(row, now))
         self._schedule(row, rate, since, until_work, until_s)
 
     def _company_of(self, row: int, grant: Grant) -> tuple[tuple[int, ...], float]:
-        """Who is beside `row`, and since when: since the last of them came."""
+        """The jobs that share devices with `row`, and since when: since the last of them came."""
         state = self.state
         rows = tuple(other for other in self._beside(grant) if other in state.grants)
         return rows, max(state.since_s.item(other) for other in (row, *rows))
@@ -148,11 +148,11 @@ class ForkedWorld(SimulatedWorld):
         if batch.released:
             batch.cause |= _ARRIVAL
         if batch.now == release_s < until_s:
-            batch.cause &= ~_TIMER  # nobody but the held job was to be woken
+            batch.cause &= ~_TIMER  # only the held job was to be woken
         return batch
 
     def _first(self) -> Batch:
-        """The moment itself."""
+        """The events of the moment itself."""
         now = self.state.now
         batch = Batch(now, self._cause, self._arrived(now), released=self._releases.take(now))
         if batch.arrived or batch.released:
@@ -161,7 +161,7 @@ class ForkedWorld(SimulatedWorld):
         return batch
 
     def _is_stuck(self, batch: Batch) -> bool:
-        """True if nothing but the policy's own alarms has moved time for long, and nothing else will."""
+        """True if only the policy's own alarms have moved time for long, and nothing else will."""
         by_alarm = not batch.ended and not batch.arrived and self._releases.next_s == math.inf
         self._idle = self._idle + 1 if by_alarm and self._next_finish() == math.inf else 0
         return self._idle > PATIENCE
@@ -186,13 +186,13 @@ class Origin:
     rules: Rules | None = None
 
     def state(self) -> State:
-        """A table of its own, as it was at the moment."""
+        """A new table, as it was at the moment."""
         jobs = {**self.packed["jobs"], "after": self._unfinished()}
         own = {name: deepcopy(self.packed[name]) for name in ("state", "occupancy")}
         return table_of(unpack({**self.packed, "jobs": jobs, **own}, frozenset()))
 
     def _unfinished(self) -> dict[int, list[int]]:
-        """What the table itself releases: jobs that wait for others, and for nothing else."""
+        """Jobs that the table itself releases: those that wait for other jobs, and for nothing else."""
         return {row: list(wait.after) for row, wait in self.waits.items() if wait.is_for_others}
 
     def speeds(self, state: State) -> dict[Knowledge, Known]:
@@ -200,7 +200,7 @@ class Origin:
         return known_speeds(self.packed["knowledge"], state.jobs, state.cluster)
 
     def units(self, state: State) -> WorkUnits:
-        """What work is counted in, at the moment and from then on."""
+        """The units of work, at the moment and from then on."""
         if state.progress.per_s is None:
             return WorkUnits(state, None)
         return WorkUnits(state, self.speeds(state).get(Knowledge.GOODPUT))
@@ -208,9 +208,9 @@ class Origin:
     def providers(
         self, policy: Policy, told_s: Floats, source: Provenance, trace: Trace, state: State, *, goes_on: bool
     ) -> dict[Knowledge, Provider]:
-        """What `policy` is told: the one in force what it knew, the others estimates, nobody the truth.
+        """Knowledge for `policy`: the one in force keeps what it knew, others get estimates, none the truth.
 
-        All are told the speeds that the moment knows.
+        All receive the speeds that the moment knows.
         """
         made: dict[Knowledge, Provider] = {}
         speeds = self.speeds(state)
@@ -261,12 +261,12 @@ def fork(
     seed: int = 0,
     faults: Sequence[Fault] = (),
 ) -> tuple[Loop, ForkRecorder]:
-    """A loop that goes on from `origin`, and what listens to it.
+    """A loop that goes on from `origin`, and its recorder.
 
-    `total_s` are the durations of all rows in this world, `told_s` what a policy that needs durations is
-    told, in the name of `source`.  With a `memory` the policy is the one in force, which goes on; any other
-    begins with an empty one and preempts nobody at once.  The policy is asked at once, because of `cause`,
-    unless a `wake` says when it wants to be asked.  `faults` are still to come.
+    `total_s` are the durations of all rows in this world, `told_s` those that a policy receives if it needs
+    durations, in the name of `source`.  With a `memory` the policy is the one in force, which goes on; any
+    other begins with an empty one and preempts no job at once.  The policy is called at once, because of
+    `cause`, unless a `wake` says when it wants to be called.  `faults` are still to come.
     """
     state = origin.state()
     jobs = state.jobs
@@ -275,7 +275,7 @@ def fork(
     at_once = 0 if wake is not None else cause or _TIMER
     speed = speed_of(origin.speeds(state), jobs, state.cluster)
     if isinstance(speed, KnownSpeed):
-        speed.batch_now = state.progress.batch  # what it says from now on is what policies see
+        speed.batch_now = state.progress.batch  # policies see what it reports from now on
     if state.progress.per_s is not None:
         speed = InOwnUnits(speed, origin.units(state))
     world = ForkedWorld(trace, state, origin.costs, origin.waits, speed, cause=at_once, faults=faults)
@@ -296,7 +296,7 @@ def fork(
 
 
 def _taking_over(rules: Rules | None) -> Rules:
-    """The rules of the world, and nobody is disturbed by the first decision of a policy that is new."""
+    """The rules of the world, plus one: the first decision of a new policy disturbs no job."""
     return Gentle() if rules is None else together(rules, Gentle())
 
 

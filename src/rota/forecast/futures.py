@@ -37,31 +37,31 @@ JOBS_SAMPLED = 30_000
 
 @dataclass(frozen=True)
 class ForecastRequest:
-    """How a forecast is to be made, besides the moment and the policies."""
+    """How to make a forecast, besides the moment and the policies."""
 
     durations: Durations = field(default_factory=Durations)
     extra_gpus: int = 0
-    """GPUs besides those of the moment, on nodes of the commonest shape."""
+    """GPUs added to those of the moment, on nodes of the commonest shape."""
     costs: Costs = field(default_factory=Costs)
     waits: Mapping[int, Wait] | None = None
-    """What held jobs wait for; where not said, the dependencies in the moment's table, else a person."""
+    """What held jobs wait for; for rows not in it, the dependencies in the moment's table, else a person."""
     rules: Rules | None = None
     """Further rules of the world, such as a least run time before preemption."""
     wake: Wake | None = None
-    """When the policy in force wants to be asked; None asks it at the moment itself."""
+    """When the policy in force wants to be called; None calls it at the moment itself."""
     samples: int = 20
     """Forks of each policy where any duration is sampled; fewer if the queue is long."""
     seed: int = 1
     until_s: float = math.inf
     """Moment up to which to look."""
     budget_s: float = math.inf
-    """Seconds that the answer may take, shared equally by the policies: then no sample is begun any more, and
+    """Seconds that the answer may take, shared equally by the policies: then no further sample is begun, and
     a policy that has not finished its first one is cut off.  With a budget the answer depends on the machine.
     """
 
 
 class Run(NamedTuple):
-    """One fork, played to its end; columns over the live rows, inf where a moment never comes."""
+    """One fork, simulated to its end; columns over the live rows, inf where a moment never comes."""
 
     start_s: Floats
     finish_s: Floats
@@ -90,7 +90,7 @@ class ForecastCase:
     """Work that each of them has done, in seconds at its request."""
     estimate: RemainingTimes
     told_s: Floats
-    """What policies that need durations are told, for every row."""
+    """Durations that policies receive if they need them, for every row."""
     draws: tuple[Floats, ...]
     """Durations of the live rows in each sample."""
     provenance: Provenance
@@ -101,7 +101,7 @@ class ForecastCase:
 
 
 def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus: int = 0) -> ForecastCase:
-    """What the forks of `moment` under so many policies share; the same for the same seed."""
+    """What the forks of `moment` under `policies` policies share; the same for the same seed."""
     packed = with_gpus(moment.packed, extra_gpus)
     durations = asked.durations
     origin = Origin(packed, waits_of(packed, asked.waits), durations.past, asked.costs, asked.rules)
@@ -115,7 +115,7 @@ def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus:
         affordable = JOBS_SAMPLED // max(len(rows) * policies, 1)
         samples = max(min(asked.samples, affordable), 1)
     draws = tuple(estimate.draw(np.random.default_rng([asked.seed, i])) for i in range(samples))
-    over_s = state.ran_s(np.arange(len(state.jobs)))  # what every job has run; those that live follow
+    over_s = state.ran_s(np.arange(len(state.jobs)))  # seconds run by every job; live ones are set below
     told_s = over_s.copy()
     told_s[rows] = estimate.told_s
     return ForecastCase(
@@ -151,7 +151,7 @@ def play_all(
     for drawn in case.draws:
         run = _play(case, spec, memory, drawn, deadline_s, until_start, watch)
         if runs and time.monotonic() > deadline_s:
-            break  # what was cut off would spoil the ranges
+            break  # a run that was cut off would distort the ranges
         runs.append(run)
     return runs
 
@@ -192,7 +192,7 @@ def _drive(
     until_start: int,
     watch: Callable[[Loop], None] | None,
 ) -> bool:
-    """Until nothing more happens; True if the fork had to be cut off before."""
+    """Run until nothing more happens; True if the fork had to be cut off before."""
     events, phase = 0, loop.state.phase
     while loop.step(until_s):
         events += 1

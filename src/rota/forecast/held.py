@@ -19,7 +19,7 @@ _LIVE = (int(Phase.PENDING), int(Phase.RUNNING))
 
 @dataclass(frozen=True)
 class Wait:
-    """What has to happen, all of it, until a held job is released; nothing said, a person has to act."""
+    """The conditions that must all hold until a held job is released; without any, a person has to act."""
 
     why: str
     """What holds it, in words to follow its name: `is held by ann`."""
@@ -28,10 +28,10 @@ class Wait:
     until_s: float | None = None
     """Moment before which it stays held (a begin time, a back-off)."""
     beside: tuple[int, ...] = ()
-    """Rows of which at most `most` may wait or run at once: the others of an array."""
+    """Rows of which at most `most` may wait or run at once: the other jobs of an array."""
     most: int = 0
     is_held: bool = False
-    """True if nothing that happens by itself releases it, whatever else is said: a person holds it."""
+    """True if a person holds it, so that no event releases it, whatever the other fields are."""
     is_infeasible: bool = False
     """True if the cluster could never run it; a larger one may."""
 
@@ -43,7 +43,7 @@ class Wait:
 
     @property
     def is_for_others(self) -> bool:
-        """True if it waits for other jobs to end and for nothing else, which the loop's table sees to."""
+        """True if it waits only for other jobs to end, which the loop's table handles."""
         return bool(self.after) and self.until_s is None and not self.most and not self.is_endless
 
 
@@ -51,7 +51,7 @@ _NOW = -math.inf
 
 
 def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int, Wait]:
-    """What each held job of the moment still waits for: as `said`, or as the table's dependencies tell."""
+    """What each held job of the moment still waits for: as in `said`, or by the table's dependencies."""
     phase, after = packed["state"]["phase"], packed["jobs"]["after"]
     waits: dict[int, Wait] = {}
     for row, why in packed["state"]["held"].items():
@@ -66,7 +66,7 @@ def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int
 
 
 def _words(why: str) -> str:
-    """What the table notes, in words to follow the job's name."""
+    """The note of the table, in words to follow the job's name."""
     return noted(why).sentence()
 
 
@@ -77,7 +77,7 @@ def _fits(packed: Packed, row: int) -> bool:
 
 
 class Releases:
-    """Tells when to look, and which held jobs are free then, but for those that the table releases."""
+    """Says when to look, and which held jobs are free then, except those that the table releases."""
 
     def __init__(self, waits: Mapping[int, Wait], state: State) -> None:
         self._state = state
@@ -99,7 +99,7 @@ class Releases:
         return self._timed[0][0] if self._timed else math.inf
 
     def take(self, now: float, ended: Set[int] = frozenset()) -> list[int]:
-        """Jobs that are free at `now`, once those in `ended` have ended; each is told once."""
+        """Jobs that are free at `now`, once those in `ended` have ended; each is returned once."""
         while self._timed and self._timed[0][0] <= now:
             self._due.append(self._timed.pop(0)[1])
             self._seen = -1

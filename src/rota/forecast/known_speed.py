@@ -1,4 +1,4 @@
-"""How fast the jobs of a fork work: as the moment knows it, as whoever plans in it does.
+"""How fast the jobs of a fork work: as the moment, and so the policy that plans in it, knows.
 
 A policy that plans with measured speeds (by GPU type, number of GPUs, batch, neighbours, placement, host)
 would be forecast wrongly in a world where types are equal and speed is in proportion to GPUs.
@@ -34,20 +34,20 @@ SPEEDS = (
     Knowledge.THROUGHPUT, Knowledge.SCALING, Knowledge.GOODPUT, Knowledge.PAIRS, Knowledge.PLACEMENT,
     Knowledge.HOSTS, Knowledge.SERVERS, Knowledge.UTILISATION,
 )  # fmt: skip
-"""Kinds that say how fast a job is on what."""
+"""Kinds of knowledge about the speeds of jobs."""
 
 
 def speed_of(known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster) -> SpeedModel:
-    """The speeds that `known` tells; durations as they are where it tells none."""
+    """The speeds in `known`; durations as they are where it has none."""
     if not any(kind in known for kind in SPEEDS):
         return FixedDuration(jobs, cluster)
     return KnownSpeed(known, jobs, cluster)
 
 
 class KnownSpeed:
-    """Rates by all that is known; work in seconds at the requested number on the fastest type.
+    """Rates by all knowledge; work in seconds at the requested number on the fastest type.
 
-    Where the goodput of a job is known it says all of type, number of GPUs and batch.
+    If the goodput of a job is known, it covers type, number of GPUs and batch.
     """
 
     def __init__(self, known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster) -> None:
@@ -82,7 +82,7 @@ class KnownSpeed:
         return Pace(rate * factor, until_work, until_s)
 
     def _alone(self, row: int, grant: Grant, done: float) -> tuple[float, float]:
-        """Rate on as many whole GPUs with nobody beside, and the work at which it changes."""
+        """Rate on whole GPUs that no other job shares, and the work at which it changes."""
         if self._goodput is not None and self._goodput.knows(row):
             rate, self.batch_now[row], until_work = self._goodput.rate(row, grant, done)
             return rate, until_work
@@ -114,7 +114,7 @@ class KnownSpeed:
 
 
 _UNKNOWN = GoodputProfile(BatchLimits(1, 1, 1, 1), {}, (TrainingPhase(math.inf, Noise(1.0, 0.0)),))
-"""Of a job of which nothing is known: it runs nowhere."""
+"""The profile of a job of which nothing is known: it runs nowhere."""
 
 
 class KnownGoodput:
@@ -133,14 +133,14 @@ class KnownGoodput:
         self._goodputs = GrantGoodputs(self._profiles, jobs, cluster)
         self._accepted = accepted(jobs, cluster)
         self._asked: dict[int, list[float]] = {}
-        """Goodput of each phase at the request, for those that were looked at."""
+        """Goodput of each phase at the request, for the rows looked at so far."""
 
     def knows(self, row: int) -> bool:
-        """True if it has a profile under which it can run as it asked."""
+        """True if it has a profile under which it can run at its request."""
         return all(rate > 0.0 for rate in self._at_request(row))
 
     def rate(self, row: int, grant: Grant, done: float) -> tuple[float, float, float]:
-        """Rate under `grant` after so much work, the batch, and the work at which the rate changes."""
+        """Rate under `grant` after `done` work, the batch, and the work at which the rate changes."""
         asked = self._at_request(row)
         ends = self._ends(row, asked)
         phase = min(bisect_right(ends, done), len(ends) - 1)
@@ -152,7 +152,7 @@ class KnownGoodput:
         return seconds_for(self._profiles[row].ends, self._at_request(row), examples)
 
     def examples(self, row: int, seconds: float) -> float:
-        """Examples after so many seconds at the request: what `seconds` undoes."""
+        """Examples after `seconds` at the request: the inverse of `seconds`."""
         done = 0.0
         for end, rate in zip(self._profiles[row].ends, self._at_request(row), strict=True):
             if rate * seconds <= end - done:
@@ -162,7 +162,7 @@ class KnownGoodput:
         return done + rate * seconds
 
     def at_request(self, row: int, examples: float) -> tuple[float, float]:
-        """Examples a second at the request after so many, and those at which it changes."""
+        """Examples per second at the request after `examples`, and the examples at which that changes."""
         ends = self._profiles[row].ends
         phase = min(bisect_right(ends, examples), len(ends) - 1)
         return self._at_request(row)[phase], ends[phase]
@@ -202,7 +202,7 @@ def _relative(rates: Any) -> Floats:
 def known_speeds(
     stored: Mapping[str, Mapping[str, Any]], jobs: JobTable, cluster: Cluster
 ) -> dict[Knowledge, Known]:
-    """The speeds that a moment stores, for all jobs of `jobs`, of which the last may be newer than it.
+    """The speeds that a moment stores, for all of `jobs`, the last of which may be newer than it.
 
     A newer job is as fast as the last one of the same workload and size; one that is like no other is as fast
     as it would be without any knowledge.  What is only assumed of utilisation says nothing about speed.
@@ -241,14 +241,14 @@ def _scaling_of_all(scaling: Any, jobs: JobTable, cluster: Cluster) -> Table:
 
 
 def _classes_of_all(table: Table, jobs: JobTable) -> Table:
-    """Of a table with a class for each job; -1 for jobs like none, of which nothing is known."""
+    """A table with a class for each job; -1 for jobs like no other, of which nothing is known."""
     classes = table.by_row["class"]
     fresh = np.full(len(jobs), -1, dtype=np.int64)
     return Table({"class": _of_all(classes, _like(jobs, len(classes)), fresh)}, table.shared)
 
 
 def _of_all(column: Array, like: Ints, fresh: Array) -> Array:
-    """`column` for all jobs: the value of the one each is like, of those like none that of `fresh`."""
+    """`column` for all jobs: the value of the job that each is like, else that of `fresh`."""
     of_all = fresh.copy()
     of_all[like >= 0] = column[like[like >= 0]]
     return of_all

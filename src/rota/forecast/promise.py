@@ -5,7 +5,7 @@ Source    Betser, "Improving Service Level Agreements for a Job Scheduler by Vis
 
 `promise` plays the policy in force on from the moment, once for each agreement and sample, and once without
 the job: estimates are wrong by a drawn factor, other jobs come, and the same number of a sample means the
-same draws for all.  Who is not done within the horizon, refused or cancelled is late.
+same draws for all.  A job that is not done within the horizon, is refused or is cancelled is late.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class PromiseRequest:
     """Durations, costs and rules as for a forecast; its samples and its budget do not count."""
     runs: int = 200
     cpu_s: float = math.inf
-    """CPU seconds after which no future is begun any more; with it the answer depends on the machine."""
+    """CPU seconds after which no further future is begun; with it the answer depends on the machine."""
     misjudgement: Misjudgement = field(default_factory=Misjudgement)
     arrivals: bool = True
-    """Others come, like those before and as often."""
+    """New jobs come, like those before and as often."""
     breakdowns: Breakdowns | None = None
     """Nodes are lost and come back; None for none."""
     target: float = 0.9
@@ -59,7 +59,7 @@ class PromiseRequest:
 
 
 class Interval(NamedTuple):
-    """A share with what it lies between, nineteen times in twenty."""
+    """A fraction with its 95 % interval."""
 
     share: float
     low: float
@@ -75,7 +75,7 @@ def wilson(hits: int, of: int, z: float = 1.96) -> Interval:
 
 
 class NeighbourForecast(NamedTuple):
-    """What the new job means to another one; moments in seconds, infinite if it is not done."""
+    """What the new job means for another one; moments in seconds, infinite if it is not done."""
 
     id: str
     due_s: float
@@ -84,7 +84,7 @@ class NeighbourForecast(NamedTuple):
     """Median end without the new job."""
     after_s: float
     chance_before: float
-    """Of being in time; NaN without a deadline."""
+    """Chance of being in time; NaN without a deadline."""
     chance_after: float
 
 
@@ -94,46 +94,46 @@ class PromiseForecast:
 
     agreement: ByDeadline
     reached_s: Floats
-    """Of each sample: when the part of the work that counts was done; infinite if it was not."""
+    """For each sample, when the part of the work that counts was done; infinite if it was not."""
     chance: Interval
     reward: float
-    """Mean over the samples."""
+    """Mean reward over the samples."""
     gpu_hours: float
-    """What the job has used by its end or the horizon, mean."""
+    """Mean GPU-hours used by its end or the horizon."""
     externality: float
-    """Reward that the other jobs gain by it, or lose (below 0), together, mean."""
+    """Mean reward that the other jobs gain because of it, or lose (below 0), together."""
     delay_s: float
-    """By how much it delays the others, mean over those that are done with it and without it."""
+    """Mean delay of the other jobs, over those that are done both with it and without it."""
     others: tuple[NeighbourForecast, ...]
-    """Those that end at another time because of it."""
+    """The jobs that end at another time because of it."""
 
     def reached_by(self, share: float) -> float:
-        """The moment by which this share of the samples is done; infinite if so many are not."""
+        """The moment by which this share of the samples is done; infinite if fewer ever are."""
         place = max(math.ceil(share * len(self.reached_s) - 1e-9), 1) - 1
         return float(np.sort(self.reached_s)[place])
 
 
 @dataclass(frozen=True)
 class PromiseOutlook:
-    """The answer: all agreements, in the order in which they were asked about."""
+    """The answer: all agreements, in the order of the request."""
 
     now_s: float
     policy: str
     promises: tuple[PromiseForecast, ...]
     runs: int
-    """Futures behind each."""
+    """The number of futures behind each agreement."""
     arrivals_per_s: float
     target: float
     least: float
 
     @property
     def accepted(self) -> tuple[PromiseForecast, ...]:
-        """Those that can be promised: even the lower end of the chance is at least the target."""
+        """The agreements that can be promised: even the lower end of the chance is at least the target."""
         return tuple(one for one in self.promises if one.chance.low >= self.target)
 
     @property
     def pick(self) -> PromiseForecast:
-        """The earliest deadline whose chance is at least the target; if there is none, the best chance."""
+        """The agreement with the earliest deadline that reaches the target, else that of the best chance."""
         good = [one for one in self.promises if one.chance.share >= self.target]
         if good:
             return min(good, key=lambda one: (one.agreement.deadline_s, -one.reward))
@@ -141,11 +141,11 @@ class PromiseOutlook:
 
     @property
     def is_picked_in_time(self) -> bool:
-        """False if `pick` is but the best of those that miss the target."""
+        """False if `pick` is only the best of those that miss the target."""
         return self.pick.chance.share >= self.target
 
     def offer_s(self, promise: PromiseForecast) -> float:
-        """The deadline to offer instead of one that is better refused: kept in `target` of its samples."""
+        """The deadline to offer in place of one that is better refused: kept in `target` of its samples."""
         return promise.reached_by(self.target)
 
 
@@ -194,7 +194,7 @@ class _Future(NamedTuple):
 
 
 class _Milestone:
-    """Notes when a job has done so much work."""
+    """Notes when a job has done an amount of work."""
 
     def __init__(self, row: int, work: float) -> None:
         """`work` is in the unit of the job."""
@@ -252,7 +252,7 @@ class _Futures:
         return without, done
 
     def _is_like(self, one: ByDeadline, other: ByDeadline) -> bool:
-        """True if the job fares under both alike: nobody who decides can tell them apart."""
+        """True if the job fares alike under both: no policy can tell them apart."""
         if one.min_fraction != other.min_fraction:
             return False
         return not self.spec.heeds_deadlines or one == other
@@ -280,7 +280,7 @@ class _Futures:
         return self._read(run, case.rows, milestone, agreement is not None)
 
     def _ratios(self, number: int, jobs: JobTable, rows: Ints, known: int, has_job: bool) -> Floats:
-        """How wrong each estimate is: the same for a row of the moment with the new job and without it."""
+        """The error ratio of each estimate: equal for a row of the moment with and without the new job."""
         ratios = np.ones(len(rows))
         parts = ((3, rows < self.row), (4, (rows == self.row) & has_job), (5, rows >= known))
         for stream, chosen in parts:
@@ -322,7 +322,7 @@ def _promise(
 
 
 def reward_of(jobs: JobTable, row: int) -> Reward | None:
-    """What `row` is worth over time: its values, 1 by its deadline; None if it has none."""
+    """The value of `row` over time: its values, 1 by its deadline; None if it has none."""
     several = jobs.deadlines.get(row, ())
     if several:
         return by_steps(several)

@@ -1,13 +1,13 @@
-"""How long the jobs of a running cluster will still take, by somebody who is named.
+"""How long the jobs of a running cluster will still take, by a source that is named.
 
 A duration is the whole run time of a job at the requested allocation; what is left is that minus what has
 been done.  Every estimate is conditional on what the job has run so far, since past runs that were shorter
 say nothing about it any more.  The rules, in this order:
 
-1. A value that somebody gave for this job counts as it is.
+1. A value that was given for this job counts as it is.
 2. A service does not end, unless the user stated a time limit.
 3. `user`: the time limit times the part of theirs that completed jobs of the tenant have used, failing that
-   those of all; the limit as it is where nobody is on record with one.
+   those of all; the limit as it is where no job is on record with one.
    `predicted`: the run time of a completed job of the group, failing that of the tenant.
    `history`: none, all are drawn from the tenant's.
 4. Without a value from there: the run time of a completed job of the tenant, failing that of any.
@@ -16,15 +16,15 @@ say nothing about it any more.  The rules, in this order:
 
 Where there are several values one is drawn in each possible future, so that what comes of them has a range;
 of a tenant's and of all tenants' jobs those that asked for about as many GPUs go before the others.  A set
-counts if `ENOUGH` of it ran longer than this job has.  Nobody is taken to run beyond a time limit that is
+counts if `ENOUGH` of it ran longer than this job has.  No job is assumed to run beyond a time limit that is
 still ahead.
 
-Nor is the longest that is known the longest there is: of n runs the next one is longer than all with
+The longest known run is not the longest possible: after n runs the next one is longer than all with
 probability 1 / (n + 1), and may then be up to `LONGEST` times as long.
 
-Who has completed so far is short: the long ones still run.  Jobs that run therefore count with what they have
-run, as lengths that are known to be exceeded (Kaplan and Meier 1958).  And draws are not independent: jobs
-that somebody submits in one go are much alike, and there are weeks of long jobs and of short ones.
+Jobs that have completed so far are short: the long ones still run.  Running jobs therefore count with what
+they have run, as lengths that are known to be exceeded (Kaplan and Meier 1958).  Draws are not independent:
+jobs that are submitted in one go are much alike, and there are weeks of long jobs and of short ones.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ from rota.table.state import Phase, State
 
 _NAMED = ("tenant", "group")
 FIRST_GUESS_S = 3600.0
-"""Run time of a job about which nobody knows anything."""
+"""Run time of a job of which nothing is known."""
 ENOUGH = 2
-"""Completed jobs that ran longer from which on the nearest set of them is drawn from."""
+"""The nearest set is drawn from if at least this number of its completed jobs ran longer."""
 MOST_DRAWN = 512
-"""Values that are kept of a set: more say the same."""
+"""Values kept of a set: more would not change the result."""
 LONGEST = 5.0
 """How many times as long as the longest job that is known another one may be."""
 IN_ONE_GO_S = 900.0
-"""Jobs of a tenant that ask for the same, each so soon after the last one, are a series."""
+"""Jobs of a tenant with equal requests, each within this time after the last one, are a series."""
 ALIKE = 0.4
-"""How alike the luck of jobs of a series is: its part of the variance."""
+"""Correlation of durations within a series, as a part of the variance."""
 AT_ONCE_BY_LIMIT, AT_ONCE = 0.2, 0.5
-"""How alike that of all jobs is that live at once: of those whose limits are known, of others."""
+"""Correlation of durations among all jobs live at once: those with known limits, and others."""
 
 
 class RemainingSource(StrEnum):
-    """Who is asked how long jobs take."""
+    """Sources of how long jobs take."""
 
     USER = "user"
     PREDICTED = "predicted"
@@ -125,7 +125,7 @@ class Past:
         return cls(state.work_s(rows), tenants, groups, jobs.gpus[rows], jobs.limit_s[rows], is_over)
 
     def and_running(self, state: State) -> Past:
-        """Those that are over, and those that run in a table."""
+        """The past jobs that are over, and the running ones of a table."""
         now = Past.of(state)
         over, runs = self.is_over, ~now.is_over
         return Past(
@@ -144,11 +144,12 @@ class Past:
         return service
 
     def longer(self, ran_s: float, keys: Sequence[Key]) -> tuple[Floats, Key] | None:
-        """What the nearest set that has `ENOUGH`, failing that any, has beyond `ran_s`, and which it is."""
+        """Run times beyond `ran_s` of the nearest set with `ENOUGH` of them, else with any, and that set."""
         return _beyond(self._runs, ran_s, keys)
 
     def by_limit(self, tenant: str, limit_s: float, ran_s: float) -> Floats | None:
-        """Run times of a job with this limit, by how much of theirs its tenant's jobs have used, or all."""
+        """Run times of a job with this limit, from the parts of theirs that its tenant's jobs, or all,
+        used."""
         used = _beyond(self._used, ran_s / limit_s, [("tenant", tenant), ("all",)])
         return None if used is None else used[0] * limit_s
 
@@ -194,7 +195,7 @@ def _chosen(names: Sequence[str], which: Bools) -> list[str]:
 def _split(
     name: str, columns: Sequence[Sequence[object]], values: Floats, is_over: Bools
 ) -> dict[Key, Floats]:
-    """Values to draw from by what stands in `columns`; those with an empty name belong to none.
+    """Values to draw from, in sets by the value of `columns`; jobs with an empty name belong to none.
 
     A set of which less than `ENOUGH` are over says nothing, unless all are.
     """
@@ -214,9 +215,9 @@ def to_draw_from(values: Floats, is_over: Bools) -> Floats:
     """Ascending values, each as likely as the next, `MOST_DRAWN` at most.
 
     Those that are not over are lengths that will be exceeded: their part goes to what is longer, after the
-    estimator of Kaplan and Meier.  Where nothing is, to the longest of all.
+    estimator of Kaplan and Meier.  Where nothing is longer, to the longest of all.
     """
-    order = np.lexsort((~is_over, values))  # of a tie those that are over go first
+    order = np.lexsort((~is_over, values))  # among equal values, those that are over come first
     values, is_over = values[order], is_over[order]
     if len(values) <= MOST_DRAWN and is_over.all():
         return values
@@ -229,7 +230,7 @@ def to_draw_from(values: Floats, is_over: Bools) -> Floats:
 
 
 def _beyond(sets: Mapping[Key, Floats], least: float, keys: Sequence[Key]) -> tuple[Floats, Key] | None:
-    """Values above `least` of the first set that has `ENOUGH`, failing that of the first that has any."""
+    """Values above `least` of the first set that has `ENOUGH` of them, else of the first that has any."""
     some = None
     for key in keys:
         values = sets.get(key, _EMPTY)
@@ -250,14 +251,14 @@ class RemainingTimes:
     """The best single number for each: a value, or the mean of what is sampled from; inf if endless."""
     basis: tuple[Basis, ...]
     candidates: Mapping[int, Floats]
-    """By place in `rows`: the run times one of which is drawn."""
+    """By place in `rows`: the run times from which one is drawn."""
     most_s: Floats
     """What no draw exceeds: the time limit where it is still ahead."""
     series: Ints
-    """Number of the series that each belongs to."""
+    """The number of the series that each belongs to."""
 
     def counts(self) -> dict[str, int]:
-        """How many jobs got their duration from where."""
+        """The number of jobs whose duration has each basis."""
         names = [basis.value for basis in self.basis]
         return {basis.value: names.count(basis.value) for basis in Basis if basis.value in names}
 
@@ -277,7 +278,7 @@ class RemainingTimes:
 
 
 def _at(values: Floats, part: float) -> float:
-    """The value that `part` of all are below: one more than are known is as likely to be the longest as any.
+    """The value below which `part` of all are: one more than are known is as likely to be the longest as any.
 
     How much longer than the longest known follows Pareto's law, with index 1 (half are twice as long) where
     the known lie a factor of e apart or more, with a thinner tail where they are alike; `LONGEST` at most.
@@ -293,7 +294,7 @@ def _at(values: Floats, part: float) -> float:
 
 @dataclass(frozen=True)
 class Durations:
-    """Who says how long jobs take, and what there is to say it from."""
+    """The source of durations, and the values it estimates from."""
 
     source: RemainingSource = RemainingSource.USER
     past: Past = field(default_factory=Past.none)
@@ -317,7 +318,7 @@ class Durations:
         return RemainingTimes(rows, told, tuple(basis), candidates, most_s, series_of(jobs, rows))
 
     def _value(self, jobs: JobTable, row: int, ran: float) -> tuple[float | Floats, Basis]:
-        """A number, or what to draw one from, with where it came from."""
+        """A number, or values from which one is drawn, and the basis."""
         if row in self.given_s:
             return self.given_s[row], Basis.GIVEN
         limit = float(jobs.limit_s[row])
@@ -375,7 +376,7 @@ def _as_long_again(ran: float) -> tuple[float, Basis]:
 
 
 def parse_source(text: str) -> RemainingSource:
-    """The provider called `text`; InputError lists those there are."""
+    """The provider called `text`; InputError lists those available."""
     try:
         return RemainingSource(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What differs from one possible future to the next: how wrong estimates are, and who else comes.
+"""What differs from one possible future to the next: how wrong estimates are, and which jobs come.
 
-The draws of future number r depend on r and the seed alone, not on the agreement that is asked about: what
-differs between two agreements is then due to them.
+The draws of future number r depend on r and the seed alone, not on the agreement: a difference between two
+agreements is then due to them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rota.table.state import State
 from rota.worlds.simulated.faults import Breakdowns, Fault, random_faults
 
 ENOUGH = 30
-"""Past jobs of a tenant from which on their own ratios are drawn from."""
+"""The number of past jobs of a tenant from which on their own ratios are drawn from."""
 MOST_ARRIVALS = 20_000
 """Jobs that are drawn for one future at most."""
 DAY_S = 86400.0
@@ -36,12 +36,12 @@ DAYS = 3
 
 
 MOST_SIGMA = 20.0
-"""With this spread one of six jobs takes 500 million times as long as was said; beyond, numbers overflow."""
+"""With this spread one of six jobs takes 500 million times as long as estimated; beyond, numbers overflow."""
 
 
 @dataclass(frozen=True)
 class Misjudgement:
-    """Ratio of what is really left of a job to what is estimated: the estimate is the median."""
+    """Ratio of what is really left of a job to its estimate: the estimate is the median."""
 
     sigma: float = 0.3
     """Standard deviation of its logarithm."""
@@ -74,8 +74,8 @@ def drawn_totals(
 ) -> Floats:
     """How long each of `times` really takes, in seconds at its request.
 
-    What has been done counts as it is, `ratios` change what is left of it; a run time that was drawn from
-    past jobs (`is_sampled`, by place) is one already.
+    What has been done counts as it is, and `ratios` scale what is left of it; a run time that was drawn from
+    past jobs (`is_sampled`, by place) is real already.
     """
     totals: Floats = done_s + np.maximum(times.told_s - done_s, 0.0) * ratios
     for place, total_s in is_sampled.items():
@@ -98,7 +98,7 @@ class SampledArrivals:
     """Jobs to come: those of some stretch of the past once more, from the same hour of the day.
 
     So they keep their bursts and what each asks for (a circular block bootstrap).  Where less than `ENOUGH`
-    have come, as often as so far, each like any of them.
+    have come, they come at the same mean rate, each like any of the past jobs.
     """
 
     per_s: float
@@ -109,13 +109,13 @@ class SampledArrivals:
     submit_s: Floats
     """When each came, counted from the first."""
     span_s: float
-    """From the first until the moment."""
+    """Seconds from the first until the moment."""
 
     @classmethod
     def of(cls, state: State, durations: Durations, units: WorkUnits | None = None) -> SampledArrivals:
-        """As often as so far, and like all that were submitted; none if less than two were.
+        """Arrivals as frequent as so far, and like all that were submitted; none if less than two were.
 
-        `units` say what their work is counted in, the seconds run where it is in none that last.
+        `units` are the units of their work; seconds run where their work has no lasting unit.
         """
         count = state.submitted
         submit_s = state.jobs.submit_s[:count]
@@ -132,11 +132,11 @@ class SampledArrivals:
         return cls(rate if len(rows) else 0.0, rows, run_s[rows], came_s, float(span_s))
 
     def tell(self, ahead_s: float) -> bool:
-        """True if enough came, over a time long enough, to say who comes within `ahead_s`."""
+        """True if enough jobs came, over a time long enough, to predict which come within `ahead_s`."""
         return len(self.rows) >= ENOUGH and 0.0 < ahead_s <= self.span_s
 
     def join(self, moment: Frozen, until_s: float, rng: Generator) -> JoinedMoment:
-        """The moment with those that come until `until_s`."""
+        """The moment with the jobs that come until `until_s`."""
         now = float(moment.packed["state"]["now"])
         ahead_s = until_s - now
         if not (self.per_s > 0.0 and 0.0 < ahead_s < math.inf):
@@ -147,13 +147,14 @@ class SampledArrivals:
         return JoinedMoment(with_arrivals(moment, rows, now + after_s), rows, self.run_s[places])
 
     def _any(self, ahead_s: float, rng: Generator) -> tuple[Ints, Floats]:
-        """Places in `rows`, and seconds from the moment on: as often as so far."""
+        """Places in `rows`, and seconds from the moment on, at the same mean rate as so far."""
         count = min(int(rng.poisson(self.per_s * ahead_s)), MOST_ARRIVALS)
         after_s = np.sort(ahead_s * rng.random(count))
         return rng.integers(0, len(self.rows), count), after_s
 
     def _again(self, ahead_s: float, rng: Generator) -> tuple[Ints, Floats]:
-        """The same, of the stretch that begins at some moment of the past, which is taken for a circle."""
+        """Places and seconds of the stretch from some moment of the past on; the past is treated as a
+        circle."""
         days = int(self.span_s // DAY_S)
         back_s = DAY_S * rng.integers(1, days + 1) if days >= DAYS else self.span_s * rng.random()
         begin_s = self.span_s - back_s
@@ -175,8 +176,8 @@ def future_of(
     number: int,
     breakdowns: Breakdowns | None = None,
 ) -> ForecastCase:
-    """Future `number` of a moment: with those who come and nodes that are lost until `until_s`, and one draw
-    of all durations."""
+    """Future `number` of a moment: with the jobs that come and the nodes that are lost until `until_s`, and
+    one draw of all durations."""
     known = len(moment.packed["jobs"]["ids"])
     come = JoinedMoment(moment, _NOBODY, _NONE)
     if arrivals is not None:
@@ -201,7 +202,7 @@ def _faults(state: State, breakdowns: Breakdowns | None, until_s: float, rng: Ge
 
 
 def _as_told(told_s: Floats, moment: Frozen, like: Ints, known: int) -> Floats:
-    """Of those to come the policy is told what it was told of the jobs that they are like, not the truth."""
+    """Durations that the policy receives for jobs to come: those of the jobs they are like, not the truth."""
     entry: Any = moment.packed["knowledge"].get(Knowledge.DURATION.value)
     if not entry or entry["provenance"] == Provenance.ORACLE:
         return told_s

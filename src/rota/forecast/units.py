@@ -1,6 +1,6 @@
 """Work in a fork is counted as the moment counted it.
 
-What a policy remembers of work, and what it is told in units of work (rates, epochs, phases of goodput),
+What a policy remembers of work, and what it receives in units of work (rates, epochs, phases of goodput),
 then means in the fork what it meant before.  Durations are in seconds at the request: this room changes one
 into the other.
 """
@@ -26,9 +26,9 @@ class WorkUnits:
     """What a second at the request is worth, of each job of a moment."""
 
     def __init__(self, state: State, goodput: Known | None) -> None:
-        """`goodput` is what the moment knows of jobs whose rate at the request is not always the same."""
+        """`goodput` is what the moment knows of jobs whose rate at the request varies."""
         self.per_s = state.progress.per_s
-        """Work in such a second, as the moment says it; None if all work is counted in them."""
+        """Work in a second at the request, by the moment; None if all work is counted in such seconds."""
         self._each, self._told = np.ones(len(state.jobs)), None
         self._phased = frozenset[int]()
         if self.per_s is None:
@@ -41,13 +41,13 @@ class WorkUnits:
             self._phased = frozenset(row for row in uncounted.tolist() if told.knows(row))
 
     def seconds(self, row: int, work: float) -> float:
-        """So much work in seconds at the request."""
+        """`work` in seconds at the request."""
         if self._told is not None and row in self._phased:
             return self._told.seconds(row, work)
         return work / self._each.item(row)
 
     def work(self, row: int, seconds: float) -> float:
-        """The work of so many seconds at the request."""
+        """The work of `seconds` at the request."""
         if self._told is not None and row in self._phased:
             return self._told.examples(row, seconds)
         return seconds * self._each.item(row)
@@ -60,7 +60,7 @@ class WorkUnits:
         )
 
     def pace(self, row: int, work: float, pace: Pace) -> Pace:
-        """A pace in seconds at the request, for `row` after so much `work`, in its own unit."""
+        """`pace`, in seconds at the request, in the own unit of `row` after `work`."""
         if self._told is not None and row in self._phased:
             rate, end = self._told.at_request(row, work)
             return Pace(pace.rate * rate, end if pace.until_work < math.inf else math.inf, pace.until_s)
@@ -69,7 +69,7 @@ class WorkUnits:
 
 
 def _so_far(state: State, rows: Ints) -> Floats:
-    """Work of each of `rows` in a second of those it has run; at its rate, of one that has done nothing."""
+    """Work of each of `rows` per second that it has run; for one that has done nothing, its rate."""
     done, ran_s = state.progress.done(rows, state.now), state.ran_s(rows)
     rate = state.progress.rate[rows]
     now: Floats = np.where(rate > 0.0, rate, 1.0)

@@ -1,1 +1,1 @@
-"""What a policy may be told beyond what jobs ask for, and who told it."""
+"""What a policy may know beyond what jobs ask for, and the sources of that knowledge."""

@@ -2,9 +2,9 @@
 
 The tables are those with which the authors simulate (NSDI 2023, uw-mad-dash/shockwave): epochs in which
 Accordion finds the gradient in a critical regime, and epochs at which the noise of it has grown enough for
-twice the batch size.  The schedule that policies are told is another one: there Accordion keeps the first
-30 % of a job small and knows more critical epochs of Recommendation, and noise doubles an epoch later where
-it does so more than once.
+twice the batch size.  The schedule that policies receive is another one: in it Accordion keeps the first 30 %
+of a job small and knows more critical epochs of Recommendation, and noise doubles an epoch later where it
+does so more than once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TrainedProgram(NamedTuple):
 
 
 def course_of(program: TrainedProgram, mode: str, steps: float) -> Course:
-    """The batch sizes of a job of so many steps at its first one; ValueError for a model nobody knows."""
+    """The batch sizes of a job of `steps` steps at its first batch size; ValueError for an unknown model."""
     samples = _SAMPLES.get(program.model)
     if samples is None:
         raise ValueError(f"knows no samples of an epoch of {program.model!r}")
@@ -78,7 +78,7 @@ def course_of(program: TrainedProgram, mode: str, steps: float) -> Course:
 
 
 def _is_critical(program: TrainedProgram, epoch: int, *, told: bool) -> bool:
-    """True in an epoch in which Accordion trains with the first batch size; `told` for the schedule."""
+    """True in an epoch that Accordion trains at its first batch size; `told` asks the policies' schedule."""
     if program.model == "ResNet-18":
         return epoch < (20 if program.batch == 256 else 10) or 150 <= epoch < 160 or 250 <= epoch < 260
     if program.model == "ResNet-50":
@@ -110,7 +110,7 @@ _NAMED = re.compile(r"(.+) \(batch size (\d+)\)")
 
 
 def courses_of(trace: Trace) -> list[Course]:
-    """The course of each job of a Shockwave trace; InputError names what does not tell it."""
+    """The course of each job of a Shockwave trace; InputError names what is missing in it."""
     modes = trace.facts.get("mode")
     if not isinstance(modes, dict):
         raise InputError.at(

@@ -1,4 +1,4 @@
-"""Who can tell when jobs will have converged: the truth, or a fit to losses, heard or made up."""
+"""Sources of when jobs will have converged: the truth, or a fit to losses, reported or made up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rota.table.state import State
 EPOCH_S = 60.0
 """An epoch of a live job is as much work as a minute at the requested allocation."""
 MOST_POINTS = 64
-"""Of more losses every other is forgotten."""
+"""Beyond this number of losses every other one is dropped."""
 MADE_UP = np.array([0.2, 1.0 / 0.9, 0.1])
 """The curve of losses that are made up: it has levelled off after 30 epochs."""
 _NOISE = 0.02
@@ -79,8 +79,8 @@ class FittedConvergence(Provides):
     """Seconds left until the fitted curve of a job's losses has levelled off.
 
     Until there are three losses it goes by the jobs of the same workload that have completed, in the mean.
-    Once there are such jobs, no job of that workload counts as one of which little has been heard: it is told
-    to have given any number of losses (`points`).
+    Once there are such jobs, no job of that workload counts as one with few losses: it is reported to have
+    given any number of them (`points`).
     """
 
     learns = True
@@ -93,11 +93,11 @@ class FittedConvergence(Provides):
         self._end = np.full(rows, math.nan)
         """Epoch at which each will have converged."""
         self._heard: dict[int, list[tuple[float, float]]] = {}
-        """Epochs and losses of each row."""
+        """Epochs and losses that each row has reported."""
         self._fresh: set[int] = set()
         """Rows with losses that are not in their fit."""
         self._past: dict[str, tuple[int, float]] = {}
-        """By workload, how many jobs have completed, and the seconds of work they took in all."""
+        """By workload, the number of completed jobs, and the seconds of work they took in all."""
         self._run: State | None = None
         columns = {"left_s": self._left_s, "steps": np.full(rows, math.nan), "points": self._points}
         super().__init__(Knowledge.CONVERGENCE, provenance, Table(columns))
@@ -106,7 +106,7 @@ class FittedConvergence(Provides):
         self._run = state
 
     def hear(self, row: int, epoch: float, loss: float) -> None:
-        """`row` had this loss after so many epochs, of which a part counts."""
+        """`row` had this loss after `epoch` epochs, which may be a fraction."""
         heard = self._heard.setdefault(row, [])
         if not loss > 0.0 or loss == math.inf or (heard and epoch <= heard[-1][0]):
             return
@@ -132,7 +132,7 @@ class FittedConvergence(Provides):
         return self.values
 
     def _fit(self) -> None:
-        """Curves through what was heard, for all of whom there is news at once."""
+        """Fit curves through the reported losses of all rows with new ones at once."""
         rows = sorted(self._fresh)
         self._fresh.clear()
         if rows:
@@ -157,7 +157,7 @@ class FittedConvergence(Provides):
 
 
 class HeardConvergence(FittedConvergence):
-    """By the losses that programs report."""
+    """Convergence fitted to the losses that programs report."""
 
     listens = True
 
@@ -184,7 +184,7 @@ def measured_convergence(setup: Setup) -> Provider:
 
 
 class MadeUpLosses(FittedConvergence):
-    """As if each job reported a loss at the end of every epoch, on a curve that levels off when it is done.
+    """Convergence as if each job reported a loss after every epoch, on a curve that levels off at its end.
 
     Traces have no losses; with 2 % of noise on each, the errors of a fit are as they would be.
     """
@@ -209,7 +209,7 @@ class MadeUpLosses(FittedConvergence):
 
     @staticmethod
     def _loss(row: int, epoch: int) -> float:
-        """The loss of a row at the end of an epoch: the same whenever it is asked for."""
+        """The loss of a row at the end of an epoch: the same at every call."""
         error = np.random.default_rng((row, epoch)).standard_normal()
         return float(loss_at(MADE_UP, np.array(epoch))) * math.exp(_NOISE * error)
 

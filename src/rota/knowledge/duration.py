@@ -17,7 +17,7 @@ from rota.model.jobs import JobTable
 from rota.table.state import State
 
 FIRST_GUESS_S = 3600.0
-"""Duration of a job about which nobody knows anything."""
+"""Duration of a job of which nothing is known."""
 
 
 @provides(
@@ -38,7 +38,7 @@ SPREAD = 0.5
 
 
 class Misjudged(Provides):
-    """What `truth` tells, each job's times a factor of its own; the factor does not change."""
+    """The values of `truth`, each job's times a factor of its own; the factor does not change."""
 
     def __init__(self, truth: Provider, factors: Floats) -> None:
         super().__init__(truth.kind, Provenance.NOISY, factors)
@@ -71,7 +71,7 @@ class Misjudged(Provides):
     argument="SPREAD",
 )
 def noisy_duration(setup: Setup, argument: str) -> Provider | None:
-    """For asking how much a result depends on estimates that are right; the seed of the run draws."""
+    """For measuring how much a result depends on correct estimates; drawn with the seed of the run."""
     truth = oracle_duration(setup)
     if truth is None:
         return None
@@ -134,7 +134,7 @@ class ExpectedDuration(Provides):
 
 
 def _keys(tenant: str, group: str) -> list[tuple[str, str]]:
-    """What a job is like, nearest first; a job without a group is like those of its tenant."""
+    """Keys of the jobs it resembles, nearest first; a job without a group resembles those of its tenant."""
     return [*([("group", group)] if group else []), ("tenant", tenant), ("all", "")]
 
 
@@ -159,10 +159,10 @@ def predicted_duration(setup: Setup) -> Provider:
 
 
 class MeasuredDuration(ExpectedDuration):
-    """All that a program says it has to do, at the speed at which it was seen on the GPUs that it asked for.
+    """All the work that a program reports, at the speed at which it was seen on the GPUs that it asked for.
 
-    The newest look counts, if it says something new.  As long as a job was not seen so, or says nothing, it
-    is as users say.
+    The newest look counts, if it says something new.  As long as a job was not seen so, or reports nothing,
+    its duration is what users say.
     """
 
     listens = True
@@ -184,15 +184,15 @@ class MeasuredDuration(ExpectedDuration):
         news = {row: seconds for row, seconds in news.items() if self._is_news(row, seconds)}
         if not news:
             return
-        # Whoever was told the column before keeps it as it was.
+        # A caller that already has the column keeps it as it was.
         self.values = self.seconds = self.seconds.copy()
         for row, seconds in news.items():
             self.seconds[row] = seconds
             self._seen.add(row)
-            self._table.log.append(row)  # whoever keeps jobs in order has to look at it again
+            self._table.log.append(row)  # ordered lists of jobs have to look at it again
 
     def _says_how_long(self, one: Observation) -> bool:
-        """True if it was alone on as many GPUs as it asked for, and both its work and its speed are known."""
+        """True if it was alone on the GPUs that it asked for, and both its work and its speed are known."""
         is_as_asked = is_alone(one.grant) and len(one.grant.devices) == self.jobs.gpus.item(one.row)
         return is_as_asked and 0.0 < one.total < math.inf and _work_per_s(one) > 0.0
 
@@ -201,7 +201,7 @@ class MeasuredDuration(ExpectedDuration):
 
 
 def _work_per_s(one: Observation) -> float:
-    """Speed in the unit of `total`; NaN if nobody said."""
+    """Speed in the unit of `total`; NaN if unknown."""
     if one.work > 0.0:
         return one.work / (one.until_s - one.since_s) if one.until_s > one.since_s else math.nan
     return 1.0 / one.step_s if one.step_s > 0.0 else math.nan

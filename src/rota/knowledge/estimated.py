@@ -5,9 +5,9 @@ a class did on a type counts by a moving average.  On types where it never ran i
 that was seen on all of them and is most like it (`rota.knowledge.matrix_completion`); as long as there is
 none, as fast as it is where it ran.
 
-Who only believes never learns: where a class was not seen, its estimate is raised by `CURIOSITY`, so that
-policies give it a first run there; and classes that were seen nowhere are told to be faster on one type each,
-turn by turn, so that first runs spread over the types.
+Estimates alone teach nothing: where a class was not seen, its estimate is raised by `CURIOSITY`, so that
+policies give it a first run there; and each class that was seen nowhere is estimated to be faster on one
+type, a different one in turn, so that first runs spread over the types.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from rota.table.state import State
 FRESH = 0.5
 """Weight of the newest measurement (Gavel's)."""
 CURIOSITY = 1.25
-"""By what an estimate is raised until there is a measurement."""
+"""Factor by which an estimate is raised until there is a measurement."""
 
 
 class EstimatedThroughput(Provides):
-    """Rates of jobs by type, as far as they were seen; what is new to nobody by `NEWS` is not told."""
+    """Rates of jobs by type, as far as they were seen; a change of less than `NEWS` is not published."""
 
     learns = True
     listens = True
@@ -48,7 +48,7 @@ class EstimatedThroughput(Provides):
         self._seen = np.zeros((0, self._types))
         """Rate of each class on each type, NaN where it was not seen."""
         self._told = self._seen
-        """The same as it was when estimates were last made."""
+        """The value of `_seen` when estimates were last made."""
         self._rates = np.ones((len(jobs), self._types))
         self._allowed = np.ones((len(jobs), self._types), dtype=bool)
         """Types that each job accepts."""
@@ -61,7 +61,7 @@ class EstimatedThroughput(Provides):
             self.submitted(row)
 
     def _grow(self) -> None:
-        """A node of a new type has joined: nobody has been seen there."""
+        """A node of a new type has joined, on which no class has been seen."""
         cluster = self._table.cluster if self._table is not None else self.cluster
         if cluster is self.cluster:
             return

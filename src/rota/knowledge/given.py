@@ -1,4 +1,4 @@
-"""Knowledge that stands before the run begins and does not change."""
+"""Knowledge that is complete before the run begins and does not change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.table.state import State
 
 
 class Provides:
-    """Provides `values` of one kind; nothing that happens changes them, unless a subclass says so."""
+    """Provides `values` of one kind; no event changes them, unless a subclass overrides that."""
 
     learns = False
     listens = False

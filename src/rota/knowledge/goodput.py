@@ -1,9 +1,9 @@
 """Goodput: how much progress per second a job makes, for its devices and its batch size.
 
-Goodput is throughput × statistical efficiency (Pollux, OSDI 2021; the same formulas serve Sia by GPU type).
-What a policy is told is a table (`goodput_table`), which `profiles_of` reads back as profiles: by row
-`class`; shared `fits` [class, GPU type, 7], NaN on types on which it cannot run, `limits` [class, 5] and
-`noise` [class, phase, 3], NaN after the last phase; `stages` [class, GPU type], if there are pipelines.
+Goodput is throughput × statistical efficiency (Pollux, OSDI 2021; the same formulas serve Sia by GPU type). A
+policy receives a table (`goodput_table`), which `profiles_of` reads back as profiles: by row `class`; shared
+`fits` [class, GPU type, 7], NaN on types on which it cannot run, `limits` [class, 5] and `noise` [class,
+phase, 3], NaN after the last phase; `stages` [class, GPU type], if there are pipelines.
 
 Names follow the paper: M0 is the batch size a job was submitted with, m the batch of one GPU in one pass, s
 the passes whose gradients are accumulated before a step.  Progress is counted in *examples at M0*: an example
@@ -40,9 +40,9 @@ class StepFit(NamedTuple):
     """Synchronising across nodes: a constant, and per GPU beyond two."""
     alpha_r: float
     beta_r: float
-    """The same within a node."""
+    """Synchronising within a node: a constant, and per GPU beyond two."""
     gamma: float
-    """Overlap of the two, from 1 (none) to 10 (all)."""
+    """Overlap of computing and synchronising, from 1 (none) to 10 (all)."""
 
     def gradient_s(self, local: float) -> float:
         return self.alpha_c + self.beta_c * local
@@ -111,7 +111,7 @@ class BatchLimits:
     """True if gradients may be accumulated over several passes."""
 
     def split(self, gpus: int, wanted: float) -> BatchSplit:
-        """The batch of about `wanted` examples on so many GPUs; its true size is `total`."""
+        """The batch of about `wanted` examples on `gpus` GPUs; its true size is `total`."""
         local, passes = wanted / gpus, 0
         if self.accumulates:
             passes = max(math.ceil(local / self.local_most - CEILING) - 1, 0)
@@ -123,7 +123,7 @@ class BatchLimits:
         return BatchSplit(min(max(each, self.local_least), self.local_most), passes)
 
     def choices(self, gpus: int) -> list[BatchSplit]:
-        """The batches that a job on so many GPUs compares, smallest first; none if the least is too large."""
+        """The batches that a job on `gpus` GPUs compares, smallest first; none if the least is too large."""
         least = max(self.initial, self.local_least * gpus)
         if least > self.most:
             return []
@@ -149,10 +149,10 @@ class GoodputProfile:
     """Fits by GPU type, in lower case; `*` for all others."""
     phases: tuple[TrainingPhase, ...]
     examples: float = math.nan
-    """Progress after which the workload is done; NaN if nobody says."""
+    """Progress after which the workload is done; NaN if unknown."""
     stages: Mapping[str, int] = field(default_factory=dict)
-    """GPUs of one replica by GPU type, as `fits`: the stages of a pipeline; 1 where nothing is said.  Fits
-    and limits are then those of replicas."""
+    """GPUs of one replica by GPU type, as in `fits`: the stages of a pipeline; 1 for a type that is missing.
+    Fits and limits are then those of replicas."""
 
     @cached_property
     def ends(self) -> list[float]:
@@ -202,7 +202,7 @@ class GoodputTable:
 
 
 def goodput_table(profiles: Sequence[GoodputProfile], of_row: Ints, types: Sequence[str]) -> Table:
-    """What is told of `profiles`, of which each row has one, on the GPU types of a cluster."""
+    """The table of `profiles`, of which each row has one, on the GPU types of a cluster."""
     fits = np.full((len(profiles), len(types), len(StepFit._fields)), math.nan)
     phases = max((len(profile.phases) for profile in profiles), default=1)
     noise = np.full((len(profiles), phases, 3), math.nan)

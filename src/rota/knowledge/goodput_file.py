@@ -10,7 +10,7 @@ batch        M0 and the largest batch;  local_batch: the least and the most of i
 accumulate   whether gradients may be accumulated; false if not given
 epochs       progress and statistics of the gradient of each, in examples at M0; the last goes on for ever
 times        how often the last epoch is run before the workload is done; 1 if not given
-pipeline     {"stages": {"a100": 2, "*": 8}, "micro_batches": 48}: one replica takes so many GPUs; `fit` is of
+pipeline     {"stages": {"a100": 2, "*": 8}, "micro_batches": 48}: GPUs of one replica; `fit` is of
              one stage with one micro-batch, whose examples are `local_batch`, least and most being equal
 """
 
@@ -47,7 +47,7 @@ def read_goodputs(path: str | Path) -> GoodputTable:
 
 
 class _Reader:
-    """Reads the profile of one workload, and says where it is wrong."""
+    """Reads the profile of one workload; errors name the place in it."""
 
     def __init__(self, path: str | Path, workload: str) -> None:
         self.path = path

@@ -26,20 +26,20 @@ from rota.model.jobs import JobTable
 from rota.table.state import State
 
 _NO_BATCH = 5040.0
-"""Batch of a job that says none: numbers of GPUs up to ten divide it, and others nearly do."""
+"""Batch of a job that states none: numbers of GPUs up to ten divide it, and others nearly do."""
 
 
 class SeenGoodput(Provides):
     """What running jobs report, as a table like `goodput_table`.
 
-    By row besides: `profiled` [job, type], the most GPUs that each was seen on, 0 for none.
+    A further column is `profiled` [job, type], the most GPUs that each was seen on, 0 for none.
     """
 
     learns = True
     listens = True
 
     def __init__(self, jobs: JobTable, cluster: Cluster, stated: Table | None = None) -> None:
-        """`stated` are profiles with limits; what else they know is not looked at."""
+        """`stated` are profiles with limits; the rest of them is not used."""
         self.jobs, self.cluster = jobs, cluster
         self._types = max(1, len(cluster.type_names))
         self.times = StepTimes[tuple[int, int]]()
@@ -75,7 +75,7 @@ class SeenGoodput(Provides):
             self._fits[row, kind] = self.times.fit((row, kind))
 
     def _hear(self, one: Observation) -> None:
-        """Its steps, the noise of its gradient, and what its GPUs bear."""
+        """Take up its steps, the noise of its gradient, and what its GPUs bear."""
         row, devices = one.row, list(one.grant.devices)
         kind = self.cluster.device_type.item(devices[0])
         step_s, batch, passes = _step_of(one, self._limits[row])
@@ -93,7 +93,7 @@ class SeenGoodput(Provides):
                 self._noise[row, 0, 1:] = (1.0, var) if math.isfinite(var) else (0.0, 1.0)
 
     def _bears(self, one: Observation, local: float) -> None:
-        """Limits that nobody stated are what the program says, or has shown."""
+        """Limits that were not stated are what the program reports, or has shown."""
         if self._is_stated:
             return
         limits = self._limits[one.row].copy()
@@ -107,7 +107,7 @@ class SeenGoodput(Provides):
             self._limits[row] = limits
 
     def _own(self, array: Floats) -> Floats:
-        """`array` to be changed: a copy of what was told, which is read-only."""
+        """`array` to be changed: a copy of the published one, which is read-only."""
         self._table = None
         return array if array.flags.writeable else array.copy()
 
@@ -119,7 +119,7 @@ class SeenGoodput(Provides):
 
 
 def _limits_of(jobs: JobTable, row: int) -> list[float]:
-    """Between which sizes the job may choose its batch, by what it asked for."""
+    """The range in which the job may choose its batch, from its request."""
     asked, least, most = (column.item(row) for column in (jobs.batch_size, jobs.batch_min, jobs.batch_max))
     initial = asked if asked > 0.0 else (least if least > 0.0 else _NO_BATCH)
     most = max(most, initial) if most > 0.0 else initial
@@ -128,7 +128,7 @@ def _limits_of(jobs: JobTable, row: int) -> list[float]:
 
 
 def _step_of(one: Observation, limits: Floats) -> tuple[float, float, int]:
-    """Seconds of a step, its batch size and accumulated passes; by work per second if it does not say."""
+    """Seconds of a step, its batch size and accumulated passes; from work per second where unreported."""
     passes = 0 if math.isnan(one.passes) else int(one.passes)
     batch = one.batch_size if one.batch_size > 0.0 else float(limits[0])
     if one.step_s > 0.0:

@@ -1,8 +1,8 @@
 """Goodput by size: the best batch of each job on many numbers of nodes and GPUs, and what it is worth.
 
-Pollux and Sia ask this of every job at every decision.  What batches a job compares depends on its limits
+Pollux and Sia need this for every job at every decision.  What batches a job compares depends on its limits
 alone, how fast its steps are on its fit alone, and both are remembered; when the noise of its gradient
-changes only the efficiency of each batch is worked out anew, and when nothing does, nothing is.
+changes only the efficiency of each batch is computed again, and when nothing changes, nothing is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _V = TypeVar("_V")
 
 
 class BestBatches(NamedTuple):
-    """Of one job [size], or of many [job, size]."""
+    """The best batches of one job [size], or of many [job, size]."""
 
     goodput: Floats
     """Examples at M0 per second; 0 where it cannot run."""
@@ -49,7 +49,7 @@ class GoodputSizes:
         """Sizes [size] as `nodes` and `gpus`.
 
         `clips`: a local batch beyond its limits is brought within; otherwise (Pollux's artifact) it is not
-        considered.  `remembers` is of how many fits, roughly.
+        considered.  `remembers` is the approximate number of fits that are kept.
         """
         self.nodes, self.gpus = np.asarray(nodes, np.int64), np.asarray(gpus, np.int64)
         self.clips = clips
@@ -110,7 +110,7 @@ class GoodputSizes:
         return batches
 
     def _compared(self, limits: Floats) -> _Batches:
-        """As `BatchLimits.choices`, on all sizes at once."""
+        """The batches of `BatchLimits.choices`, for all sizes at once."""
         initial, most, local_least, local_most, accumulates = limits.tolist()
         gpus = self.gpus[:, None].astype(float)
         least = np.maximum(initial, local_least * gpus)
@@ -133,7 +133,7 @@ class GoodputSizes:
 
 
 class _Recent(Generic[_K, _V]):
-    """What was used of late: at least the last `many`, at most twice as many."""
+    """Recently used values: at least the last `many`, at most twice as many."""
 
     def __init__(self, many: int) -> None:
         self._many = many

@@ -1,9 +1,9 @@
 """Sensitivity to the host: how fast a job is by the CPU cores and the memory it has for each GPU.
 
-Speed is relative to the share in proportion to GPUs, at which iteration times are measured (Synergy,
-OSDI 2022).  What a policy is told is a table (`host_table`), which `speeds_of` reads back: by row `class`,
--1 for a job that does not mind; shared `cpus` and `gib` [class, share], `speeds` and `disk` [class, cpus,
-gib], with NaN after the last, and `wants` [class, 2], NaN where the speeds say it.
+Speed is relative to the share in proportion to GPUs, at which iteration times are measured (Synergy, OSDI
+2022).  A policy receives a table (`host_table`), which `speeds_of` reads back: by row `class`, -1 for a job
+that does not mind; shared `cpus` and `gib` [class, share], `speeds` and `disk` [class, cpus, gib], with NaN
+after the last, and `wants` [class, 2], NaN where the speeds say it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class HostSpeeds:
     speeds: Floats
     """Relative speed, [cores, memory]."""
     disk: Floats | None = None
-    """MB/s of storage that each GPU reads at these speeds, [cores, memory]; None if nobody measured."""
+    """MB/s of storage that each GPU reads at these speeds, [cores, memory]; None if unmeasured."""
     wants: tuple[float, float] | None = None
     """Cores and memory for each GPU that its owner asks for; None leaves it to the speeds."""
 
     def speed(self, cpus: float, gib: float) -> float:
-        """Speed with so much for each GPU.
+        """Speed with `cpus` cores and `gib` of memory for each GPU.
 
         Between measured numbers of cores on a straight line, below the least towards 0; with the most memory
         measured that does not exceed what there is, since a data set is in memory or it is not.  Infinite is
@@ -61,7 +61,7 @@ class HostSpeeds:
         return float(self.cpus[row]), float(self.gib[column])
 
     def disk_at(self, cpus: float, gib: float) -> float:
-        """MB/s of storage for each GPU with so much of both: as measured at the next lower amounts."""
+        """MB/s of storage for each GPU with these amounts: as measured at the next lower ones."""
         if self.disk is None:
             return 0.0
         row = max(int(np.searchsorted(self.cpus, cpus + 1e-9, side="right")) - 1, 0)
@@ -74,7 +74,7 @@ HostTable = Mapping[str, HostSpeeds]
 
 
 def host_table(hosts: HostTable, workloads: Sequence[str], of_row: Ints) -> Table:
-    """What is told of `hosts`; `of_row` are codes of `workloads`, -1 for none."""
+    """The table of `hosts`; `of_row` are codes of `workloads`, -1 for none."""
     known = {name: i for i, name in enumerate(name for name in workloads if name in hosts)}
     classes = np.array([*(known.get(name, -1) for name in workloads), -1])
     grids = [hosts[name] for name in known]
@@ -116,7 +116,7 @@ def speeds_of(table: Table) -> list[HostSpeeds]:
 def host_share(jobs: JobTable, grant: Grant) -> tuple[float, float]:
     """Cores and host memory that a job has for each GPU of `grant`: what it grants, else what was asked for.
 
-    Who asked for none has as much as it wants.
+    A job that asked for none has as much as it wants.
     """
     row, gpus = grant.job, len(grant.devices)
     asked = jobs.gpus.item(row)

@@ -122,7 +122,7 @@ def _on_a_line(speeds: HostSpeeds) -> HostSpeeds:
     return HostSpeeds(np.array([share, cpus]), np.array([gib]), line, wants=wants)
 
 
-# -- who tells it ------------------------------------------------------------------------------------
+# -- sources -----------------------------------------------------------------------------------------
 
 
 @provides(Knowledge.HOSTS, Provenance.USER, "speeds by cores and memory, from a file", argument="FILE")

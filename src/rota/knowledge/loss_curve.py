@@ -19,9 +19,9 @@ import numpy as np
 from rota.model.columns import Bools, Floats
 
 LEAST_POINTS = 3
-"""As many as there are parameters."""
+"""The number of parameters of the curve."""
 PATIENCE = 10
-"""Epochs over which the loss has to stand still, as in the authors' code."""
+"""Epochs over which the loss has to stay the same, as in the authors' code."""
 THRESHOLD = 0.05
 """Part of the largest loss by which it may fall meanwhile."""
 _GRID, _ROUNDS = 17, 9
@@ -122,8 +122,8 @@ def converged_at(
 ) -> Floats:
     """The first epoch at which each job has converged on its curve, [job]; NaN without a curve.
 
-    It is at least `patience`, of which the first epoch counts: with 10, l(k - 9) - l(k) must not be more
-    than `threshold`.
+    It is at least `patience`, where the first epoch counts: with 10, l(k - 9) - l(k) must not be more than
+    `threshold`.
     """
     b0, b1 = fits[:, 0], fits[:, 1]
     apart = 1 if rule is ConvergenceRule.STEP else patience - 1

@@ -1,4 +1,4 @@
-"""Matrices of which some entries are known, and the known row that one is most like.
+"""Completion of matrices with missing entries, and the known row that a row is most like.
 
 Throughputs of jobs are measured in part and estimated from jobs that were measured in full (Gavel, OSDI 2020;
 the idea is Paragon's and Quasar's): the matrix is completed by factors of low rank, and the row then stands
@@ -20,7 +20,7 @@ _SETTLED = 1e-9
 
 
 def completed(matrix: Floats, rank: int = RANK, penalty: float = PENALTY) -> Floats:
-    """`matrix` [row, column], NaN where nobody knows, with estimates in place of NaN; known entries stay.
+    """`matrix` [row, column], NaN where unknown, with estimates in place of NaN; known entries stay.
 
     Probabilistic matrix factorisation (Salakhutdinov & Mnih, NIPS 2007) by alternating least squares.  It
     begins with the singular vectors of the matrix filled with its column means (of all entries for columns
@@ -62,7 +62,7 @@ def _regressed(matrix: Floats, known: Floats, columns: Floats, rows: Floats, pen
 def fingerprint(row: Floats, references: Floats) -> int:
     """The row of `references` [row, column] at the least angle to `row`; the first of several.
 
-    Rows of nothing but 0 are like nobody; -1 if there is no reference.
+    Rows of nothing but 0 are like no other; -1 if there is no reference.
     """
     if not len(references):
         return -1
@@ -72,10 +72,10 @@ def fingerprint(row: Floats, references: Floats) -> int:
 
 
 def estimated(row: Floats, references: Floats) -> Floats:
-    """`row`, NaN where nobody measured, with the numbers of the reference row that it is most like.
+    """`row`, NaN where unmeasured, with the numbers of the reference row that it is most like.
 
-    `references` [row, column] are known in full.  What they are multiplied with fits the measured entries
-    best.  Something of the row has to be measured.
+    `references` [row, column] are known in full.  They are scaled to fit the measured entries best.  At least
+    one entry of the row has to be measured.
     """
     known = ~np.isnan(row)
     whole = completed(np.vstack((references, row)) / _sizes(references, row)[:, None])[-1]
@@ -85,6 +85,6 @@ def estimated(row: Floats, references: Floats) -> Floats:
 
 
 def _sizes(references: Floats, row: Floats) -> Floats:
-    """By what each row is divided so that all are of similar size: means over what is known of `row`."""
+    """Divisors that bring all rows to a similar size: means over the entries where `row` is known."""
     known = ~np.isnan(row)
     return np.concatenate((references[:, known].mean(axis=1), [row[known].mean()]))

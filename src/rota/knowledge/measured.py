@@ -79,7 +79,7 @@ class MeasuredScaling(Provides):
                 self._draw(number, by_size(job.told_speeds)[0])
 
     def _hear(self, one: Observation) -> bool:
-        """True if it says how fast its class is."""
+        """Take up an observation; True if it says how fast its class is."""
         speed = speed_seen(one)
         if not speed > 0.0 or not is_alone(one.grant):
             return False
@@ -101,7 +101,7 @@ class MeasuredScaling(Provides):
         self._join(np.flatnonzero(self._class == number), code)
 
     def speed_on(self, counts: Ints, measured: Mapping[int, float]) -> Floats:
-        """Speed of a class on so many devices."""
+        """Speed of a class on each of `counts` devices."""
         return speed_on(counts, measured)
 
     def known(self) -> Table:
@@ -113,14 +113,14 @@ class MeasuredScaling(Provides):
 
 
 def speed_seen(one: Observation) -> float:
-    """Samples or steps per second by the program's own word, else work per second; NaN if nobody said."""
+    """Samples or steps per second as the program reports, else work per second; NaN if unknown."""
     if one.step_s > 0.0:
         return (one.batch_size if one.batch_size > 0.0 else 1.0) / one.step_s
     return one.work / (one.until_s - one.since_s) if one.until_s > one.since_s else math.nan
 
 
 def speed_on(counts: Ints, measured: Mapping[int, float]) -> Floats:
-    """Speed on so many devices: between measured numbers on a straight line, beyond them on the last one.
+    """Speed on each of `counts` devices: linear between measured numbers, and beyond the last of them too.
 
     More devices never make a job slower, nor more than in proportion faster than the most it was measured on.
     """
@@ -142,7 +142,7 @@ def measured_scaling(setup: Setup) -> Provider:
 
 
 class FittedScaling(MeasuredScaling):
-    """The same along Optimus' model of a step, once a class was measured on three numbers of GPUs."""
+    """Scaling along Optimus' model of a step, once a class was measured on three numbers of GPUs."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
         super().__init__(jobs, cluster, Provenance.PREDICTED)

@@ -91,7 +91,7 @@ class Table:
     """Knowledge of jobs as columns by row, with arrays that rows point at or share."""
 
     by_row: Mapping[str, Array] = field(default_factory=dict)
-    """Columns whose first axis are the rows of the job table."""
+    """Columns whose first axis is that of the rows of the job table."""
     shared: Mapping[str, Array] = field(default_factory=dict)
     """Read-only arrays over anything else: classes of jobs, numbers of GPUs, a sample.
 
@@ -112,7 +112,7 @@ class Known:
     """Knowledge handed to a policy: plain data, never a callback."""
 
     values: Array | Table
-    """A column over the rows of the job table, or a table; the kind says which, and what is in it."""
+    """A column over the rows of the job table, or a table; the kind says which, and what it holds."""
     provenance: Provenance
 
     def __post_init__(self) -> None:
@@ -178,7 +178,7 @@ class Provider(Protocol):
         ...
 
     def known(self) -> Array | Table:
-        """The knowledge as it stands: columns are as long as the job table, valid for submitted rows."""
+        """The present knowledge: columns are as long as the job table, valid for submitted rows."""
         ...
 
     def submitted(self, row: int) -> None:

@@ -1,8 +1,8 @@
 """Rates of two jobs that share the same GPUs of one type, measured pair by pair (Gavel, OSDI 2020).
 
-What a policy is told is a table: by row `class` (a workload on a number of GPUs; the last is of all those
-that were measured beside nobody); shared `rates` [class, class beside it, GPU type], iterations per second,
-NaN where nobody measured, and `alone` [class, GPU type], the same of a job by itself.
+A policy receives a table: by row `class` (a workload on a number of GPUs; the last class holds all that were
+measured beside no other); shared `rates` [class, class beside it, GPU type], iterations per second, NaN where
+unmeasured, and `alone` [class, GPU type], the same of a job by itself.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MeasuredPairs = dict[tuple[str, Sized, Sized], tuple[float, float]]
 
 @dataclass(frozen=True)
 class PairTable:
-    """What jobs of two classes do beside each other."""
+    """Rates of jobs of two classes beside each other."""
 
     rates: Mapping[tuple[str, Sized, Sized], float] = field(default_factory=dict)
-    """GPU type in lower case, a workload and the one beside it -> iterations per second of the former."""
+    """GPU type in lower case, a workload and the one beside it -> iterations per second of the first."""
 
     @classmethod
     def build(cls, measured: MeasuredPairs) -> PairTable:
@@ -41,12 +41,12 @@ class PairTable:
         return cls(rates)
 
     def rate(self, gpu_type: str, one: Sized, other: Sized) -> float | None:
-        """Iterations per second of `one` beside `other`; None if nobody measured."""
+        """Iterations per second of `one` beside `other`; None if unmeasured."""
         return self.rates.get((gpu_type.casefold(), one, other))
 
 
 def pairs_table(pairs: PairTable, jobs: Sequence[Sized], alone: Floats, types: Sequence[str]) -> Table:
-    """What is told of `pairs`, where `jobs` are the rows, and `alone` [job, GPU type] their rates alone."""
+    """The table of `pairs`, where `jobs` are the rows, and `alone` [job, GPU type] their rates alone."""
     measured = {one for _, *both in pairs.rates for one in both}
     classes = {one: i for i, one in enumerate(dict.fromkeys(one for one in jobs if one in measured))}
     others = len(classes)

@@ -20,7 +20,7 @@ OPTIONAL = ("utilisation", "other_utilisation")
 
 
 class MeasuredCompany(NamedTuple):
-    """What the file says."""
+    """The contents of the file."""
 
     pairs: dict[tuple[str, str], tuple[float, float]]
     """Two workloads -> the rate of each beside the other."""

@@ -1,8 +1,8 @@
 """How placement slows jobs down: by the widest level on which they lie further apart than needed.
 
-What a policy is told is a table: by row `class`, and shared `rates` [class, level], the rate of a job whose
-GPUs lie in more units of that level than so many have to, relative to one that is as close as can be; NaN
-where nobody says, and then the next narrower level counts.  Levels are in the order of `levels_of`.
+A policy receives a table: by row `class`, and shared `rates` [class, level], the rate of a job whose GPUs lie
+in more units of that level than necessary, relative to one whose GPUs are as close as possible; NaN where
+unknown, and then the next narrower level counts.  Levels are in the order of `levels_of`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def levels_of(cluster: Cluster) -> dict[str, Ints]:
 def placement_table(
     cluster: Cluster, factors: Mapping[str, ByWorkload], workloads: Sequence[str], of_row: Ints
 ) -> Table:
-    """What is told of `factors`, by level and workload; `of_row` are codes of `workloads`, -1 for none."""
+    """The table of `factors`, by level and workload; `of_row` are codes of `workloads`, -1 for none."""
     rates = np.full((len(workloads) + 1, len(levels_of(cluster))), math.nan)
     for column, level in enumerate(levels_of(cluster)):
         known = factors.get(level, {})
@@ -42,7 +42,7 @@ def placement_table(
 
 
 class Closeness:
-    """Reads such rates for devices of one cluster."""
+    """Reads the rates of a `placement_table` for devices of one cluster."""
 
     def __init__(self, cluster: Cluster, rates: Floats) -> None:
         self._rates: list[list[float]] = rates.tolist()
@@ -68,7 +68,7 @@ class Closeness:
         return min([1.0, *(rate for rate in stated if rate == rate)])
 
     def _is_apart(self, column: int, devices: Sequence[int]) -> bool:
-        """True if `devices` lie in more units of a level than so many have to."""
+        """True if `devices` lie in more units of a level than necessary."""
         unit_of = self._units[column]
         return len({unit_of[device] for device in devices}) > -(-len(devices) // self._largest[column])
 

@@ -2,8 +2,8 @@
 
 Programs that adapt their batch size (Accordion, gradient noise, rules of their users) change their throughput
 while they train (Shockwave, NSDI 2023).  A *mode* is one of the batch sizes a job may use, a *regime* a
-stretch of epochs in one mode.  What a policy is told is a table, asked anew before each decision, which
-`Regimes.of` reads:
+stretch of epochs in one mode.  A policy receives a table, read again before each decision, which `Regimes.of`
+reads:
 
     by row    class, epochs, per_epoch, mode, seen [job, mode]
     shared    modes [class, mode], seconds [class, mode], until [class, regime], regime [class, regime]
@@ -44,15 +44,15 @@ class Course:
     epochs: float
     """Epochs in all."""
     regimes: tuple[Regime, ...]
-    """What it was profiled with, or its user says; the first begins at 0."""
+    """The schedule that it was profiled with, or its user states; the first regime begins at 0."""
     asks: tuple[Regime, ...] = ()
-    """By what its program asks for another batch size, where it does so at the end of a round; empty if by
+    """When its program asks for another batch size, where it does so at the end of a round; empty if by
     `regimes`."""
     doubles: bool = False
-    """True if it asks for twice its batch size only, an epoch ahead."""
+    """True if it asks only for twice its batch size, and does so an epoch ahead."""
 
     def at(self, epoch: float) -> float:
-        """The batch size after so many epochs."""
+        """The batch size after `epoch` epochs."""
         return _batch_at(self.regimes, epoch)
 
     def wish(self, epoch: int, batch: float) -> float | None:
@@ -70,7 +70,7 @@ class Course:
 
     @property
     def modes(self) -> tuple[float, ...]:
-        """The same, then those it may ask for."""
+        """The batch sizes of its epochs, then the others that it may ask for."""
         asked = [regime.batch for regime in self.asks if regime.first <= self.epochs + 1]
         return tuple(dict.fromkeys((*self.batches, *asked)))
 
@@ -83,7 +83,7 @@ def _batch_at(regimes: Sequence[Regime], epoch: float) -> float:
 
 
 class Profile(NamedTuple):
-    """What is told of a class of jobs."""
+    """The regimes of a class of jobs."""
 
     modes: tuple[float, ...]
     """Batch sizes."""
@@ -94,7 +94,7 @@ class Profile(NamedTuple):
 
 
 def profile_of(course: Course, seconds: Sequence[float]) -> Profile:
-    """The profile of a course whose modes take so many seconds an epoch."""
+    """The profile of a course whose modes take `seconds` an epoch."""
     place = {batch: i for i, batch in enumerate(course.modes)}
     ahead = [regime for regime in course.regimes if regime.first < course.epochs]
     ends = [*(regime.first for regime in ahead[1:]), math.inf]
@@ -103,7 +103,7 @@ def profile_of(course: Course, seconds: Sequence[float]) -> Profile:
 
 
 class Classes(NamedTuple):
-    """Profiles told apart, each once."""
+    """The different profiles, each once."""
 
     of_row: Ints
     shared: dict[str, Floats | Ints]
@@ -140,7 +140,7 @@ class Regimes:
     seen: Floats
     """Epochs in each mode so far, the current one included, [job, mode]."""
     modes: Floats
-    """Batch sizes, [class, mode]; NaN after the last, and for one that nobody knows."""
+    """Batch sizes, [class, mode]; NaN after the last, and for an unknown one."""
     seconds: Floats
     """Seconds of an epoch in each mode, at the request on the fastest type, [class, mode]; NaN if unknown."""
     until: Floats
@@ -150,7 +150,7 @@ class Regimes:
 
     @classmethod
     def of(cls, table: Table) -> Regimes:
-        """What `table` says."""
+        """The regimes in `table`."""
         row, shared = table.by_row, table.shared
         return cls(
             row["class"], row["epochs"], row["per_epoch"], row["mode"], row["seen"],
@@ -158,7 +158,7 @@ class Regimes:
         )  # fmt: skip
 
     def mode_at(self, row: int, epoch: float) -> int:
-        """Mode of the schedule of `row` after so many epochs."""
+        """Mode of the schedule of `row` after `epoch` epochs."""
         of_class = self.classes.item(row)
         place = int(np.searchsorted(self.until[of_class], epoch, side="right"))
         return self.regime.item(of_class, place)
@@ -166,7 +166,7 @@ class Regimes:
 
 @provides(Knowledge.REGIMES, Provenance.ASSUMED, "every job keeps its batch size, and is one epoch long")
 def one_regime(setup: Setup) -> Provider:
-    """So that its progress is counted by its duration."""
+    """Assumes a single regime, so that progress is counted by the duration of a job."""
     jobs = len(setup.jobs)
     by_row = {
         "class": np.zeros(jobs, dtype=np.int64),

@@ -29,13 +29,13 @@ _Stated = tuple[float, tuple[Regime, ...]]
 
 
 def read_regimes(path: str | PathLike[str], trace: Trace) -> list[Course]:
-    """The course of each job of `trace` as the file says; InputError names what is wrong in either."""
+    """The course of each job of `trace` according to the file; InputError names what is wrong in either."""
     stated = stated_regimes(path)
     return [_course(path, trace, row, stated) for row in range(len(trace))]
 
 
 def stated_regimes(path: str | PathLike[str]) -> Mapping[str, _Stated]:
-    """What the file says of each workload: samples of an epoch, and regimes."""
+    """Samples of an epoch, and regimes, of each workload in the file."""
     reader = CsvRows(path, read_text(Path(path)))
     missing = next((name for name in COLUMNS if name not in reader.columns), None)
     if missing is not None:

@@ -1,4 +1,4 @@
-"""Who can tell what: every provider of knowledge is registered here with the facts about it.
+"""Registry of the sources of knowledge: every provider, with the facts about it.
 
 A provider is a function of a `Setup`, or a class that is built from one, under the decorator `provides`.
 Packages outside add theirs by an entry point of the group `rota.knowledge`, or by calling `provides`.
@@ -22,7 +22,7 @@ from rota.model.jobs import JobTable, Truth
 
 
 class Where(StrEnum):
-    """Worlds in which a provider can stand."""
+    """Worlds in which a provider can be used."""
 
     SIMULATED = "simulated"
     LIVE = "live"
@@ -36,7 +36,7 @@ ORDER: Mapping[Where, tuple[Provenance, ...]] = {
     ),
     Where.LIVE: (Provenance.USER, Provenance.MEASURED, Provenance.PREDICTED, Provenance.ASSUMED),
 }  # fmt: skip
-"""Of several sources the first that stands is the default: the truth in a simulation, live who knows best."""
+"""The first available source is the default: the truth in a simulation, the best informed one live."""
 Past = Sequence[tuple[str, str, Sequence[float]]]
 """Tenant, group, and seconds run by completed jobs."""
 
@@ -52,11 +52,11 @@ class Setup:
     offered: Mapping[Knowledge, Provider] = field(default_factory=dict)
     """What the speed model of a simulation is made of."""
     past: Past = ()
-    """What completed before."""
+    """Jobs that completed before the run."""
     origin: str = ""
     """Where the jobs come from, for messages."""
     seed: int = 0
-    """Of whatever a provider draws."""
+    """The seed of all random draws of a provider."""
 
 
 Make = Callable[..., Provider | None]
@@ -72,11 +72,11 @@ class Source:
     summary: str
     """One line for people, without a full stop."""
     needs: str
-    """Options of the command line without which it does not stand; empty if it always does."""
+    """Options of the command line that it requires; empty if it requires none."""
     argument: str
     """What may follow its name after a colon, such as FILE; empty for nothing."""
     make: Make
-    """The provider for a setup and an argument if it takes one; None if it does not stand there."""
+    """Makes the provider for a setup and an argument if it takes one; None if it is not available there."""
 
 
 _SOURCES: dict[tuple[Knowledge, Provenance], list[Source]] = {}
@@ -92,9 +92,9 @@ def provides(
     needs: str = "",
     argument: str = "",
 ) -> Callable[[_M], _M]:
-    """Register who makes a provider of `kind`: a function of a setup, and of the argument if it takes one.
+    """Register the decorated provider of `kind`: a function of a setup, and of the argument if it takes one.
 
-    Where one of the same kind and provenance stands already, InputError says so.
+    Raises InputError if one of the same kind and provenance is registered already.
     """
 
     def enter(make: _M) -> _M:
@@ -109,7 +109,7 @@ def provides(
 
 
 def sources(where: Where) -> list[Source]:
-    """All registered providers that can stand there, by kind, the default of each kind first."""
+    """All registered providers that can be used there, by kind, the default of each kind first."""
     _load()
     order = ORDER[where]
     there = [one for same in _SOURCES.values() for one in same if where in one.where]
@@ -118,7 +118,7 @@ def sources(where: Where) -> list[Source]:
 
 @cache
 def _load() -> None:
-    """Import whoever registers providers: Rota's own modules, then those of installed packages."""
+    """Import all modules that register providers: Rota's own, then those of installed packages."""
     for module in iter_modules(import_module("rota.knowledge").__path__):
         import_module(f"rota.knowledge.{module.name}")
     for entry in entry_points(group="rota.knowledge"):
@@ -126,12 +126,12 @@ def _load() -> None:
 
 
 def kinds(where: Where) -> frozenset[Knowledge]:
-    """Kinds of which somebody can tell there."""
+    """Kinds that some provider supplies there."""
     return frozenset(source.kind for source in sources(where))
 
 
 def source_of(kind: str, text: str, where: Where) -> Source:
-    """The provider that `--knowledge KIND=TEXT` names; InputError says what there is instead."""
+    """The provider that `--knowledge KIND=TEXT` names; InputError lists those available."""
     there = sources(where)
     names = list(dict.fromkeys(source.kind.value for source in there))
     if kind not in names:
@@ -153,9 +153,9 @@ def source_of(kind: str, text: str, where: Where) -> Source:
 
 
 def make_provider(kind: Knowledge, setup: Setup, where: Where, chosen: str = "") -> Provider | None:
-    """The provider of `kind` that `chosen` names, or the default; None if nobody can tell.
+    """The provider of `kind` that `chosen` names, or the default; None if there is none.
 
-    Raises InputError if the chosen one does not stand in this setup.
+    Raises InputError if the chosen one is not available in this setup.
     """
     if not chosen:
         made = (_made(source, setup, "") for source in sources(where) if source.kind is kind)

@@ -60,7 +60,7 @@ MOST_REWARD = 1e15
 
 @dataclass(frozen=True)
 class ByDeadline:
-    """An agreement: the job is to have done so much of its work by a moment."""
+    """An agreement: the job is to have done a part of its work by a moment."""
 
     deadline_s: float
     full: float = 1.0

@@ -1,6 +1,6 @@
-"""Scaling curves: how fast a job is on how many GPUs, and who knows it.
+"""Scaling curves: how fast a job is on each number of GPUs, and the sources of that knowledge.
 
-What a policy is told is a table with one curve for each class of jobs:
+A policy receives a table with one curve for each class of jobs:
 
 `by_row`   `curve` [job]: the class;  `unit` [job]: the rate on the curve that counts as 1 for this job
 `shared`   `rates` [class, k] on k = 0, 1, 2, ... GPUs; column 0 is 0, and beyond the last a curve is flat
@@ -111,7 +111,7 @@ def rates_on(scaling: Table, rows: Ints, gpus: Ints) -> Floats:
 
 
 def as_measured(scaling: Table) -> Table:
-    """The same with curves through what was measured, concave or not, where that is known."""
+    """The table with curves through what was measured, concave or not, where that is known."""
     shared = scaling.shared
     return Table(scaling.by_row, {"rates": shared.get("measured", shared["rates"])})
 
@@ -122,7 +122,7 @@ def curves_of(scaling: Table, rows: Ints, most: int) -> Floats:
 
 
 def shared_curves(scaling: Table, rows: Ints, most: int) -> list[list[float]]:
-    """As `curves_of`, as lists, of which jobs with the same curve share one: memory for few, not for all."""
+    """The result of `curves_of` as lists; jobs with the same curve share one list, which saves memory."""
     pairs = zip(scaling.by_row["curve"][rows].tolist(), scaling.by_row["unit"][rows].tolist(), strict=True)
     numbers: dict[tuple[int, float], int] = {}
     which = [numbers.setdefault(pair, len(numbers)) for pair in pairs]

@@ -1,4 +1,4 @@
-"""What was seen of one job or one class of jobs: how busy it keeps its devices, how fast it works on which.
+"""Observations of one job or one class of jobs: how busy it keeps its devices, how fast it works on which.
 
 Only a job that is alone on its devices says something about itself.  One that has not been watched for long
 enough counts as keeping its devices fully busy.
@@ -15,11 +15,11 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role
 
 LOOKED_ENOUGH_S = 60.0
-"""A job is known after it was watched alone for so long."""
+"""Seconds that a job has to be watched alone until it counts as known."""
 MEMORY_S = 120.0
 """What was seen counts less and less with this time constant."""
 NEWS = 0.05
-"""A change by less is not worth telling."""
+"""A smaller relative change is not published."""
 FRESH = 0.3
 """Weight of the newest speed."""
 
@@ -28,9 +28,9 @@ class Shape(NamedTuple):
     """What a speed was measured on: another batch, type or spread is another speed."""
 
     gpu_type: str
-    """Empty if nobody noted it."""
+    """Empty if unknown."""
     nodes: int
-    """0 if nobody noted it."""
+    """0 if unknown."""
     gpus: int
     batch_size: float = 0.0
     """0 if it is not known."""
@@ -44,7 +44,7 @@ def shape_of(cluster: Cluster, grant: Grant, batch_size: float = 0.0) -> Shape:
 
 
 def is_alone(grant: Grant) -> bool:
-    """True if it holds whole devices with nobody beside it."""
+    """True if it holds whole devices that no other job shares."""
     return grant.role is Role.ALONE and grant.share == 1.0 and bool(grant.devices)
 
 
@@ -54,7 +54,7 @@ Speeds = Mapping[Shape, float]
 def by_size(speeds: Speeds, gpu_type: str | None = None) -> list[dict[int, float]]:
     """Speed by number of GPUs, on the fewest nodes, for each type and batch; the largest set first.
 
-    With a `gpu_type` only those of this type, and those of which nobody noted one.
+    With a `gpu_type` only those of this type, and those of unknown type.
     """
     groups: dict[tuple[str, float], dict[int, float]] = {}
     for shape in sorted(speeds, key=lambda shape: -shape.nodes):
@@ -64,9 +64,9 @@ def by_size(speeds: Speeds, gpu_type: str | None = None) -> list[dict[int, float
 
 
 def at_any_batch(speeds: Speeds, initial: float, noise: float) -> dict[Shape, float]:
-    """Speeds of a job that chooses its batch: the best at whatever batch, in samples worth one of `initial`.
+    """Speeds of a job that chooses its batch: the best at any batch, in samples worth one of `initial`.
 
-    `noise` is the scale of the noise of its gradient; NaN where nobody knows it, and a sample counts as one.
+    `noise` is the scale of the noise of its gradient; if it is NaN (unknown), a sample counts as one.
     """
     best: dict[Shape, float] = {}
     for shape, speed in speeds.items():
@@ -77,7 +77,7 @@ def at_any_batch(speeds: Speeds, initial: float, noise: float) -> dict[Shape, fl
 
 
 def efficiency(batch: float, initial: float, noise: float) -> float:
-    """What a sample of such a batch is worth, relative to one of `initial`; 1 where nobody knows."""
+    """Value of a sample of this batch, relative to one of `initial`; 1 where the noise is unknown."""
     is_known = batch > 0.0 and initial > 0.0 and noise >= 0.0 and noise + batch > 0.0
     return (noise + initial) / (noise + batch) if is_known else 1.0
 
@@ -89,20 +89,20 @@ class JobObservations:
     utilisation: float = 1.0
     """Part of its devices that it keeps busy, alone on them."""
     looked_s: float = 0.0
-    """For how long it was watched."""
+    """Seconds for which it was watched."""
     speeds: dict[Shape, float] = field(default_factory=dict)
     """Samples per second, or steps where batches have no size, alone on its devices."""
     noise: float = math.nan
-    """Scale of the noise of its gradient, in samples, as its program last said; NaN if it has not."""
+    """Scale of the noise of its gradient, in samples, as last reported by its program; NaN if never."""
     told: float = 1.0
     """The utilisation that policies know."""
     told_speeds: dict[Shape, float] = field(default_factory=dict)
-    """Likewise."""
+    """The speeds that policies know."""
     told_noise: float = math.nan
-    """Likewise."""
+    """The noise that policies know."""
 
     def look(self, busy: float, seconds: float) -> None:
-        """It has kept this part of its devices busy for so long."""
+        """It has kept the part `busy` of its devices busy for `seconds`."""
         weight = 1.0 if not self.looked_s else 1.0 - math.exp(-seconds / MEMORY_S)
         self.utilisation += weight * (min(max(busy, 0.0), 1.0) - self.utilisation)
         self.looked_s += seconds
@@ -113,7 +113,7 @@ class JobObservations:
         self.speeds[shape] = speed if old is None else old + FRESH * (speed - old)
 
     def take_news(self) -> bool:
-        """True if policies should know what they do not; from now on they do."""
+        """True if something is new to policies; from now on it is not."""
         known = self.utilisation if self.looked_s >= LOOKED_ENOUGH_S else 1.0
         old = self.told_speeds
         is_news = abs(known - self.told) >= NEWS or any(
@@ -125,7 +125,7 @@ class JobObservations:
         return is_news
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The observations as JSON values."""
         return {
             "utilisation": self.utilisation,
             "looked_s": self.looked_s,
@@ -135,10 +135,10 @@ class JobObservations:
 
     @classmethod
     def of(cls, plain: dict[str, Any] | None) -> JobObservations:
-        """From JSON.
+        """The observations in JSON.
 
-        Earlier versions stored speeds by number of devices: they stand for a type, nodes and a batch that
-        nobody noted, and are kept apart from what is measured now.
+        Earlier versions stored speeds by number of devices: these have an unknown type, number of nodes and
+        batch, and are kept apart from what is measured now.
         """
         if not plain:
             return cls()

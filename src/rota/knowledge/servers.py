@@ -3,9 +3,9 @@
 A worker holds one GPU and some CPU and memory, a server CPU and memory alone.  A grant says how many servers
 there are by its CPUs: as many as these leave room for beside its workers (Optimus, EuroSys 2018).
 
-What a policy is told is a table (`server_table`), which `served_of` reads back: by row `class`, -1 for a job
-without servers; shared `t` [class, 5] (0 for the fifth of asynchronous training), `batch` and `asynchronous`
-[class], and `units` [class, 4], the CPUs and GiB of a server and of a worker.
+A policy receives a table (`server_table`), which `served_of` reads back: by row `class`, -1 for a job without
+servers; shared `t` [class, 5] (0 for the fifth of asynchronous training), `batch` and `asynchronous` [class],
+and `units` [class, 4], the CPUs and GiB of a server and of a worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 
 _WHOLE = 1e-6
-"""So little less than one more server is one more."""
+"""A number of servers that is this little below a whole one counts as whole."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ class Served:
         return self.beside(workers, cpus) if cpus else workers
 
     def beside(self, workers: int, cpus: float) -> int:
-        """Servers for which `cpus` have room beside so many workers: one at least, or nothing could run."""
+        """Servers for which `cpus` have room beside `workers` workers: one at least, or nothing could run."""
         return max(math.floor((cpus - workers * self.worker.cpus) / self.server.cpus + _WHOLE), 1)
 
     def cpus(self, servers: int, workers: int) -> float:
-        """CPUs of so many."""
+        """CPUs of `servers` servers and `workers` workers."""
         return servers * self.server.cpus + workers * self.worker.cpus
 
     def gib(self, servers: int, workers: int) -> float:
-        """GiB of host memory of so many."""
+        """GiB of host memory of `servers` servers and `workers` workers."""
         return servers * self.server.gib + workers * self.worker.gib
 
     def factor(self, jobs: JobTable, grant: Grant) -> float:
@@ -84,7 +84,7 @@ ServedTable = Mapping[str, Served]
 
 
 def server_table(served: ServedTable, workloads: Sequence[str], of_row: Ints) -> Table:
-    """What is told of `served`; `of_row` are codes of `workloads`, -1 for none."""
+    """The table of `served`; `of_row` are codes of `workloads`, -1 for none."""
     known = {name: i for i, name in enumerate(name for name in workloads if name in served)}
     classes = np.array([*(known.get(name, -1) for name in workloads), -1])
     each = [served[name] for name in known]

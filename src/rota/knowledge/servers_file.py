@@ -1,4 +1,4 @@
-"""Reads what jobs with parameter servers did on so many servers and workers, and fits their speed to it.
+"""Reads measured speeds of jobs with parameter servers, by servers and workers, and fits a model to them.
 
     workload,servers,workers,steps_per_s            one row for each that was measured; perhaps columns
     resnet50,1,1,0.7576                             training (synchronous or asynchronous), batch,
@@ -28,7 +28,7 @@ from rota.table.state import State
 
 COLUMNS = ("workload", "servers", "workers", "steps_per_s")
 OPTIONAL = {"batch": 1.0, "server_cpus": 1.0, "server_gib": 0.0, "worker_cpus": 1.0, "worker_gib": 0.0}
-"""Columns that may be left out, and what they say then."""
+"""Columns that may be left out, with their defaults."""
 _MAY_BE_ZERO = frozenset({"server_gib", "worker_cpus", "worker_gib"})
 _WAYS = (Training.SYNCHRONOUS, Training.ASYNCHRONOUS)
 _Row = Mapping[str, str]
@@ -84,7 +84,7 @@ def _training(path: str | Path, number: int, row: _Row) -> Training:
 
 
 def _facts(path: str | Path, number: int, row: _Row) -> dict[str, float]:
-    """The numbers of a row, those left out as they are by default."""
+    """The numbers of a row, with defaults for columns left out."""
     facts = {key: _number(path, number, key, row[key]) for key in COLUMNS[1:]}
     for key, default in OPTIONAL.items():
         facts[key] = _number(path, number, key, row[key]) if row.get(key) else default
@@ -104,7 +104,7 @@ def _number(path: str | Path, number: int, field: str, text: str | None) -> floa
     raise InputError.at(f"has {text!r}", file=path, row=number, field=field, expected=expected)
 
 
-# -- who tells it ------------------------------------------------------------------------------------
+# -- sources -----------------------------------------------------------------------------------------
 
 
 @provides(Knowledge.SERVERS, Provenance.USER, "speeds by servers and workers, from a file", argument="FILE")

@@ -72,7 +72,7 @@ def sampled_service(setup: Setup, file: str) -> Provider | None:
 class CompletedService(Provides):
     """GPU-seconds of the jobs that have completed so far.
 
-    The sample is published anew when it has grown by a twentieth, so that keeping it sorted and rebuilding
+    The sample is published again when it has grown by a twentieth, so that keeping it sorted and rebuilding
     what hangs on it stays cheap.
     """
 

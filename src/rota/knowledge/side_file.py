@@ -16,7 +16,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_text(path: Path, expected: str = "JSON or CSV") -> str:
-    """What stands in the file, unpacked where it is compressed; InputError says why it cannot be read."""
+    """The text of the file, decompressed if need be; InputError says why it cannot be read."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
@@ -31,7 +31,7 @@ def read_text(path: Path, expected: str = "JSON or CSV") -> str:
 
 
 def json_of(text: str, path: object) -> Any:
-    """The value of a JSON text; ValueError also where it is nested too deep to be read.
+    """The value of a JSON text; ValueError also if it is nested too deep to be read.
 
     InputError, which names `path`, if an object in it has a key twice.
     """

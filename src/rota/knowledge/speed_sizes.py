@@ -28,13 +28,13 @@ class SizeSpeed(NamedTuple):
     speed: float
     """Samples per second, or steps where batches have no size."""
     goodput: float
-    """Samples per second that teach as much as those of its first batch; NaN where nobody knows."""
+    """Samples per second that teach as much as those of its first batch; NaN where unknown."""
     provenance: Provenance
 
 
 @dataclass(frozen=True)
 class BatchesAsked:
-    """What a job says of its batches; NaN for what it does not say."""
+    """What a job states about its batches; NaN for what it does not state."""
 
     initial: float = math.nan
     most: float = math.nan
@@ -42,14 +42,14 @@ class BatchesAsked:
     """Scale of the noise of its gradient, as measured."""
 
     def worth(self, batch: Any) -> Any:
-        """Efficiency of such a batch, or of each of an array, relative to the first."""
+        """Efficiency of `batch`, or of each of an array, relative to the first batch."""
         return (self.noise + self.initial) / (self.noise + batch)
 
 
 def speeds_by_size(
     speeds: Speeds, counts: Sequence[int], node_gpus: Mapping[str, int], asked: BatchesAsked
 ) -> list[SizeSpeed]:
-    """What `speeds` say, and what follows for `counts` of GPUs; by type, GPUs and nodes.
+    """The measured `speeds`, and predictions for `counts` of GPUs; by type, GPUs and nodes.
 
     `node_gpus` are the GPUs of the largest node of each type.
     """
@@ -65,7 +65,7 @@ def speeds_by_size(
 
 
 def _predicted(own: Speeds, counts: Sequence[int], node_gpus: int, asked: BatchesAsked) -> list[SizeSpeed]:
-    """The sizes on which nobody saw it, as its fit has them."""
+    """Predictions of its fit for the sizes on which it was not measured."""
     if not own:
         return []
     has_batch = any(shape.batch_size for shape in own)

@@ -21,9 +21,9 @@ import numpy as np
 from rota.model.columns import Bools, Floats, Ints
 
 PARAMETERS = 7
-"""As in `rota.knowledge.goodput.StepFit`: α_c, β_c, α_n, β_n, α_r, β_r, γ."""
+"""Their number and order are those of `rota.knowledge.goodput.StepFit`: α_c, β_c, α_n, β_n, α_r, β_r, γ."""
 FLOOR = 1e-8
-"""Least value of a time: a network that nobody has seen costs nothing."""
+"""Least value of a time: a network that was never measured costs nothing."""
 _START = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
 _MOST_S = 1e5
 _GAMMA = (1.0, 10.0)
@@ -35,7 +35,7 @@ _STEPS = 60
 _SMOOTH = (0.03, 1e-4)
 """Below which size of an error a norm is smooth: at first, and at last."""
 _GAIN = 3e-6
-"""Who gains no more than this in three steps is done."""
+"""A fit that gains no more than this in three steps is done."""
 
 Sizes = Ints | Floats | int | float
 
@@ -52,7 +52,7 @@ class StepSample(NamedTuple):
     step_s: float
     """Seconds of a whole step."""
     gradient_s: float = math.nan
-    """Seconds of one pass without synchronising; NaN if nobody measured it."""
+    """Seconds of one pass without synchronising; NaN if unmeasured."""
 
 
 class Samples(NamedTuple):
@@ -128,7 +128,7 @@ def gradient_and_sync(fits: Floats, nodes: Sizes, gpus: Sizes, local: Sizes) -> 
 
 
 def _priors(samples: Samples) -> tuple[Floats, Bools]:
-    """Values of the parameters that the data do not tell, and which are free."""
+    """Values of the parameters that the data do not determine, and which are free."""
     seen = ~np.isnan(samples.step_s)
     jobs = len(seen)
     values = np.full((jobs, PARAMETERS), FLOOR)
@@ -181,7 +181,7 @@ def _guess(samples: Samples) -> Floats:
 
 
 def _settled(fits: Floats, samples: Samples) -> Floats:
-    """Across nodes nothing that nobody has seen is faster than within one."""
+    """The fits, with nothing unmeasured across nodes faster than within one."""
     unseen = ~((samples.nodes > 1) & ~np.isnan(samples.step_s)).any(axis=1)
     unseen &= ~np.isnan(samples.step_s).all(axis=1)
     for across, within in ((2, 4), (3, 5)):
@@ -271,7 +271,7 @@ class _Problem:
         return np.where(better[:, None], there, z), damping, np.maximum(gain, 0.0)
 
     def objective(self, z: Floats, smooth: float) -> Floats:
-        """What is minimised, with norms that are smooth below this size."""
+        """The value that is minimised, with norms that are smooth below the size `smooth`."""
         _, of_pass, of_step = self._errors(z)
         norms = [np.sqrt((weights * error**2).sum(axis=1) + smooth**2) for weights, error in (
             (self.of_pass, of_pass), (self.of_step, of_step))]  # fmt: skip
@@ -328,7 +328,7 @@ class _Problem:
 
     @staticmethod
     def _penalised(z: Floats, value: Floats, slope: Floats, curve: Floats) -> tuple[Floats, Floats, Floats]:
-        """The same with the penalties on γ and on slopes."""
+        """Value, gradient and curvature with the penalties on γ and on slopes added."""
         value += _OF_GAMMA * (z[:, 6] - 1.0) ** 2
         slope[:, 6] += 2.0 * _OF_GAMMA * (z[:, 6] - 1.0)
         curve[:, 6, 6] += 2.0 * _OF_GAMMA

@@ -56,9 +56,9 @@ def fit_speed(
     servers: Sequence[float] | None = None,
     batch: float = 1.0,
 ) -> StepSpeed | None:
-    """The model through speeds measured on so many workers and servers; None if they are too few.
+    """The model through speeds measured on given workers and servers; None if they are too few.
 
-    Errors count relative to what was measured: a step of an hour and one of a second are as good.
+    Errors count relative to what was measured: a step of an hour and one of a second count alike.
     """
     if len(set(zip(workers, servers or workers, strict=True))) < PARAMETERS[training]:
         return None

@@ -1,9 +1,9 @@
-"""What was measured of a workload: seconds of a step by how its GPUs lie, and progress by epoch.
+"""Measurements of a workload: seconds of a step by how its GPUs lie, and progress by epoch.
 
 The truth of the simulators of Pollux (OSDI 2021) and Sia (SOSP 2023), whose authors profiled six programs on
-their clusters.  A step takes as long as was measured for the same GPUs on each node; for shapes nobody
-measured it is interpolated in nodes, GPUs and local batch.  Statistics of the gradient are by epoch and batch
-size, and linear between the sizes measured.  `rota.knowledge.goodput` has the formulas and the units.
+their clusters.  A step takes as long as was measured for the same GPUs on each node; for unmeasured shapes it
+is interpolated in nodes, GPUs and local batch.  Statistics of the gradient are by epoch and batch size, and
+linear between the sizes measured.  `rota.knowledge.goodput` has the formulas and the units.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rota.knowledge.goodput import BatchSplit, Noise
 from rota.model.columns import Floats
 
 MOST_NODES = 16
-"""More nodes than were measured count as so many."""
+"""More nodes than were measured count as this number."""
 _CEILING = 1e-8
 """Tolerance of roundings up, as in the authors' code."""
 
@@ -70,7 +70,8 @@ class StepTable:
         self._known: dict[tuple[tuple[int, ...], int], StepSeconds] = {}
 
     def at(self, parts: Sequence[int], local: int) -> StepSeconds:
-        """With so many GPUs on each node and this batch on each; NaN outside of what was measured."""
+        """Seconds with `parts` GPUs on each node and `local` examples on each GPU; NaN outside the measured
+        range."""
         key = shape_of(parts), local
         if key not in self._known:
             self._known[key] = self._look_up(*key)
@@ -87,7 +88,7 @@ class StepTable:
         return StepSeconds(*(float(np.interp(local, rows[:, 0], rows[:, i])) for i in (1, 2)))
 
     def most_on(self, shape: tuple[int, ...]) -> int:
-        """Largest batch of one GPU that was measured with so many on each node, or with at least as many."""
+        """Largest measured batch of one GPU with these GPUs on each node, or with at least as many."""
         rows = self.by_shape.get(shape)
         if rows is None:
             large = (self.beyond[:, 0] >= len(shape)) & (self.beyond[:, 1] >= sum(shape))
@@ -95,7 +96,7 @@ class StepTable:
         return int(rows[-1, 0])
 
     def most_of(self, gpus: int) -> int:
-        """Largest batch of one GPU that was measured with so many GPUs, however they lie."""
+        """Largest batch of one GPU that was measured with `gpus` GPUs, however they lie."""
         sizes = [int(rows[-1, 0]) for shape, rows in self.by_shape.items() if sum(shape) == gpus]
         return max(sizes, default=self.local_most)
 
@@ -105,13 +106,13 @@ class StepTable:
         return float(rows[:, 0].max() / rows[:, 1].max())
 
     def prepare(self) -> None:
-        """Be ready for shapes that nobody measured: what lies between takes a while to lay out."""
+        """Prepare for shapes that were not measured: interpolation takes a while to set up."""
         if len(self.beyond):
             self._between([1, 1, self.local_least])
 
     @cached_property
     def _between(self) -> Any:
-        """Linear between what was measured, over the tetrahedra of its Delaunay triangulation.
+        """Linear interpolation of the measurements, over the tetrahedra of their Delaunay triangulation.
 
         NaN everywhere if there are none: measured on one number of nodes only, say.
         """
@@ -131,13 +132,13 @@ class StepTable:
 
 
 def _nowhere(place: Sequence[float]) -> Floats:
-    """Step and synchronising seconds where nothing was measured around."""
+    """Step and synchronising seconds of a place outside of all measurements: NaN."""
     return np.full((1, 2), math.nan)
 
 
 @dataclass(frozen=True)
 class EpochTable:
-    """What every epoch of a workload needs and does, by batch size."""
+    """What every epoch of a workload needs and achieves, by batch size."""
 
     sizes: Floats
     """Batch sizes that were measured, ascending, [size]."""
@@ -177,7 +178,7 @@ class EpochTable:
 
     @cached_property
     def _noises(self) -> dict[float, list[Noise]]:
-        """By batch size, the statistics of each epoch."""
+        """The statistics of each epoch, by batch size."""
         return {}
 
     def steps_at(self, batch: float, epoch: int) -> float:
@@ -200,7 +201,7 @@ class MeasuredWorkload:
 
     epochs: EpochTable
     times: Mapping[str, StepTable]
-    """By GPU type, in lower case; `*` for all others."""
+    """Step times by GPU type, in lower case; `*` for all others."""
     local_most: int | None = None
     """Largest batch of one GPU in one pass, if it is less than the largest that was measured."""
     slower: float = 1.0
@@ -215,7 +216,7 @@ class MeasuredWorkload:
         return times.local_most if self.local_most is None else self.local_most
 
     def split(self, times: StepTable, gpus: int, wanted: float) -> BatchSplit:
-        """The batch of about `wanted` examples on so many GPUs.
+        """The batch of about `wanted` examples on `gpus` GPUs.
 
         One GPU takes two passes for more than M0, since the noise of a gradient shows only between batches.
         """
@@ -231,7 +232,7 @@ class MeasuredWorkload:
         return max(self.epochs.initial, times.local_least * gpus)
 
     def goodput(self, seconds: StepSeconds, gpus: int, batch: BatchSplit, epoch: int) -> float:
-        """Examples at M0 per second in an epoch; NaN where nobody measured."""
+        """Examples at M0 per second in an epoch; NaN where unmeasured."""
         total = batch.total(gpus)
         gain = self.epochs.noise(total, epoch).gain(total, self.epochs.initial)
         return gain * self.epochs.initial / (seconds.of(batch) * self.slower)

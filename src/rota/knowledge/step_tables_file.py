@@ -68,7 +68,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 def _frame(path: str | PathLike[str], columns: tuple[str, ...], words: tuple[str, ...]) -> pl.DataFrame:
-    """The file with its columns as numbers, but those that are words; an empty cell is null."""
+    """The file with its columns as numbers, except those of `words`; an empty cell is null."""
     import polars as pl  # here, since every controller loads this module for its providers' sake
 
     try:
@@ -100,7 +100,7 @@ def _frame(path: str | PathLike[str], columns: tuple[str, ...], words: tuple[str
 
 
 def _whole(path: str | PathLike[str], frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
-    """The same; refuses empty cells in `columns`."""
+    """`frame`, with `columns` as whole numbers; refuses empty cells in them."""
     for name in columns:
         empty = frame[name].is_null().arg_true()
         if len(empty):
@@ -119,7 +119,7 @@ def read_epochs(path: str | PathLike[str]) -> dict[str, EpochTable]:
 
 
 def _epochs_of(frame: pl.DataFrame) -> EpochTable:
-    """As many epochs as all sizes have."""
+    """The epochs that all sizes have."""
     of_size = {float(str(size)): group.sort("epoch") for (size,), group in frame.group_by("batch_size")}
     sizes, length = sorted(of_size), min(group.height for group in of_size.values())
     columns = {

@@ -1,8 +1,9 @@
-"""Step times of jobs as they were seen, and the fits that explain them, by type of GPU.
+"""Observed step times of jobs, and the fits that explain them, by type of GPU.
 
 Every configuration that a job has run on is a sample.  A sample is news if the job's fit is off by more than
-5 %, or if the same configuration has changed by more; who has news is fitted anew when somebody asks, all at
-once.  A fit depends on the samples alone, never on the order in which they came or on earlier fits.
+5 %, or if the same configuration has changed by more.  All jobs with news are fitted again together, when
+fits are next needed.  A fit depends on the samples alone, never on the order in which they came or on earlier
+fits.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from rota.knowledge.step_fit import PARAMETERS, StepSample, fit_steps, pad, pred
 from rota.model.columns import Floats
 
 MOST_SAMPLES = 48
-"""Of one job on one type; the ones that were seen longest ago are forgotten."""
+"""Samples kept of one job on one type; the ones that were seen longest ago are dropped."""
 
 Key = TypeVar("Key", bound=Hashable)
-"""Whose steps: a job, or a job and a type of GPU."""
+"""What steps belong to: a job, or a job and a type of GPU."""
 _Where = tuple[int, int, float, int]
 
 
@@ -28,16 +29,16 @@ class StepTimes(Generic[Key]):
     """What was seen of many jobs, and a fit for each."""
 
     def __init__(self, news: float = NEWS) -> None:
-        """`news` is the relative error from which on a fit is made anew; 0 is at every new sample."""
+        """`news` is the relative error above which a fit is repeated; 0 means at every new sample."""
         self.news = news
         self._samples: dict[Key, dict[_Where, StepSample]] = {}
         self._fits: dict[Key, Floats] = {}
         self._fitted: dict[Key, dict[_Where, StepSample]] = {}
-        """Samples of which the fits were made, or that they explain."""
+        """Samples that the fits were made of, or that they explain."""
         self._dirty: dict[Key, None] = {}
 
     def add(self, key: Key, sample: StepSample) -> bool:
-        """True if this is news: the fit of `key` will be another."""
+        """Add a sample; True if it is news: the fit of `key` will change."""
         if not (sample.step_s > 0.0 and sample.local > 0.0 and sample.gpus > 0):
             return False
         own = self._samples.setdefault(key, {})
@@ -65,7 +66,7 @@ class StepTimes(Generic[Key]):
         return False
 
     def refit(self) -> list[Key]:
-        """Fit all who have news; says who they are."""
+        """Fit all keys that have news; returns these keys."""
         dirty, self._dirty = list(self._dirty), {}
         if dirty:
             fits = fit_steps(pad([list(self._samples[key].values()) for key in dirty]))
@@ -81,7 +82,7 @@ class StepTimes(Generic[Key]):
         return self._fits.get(key)
 
     def fits(self, keys: Iterable[Key]) -> Floats:
-        """The same for several, [key, 7]; NaN where nothing was seen."""
+        """The parameters of several keys, [key, 7]; NaN where nothing was seen."""
         unknown = np.full(PARAMETERS, np.nan)
         fits = [self.fit(key) for key in keys]
         return np.array([unknown if fit is None else fit for fit in fits]).reshape(-1, PARAMETERS)
@@ -100,7 +101,7 @@ class StepTimes(Generic[Key]):
 
 
 def _merged(old: StepSample, new: StepSample) -> StepSample:
-    """The newest counts for some of it, what was seen before for the rest."""
+    """The weighted mean of both: `FRESH` is the weight of the newest sample."""
     step_s = old.step_s + FRESH * (new.step_s - old.step_s)
     gradient_s = old.gradient_s + FRESH * (new.gradient_s - old.gradient_s)
     if gradient_s != gradient_s:

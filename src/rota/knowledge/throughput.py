@@ -1,7 +1,7 @@
-"""Throughput by workload, GPU type and number of GPUs: the table, and who knows it.
+"""Throughput by workload, GPU type and number of GPUs: the table, and the sources of that knowledge.
 
-What a policy is told is one array, [job, type of the cluster]: iterations per second of the whole job at
-the number of GPUs it asks for, 0 where it cannot run.
+A policy receives one array, [job, type of the cluster]: iterations per second of the whole job at the number
+of GPUs it asks for, 0 where it cannot run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rota.model.units import plural
 
 @dataclass(frozen=True)
 class ThroughputTable:
-    """Measured throughputs: how many iterations per second a workload does on so many GPUs of a type."""
+    """Measured throughputs: iterations per second of a workload on a number of GPUs of a type."""
 
     workloads: tuple[str, ...]
     types: tuple[str, ...]
     counts: tuple[int, ...]
     """Numbers of GPUs, ascending."""
     rates: Floats
-    """Iterations per second of all GPUs together, [workload, type, count]; NaN where nobody measured."""
+    """Iterations per second of all GPUs together, [workload, type, count]; NaN where unmeasured."""
     source: str = "table"
     """File it came from, for messages."""
     pairs: PairTable = field(default_factory=PairTable)
@@ -129,7 +129,7 @@ class ThroughputTable:
 
 
 def between(measured: Mapping[int, float], gpus: int) -> float:
-    """The rate on so many GPUs: on a line between the two measured numbers around it, 0 being one of them.
+    """The rate on `gpus` GPUs: on a line between the two measured numbers around it, 0 being one of them.
 
     Beyond the largest it stays what it is there.  Without any it is 0.
     """
@@ -196,7 +196,7 @@ def uniform_throughput(jobs: JobTable, cluster: Cluster, provenance: Provenance 
 
 @provides(Knowledge.THROUGHPUT, Provenance.ASSUMED, "all types are equally fast")
 def assumed_throughput(setup: Setup) -> Provider:
-    """What jobs that are still to come accept is not known, live."""
+    """Rate 1 on all types; live, the types that jobs still to come accept are unknown."""
     if setup.truth is not None:
         return uniform_throughput(setup.jobs, setup.cluster, Provenance.ASSUMED)
     rates = np.ones((len(setup.jobs), max(1, len(setup.cluster.type_names))))

@@ -1,4 +1,4 @@
-"""Jobs of which a table of speeds says nothing, named all at once, so that a caller may leave them out."""
+"""Error for jobs that a table of speeds lacks: it lists all, so that a caller may leave them out."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rota.model.jobs import JobTable
 
 
 class UnmeasuredError(InputError):
-    """A table of speeds does not know some jobs; the sentence names the first."""
+    """A table of speeds does not know some jobs; the message names the first."""
 
     rows: tuple[int, ...] = ()
-    """Those jobs, as rows of the trace."""
+    """The rows of these jobs in the trace."""
     problem: str = ""
     """What is missing for the first of them, without its name."""
     expected: str = ""
@@ -22,7 +22,7 @@ class UnmeasuredError(InputError):
     def of(
         cls, jobs: JobTable, rows: Iterable[int] | Ints, problem: str, *, file: str, expected: str
     ) -> UnmeasuredError:
-        """The error for `rows`, of the first of which `problem` holds: `runs 'x', which is not measured`."""
+        """The error for `rows`; `problem` is that of the first: `runs 'x', which is not measured`."""
         own = tuple(int(row) for row in rows)
         sentence = InputError.at(f"job {jobs.ids[own[0]]} {problem}", file=file, expected=expected)
         error = cls(str(sentence))

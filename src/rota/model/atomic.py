@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from pathlib import Path
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` if the block ends without an error.
 
-    Missing folders are made, and the file gets the mode that the umask of the process gives new files.
-    What is there and no file, such as /dev/null or a pipe, stays what it is and is written to; of a link the
-    file that it leads to is replaced.
-    An OSError names `path`.
+    Missing folders are made, and the file gets the mode that the umask of the process gives new files. If
+    `path` exists and is not a file, such as /dev/null or a pipe, it stays and is written to; if it is a link,
+    the file behind it is replaced. An OSError names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if _takes_writing(path):  # for root, to replace /dev/null is to take it from the whole machine
+    if _takes_writing(path):  # replacing /dev/null as root would take it from the whole machine
         yield path
         return
     target = _target_of(path)
@@ -30,17 +29,17 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         os.replace(partial, target)
     except OSError as error:
-        # A whole sentence, or the name of another file that is being written, stays.
+        # A whole sentence, or the name of another file that is being written, is kept.
         if error.errno is not None and str(error.filename or partial) == str(partial):
-            error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+            error.filename, error.filename2 = str(path), None  # users do not know the temporary file
         raise
     finally:
-        with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
+        with suppress(OSError):  # where it cannot be removed, the first error counts
             partial.unlink()
 
 
 def _target_of(path: Path) -> Path:
-    """The file that `path` is, or that it leads to, there or not."""
+    """The file that `path` is, or that it links to, whether it exists or not."""
     if not path.is_symlink():
         return path
     target = Path(os.path.realpath(path))
@@ -59,7 +58,7 @@ def _takes_writing(path: Path) -> bool:
 
 
 def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """A file with exactly this mode that is there whole or not at all, also after a power cut.
+    """A file with exactly this mode that is written whole or not at all, also after a power cut.
 
     An OSError names `path`.
     """
@@ -73,10 +72,10 @@ def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+        error.filename, error.filename2 = str(path), None  # users do not know the temporary file
         raise
     finally:
-        with suppress(OSError):  # where it cannot be removed, what was wrong before is what counts
+        with suppress(OSError):  # where it cannot be removed, the first error counts
             partial.unlink()
     sync_folder(path.parent)
 

@@ -1,9 +1,10 @@
-"""Cells: which units of a cluster are alike, and whether those that tenants are promised can all be had.
+"""Cells: which units of a cluster are alike, and whether all units that tenants are promised exist.
 
 Source    Zhao et al., "HiveD", OSDI 2020, section 3
 
-Nodes of one GPU type with as many GPUs in the same units below are of one kind.  Levels above the node count
-for a kind if all their units hold the same number of its nodes.  Levels of a kind are numbered from 1, a GPU.
+Nodes of one GPU type with the same number of GPUs in the same units below are of one kind.  Levels above the
+node count for a kind if all their units hold the same number of its nodes.  Levels of a kind are numbered
+from 1, a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rota.model.tenants import CellQuota
 from rota.model.units import number, plural
 
 MOST_UNITS = 4
-"""Units that a sentence names, beside the smallest."""
+"""Named units in a message, beside the smallest."""
 ByLevel = list[int]
 """A number for each level; place 0 is not used."""
 
@@ -57,7 +58,7 @@ class CellKind:
 
 
 Kinds = Mapping[CellKind, Sequence[tuple[int, ...]]]
-"""By kind: the nodes of each cell of its top level, in the order in which they are split."""
+"""The nodes of each cell of the top level, by kind, in the order in which they are split."""
 
 
 class Owned(NamedTuple):
@@ -213,7 +214,7 @@ def _nodes_at(cluster: Cluster, cell: CellQuota, whose: str) -> list[int]:
 
 
 def place_of(cluster: Cluster, kinds: Kinds, cell: Owned) -> int:
-    """Number of a fixed cell among those of its level and kind, as all its tops are cut.
+    """Number of a fixed cell among those of its level and kind, when all top cells are split.
 
     `n3` is a node, `n3/1` the second unit in it, `r1` a unit above.  InputError if there is no such unit.
     """
@@ -236,7 +237,7 @@ def place_of(cluster: Cluster, kinds: Kinds, cell: Owned) -> int:
     return nodes.index(first) * parts + int(inner)
 
 
-# -- whether all can be had --------------------------------------------------------------------------
+# Number of units that a message names, beside the smallest.
 
 
 def spare_cells(kind: CellKind, free: Sequence[int], owed: Sequence[int]) -> ByLevel:
@@ -293,7 +294,7 @@ def _refuse_overlaps(kind: CellKind, own: Sequence[Owned], fixed: Sequence[tuple
 
 
 def _free_beside(kind: CellKind, tops: int, fixed: Sequence[tuple[int, int]]) -> ByLevel:
-    """Free cells of each level once the fixed ones, by level and place, are out: those around are split."""
+    """Free cells of each level without the fixed ones, by level and place, around which cells are split."""
     free = [0] * (kind.top + 1)
     present = list(range(tops))
     for level in range(kind.top, 0, -1):

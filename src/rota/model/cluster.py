@@ -23,7 +23,7 @@ from rota.model.tenants import Tenants
 from rota.model.units import plural
 
 ANY_TYPE = "GPU"
-"""Name of the device type when nobody gave one."""
+"""Name of the device type if none is given."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class NodeShape:
     device_levels: Mapping[str, int] = field(default_factory=dict)
     """Level below the node -> devices of each unit, widest first: socket -> 4, pair -> 2."""
     capacities: Mapping[str, float] = field(default_factory=dict)
-    """What else each node has so much of: up -> 10."""
+    """Further amounts of each node by name: up -> 10."""
     labels: tuple[str, ...] = ()
     """Names under which jobs may ask for these nodes, such as Slurm's partitions; they may overlap."""
     price_class: str = ""
-    """Class in which these nodes are paid for: `on_demand` or `spot`; empty if nobody says."""
+    """Price class of these nodes: `on_demand` or `spot`; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,20 @@ class Cluster:
     device_levels: Mapping[str, Array] = field(default_factory=dict)
     """Named levels below the node, widest first: number of the unit each device is in, over all nodes."""
     capacities: Mapping[str, Floats] = field(default_factory=dict)
-    """Further amounts of each node by name (up, down, disk); 0 where a node says nothing."""
+    """Further amounts of each node by name (up, down, disk); 0 where a node states none."""
     labels: Mapping[str, Ints] = field(default_factory=dict)
     """Nodes behind each name under which jobs may ask for them, ascending; one node may be behind several."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By GPU type: price of a GPU-hour in each class (`on_demand`, `spot`)."""
+    """Price of a GPU-hour in each class (`on_demand`, `spot`), by GPU type."""
     price_classes: Mapping[str, Ints] = field(default_factory=dict)
-    """Nodes that are paid for in each class, ascending; of the others nobody says."""
+    """Nodes that are paid for in each class, ascending; the class of the others is unknown."""
     tenants: Tenants = field(default_factory=Tenants.none)
     gone: tuple[int, ...] = ()
     """Nodes that never come back: they are closed, and here only for the numbers of the others."""
 
     @cached_property
     def answers(self) -> dict[Any, Any]:
-        """What has been asked about it, empty as it is, and the answers: `rota.model.feasible` keeps them."""
+        """Cached answers to questions about the cluster when empty: `rota.model.feasible` keeps them."""
         return {}
 
     @property
@@ -111,7 +111,7 @@ class Cluster:
         return int((self.device_type == type_code).sum())
 
     def admitted(self, node_set: str) -> Bools:
-        """Which nodes will do for a job that asks for `node_set`, such as `gpu|n7`; all if it is empty.
+        """The nodes that a job with `node_set`, such as `gpu|n7`, may use; all if it is empty.
 
         A part names a label or a node; one that names neither stands for no node.  Parts with `!` are taken
         away from what the others give, or from all nodes if there are no others.
@@ -133,7 +133,7 @@ class Cluster:
         return np.array([node for node, own in enumerate(self.node_names) if own == name], dtype=np.int64)
 
     def take(self, nodes: Ints, tenants: Tenants | None = None) -> Cluster:
-        """The cluster of `nodes` only, in that order; devices are numbered anew from 0."""
+        """The cluster of `nodes` only, in that order; devices are renumbered from 0."""
         gpus = self.node_gpus[nodes]
         devices = np.concatenate(
             [np.arange(self.first_device[node], self.first_device[node + 1]) for node in nodes]
@@ -166,7 +166,7 @@ class Cluster:
         )
 
     def coded_as(self, type_names: tuple[str, ...]) -> Cluster:
-        """The same cluster with the type codes of another one, whose names are all of its own and more."""
+        """This cluster with the type codes of another one, whose names include all of its own."""
         codes = np.array([type_names.index(name) for name in self.type_names], dtype=np.int64)
         return replace(
             self,
@@ -178,7 +178,7 @@ class Cluster:
     def gpu_price(self, type_code: int) -> float:
         """Price of a GPU-hour on one type, the mean over its GPUs; NaN if the cluster states none.
 
-        A node that says no class is on demand if that has a price, else in the cheapest class.
+        A node without a class is on demand if that has a price, else in the cheapest class.
         """
         classes = self.prices.get(self.type_names[type_code])
         if not classes:
@@ -191,7 +191,7 @@ class Cluster:
         return float(of_node @ gpus / gpus.sum()) if gpus.any() else usual
 
     def units(self, level: str, type_code: int | None = None) -> int:
-        """How many units of a level there are, all of whose devices are of one type if that is named."""
+        """The number of units of a level; with a type, of those whose devices are all of it."""
         devices = np.arange(self.gpus) if type_code is None else np.flatnonzero(self.device_type == type_code)
         if level == DEVICE:
             return len(devices)
@@ -257,7 +257,7 @@ class Cluster:
 NODE, DEVICE = "node", "device"
 """The two levels that every cluster has."""
 MOST_DEVICES = 10_000_000
-"""Nothing is this large yet; a slip of the finger should not fill the memory."""
+"""The largest cluster that is accepted, so that a typing mistake does not fill the memory."""
 
 
 def _check(shapes: Sequence[NodeShape]) -> None:

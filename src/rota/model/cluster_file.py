@@ -179,7 +179,7 @@ def _parse(file: Path) -> tuple[yaml.Node, object]:
 
 
 def _explain(error: ValidationError) -> tuple[Location, str]:
-    """Place and sentence of the first problem pydantic found, in our words.
+    """Place and message of the first problem that pydantic reports, in our words.
 
     A misspelt name leaves its field missing; the name is then what matters.
     """

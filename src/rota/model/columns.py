@@ -18,9 +18,9 @@ make another object for every dictionary, list and column that it is used with."
 
 
 def cells(column: Array) -> Cells[Any]:
-    """The cells of `column`, to be read and written one by one: through an array each costs thrice as much.
+    """The cells of `column`, to read and write one by one: through an array each costs three times as much.
 
-    They are the column's own as long as nobody puts another array in its place.
+    They belong to the column until another array takes its place.
     """
     return column.data
 

@@ -1,4 +1,4 @@
-"""What attempts fail of: the signatures that a trace or a log names, and whose fault each is.
+"""Causes of failed attempts: the signatures that a trace or a log names, and the class of each.
 
 Signatures are those of the Philly study (Jeon et al., USENIX ATC 2019, table of failures), and the names that
 the classifier of live jobs and the readers of traces give.
@@ -11,11 +11,11 @@ from enum import StrEnum
 
 
 class FailureClass(StrEnum):
-    """Whose fault a failure is."""
+    """What caused a failure: the user or the infrastructure."""
 
     USER = "user"  # the program, its inputs, its settings: it fails again
     INFRASTRUCTURE = "infrastructure"  # a device, a node, network or storage: it may not
-    UNKNOWN = "unknown"  # nothing says
+    UNKNOWN = "unknown"  # no cause is known
 
 
 NO_SIGNATURE = "no signature"
@@ -27,30 +27,31 @@ INFRASTRUCTURE = frozenset(
         "device fault", "network fault", "storage fault", "bus error", "killed from outside",
     }
 )  # fmt: skip
-"""The study's (a checkpoint fails as the file system does), Slurm's, those of the classifier of live jobs."""
+"""Signatures of the study (a checkpoint fails as the file system does), of Slurm and of the live
+classifier."""
 
 
 def class_of(signature: str) -> FailureClass:
-    """Whose fault failures of this signature are; unknown for an empty one."""
+    """The class of failures of this signature; unknown for an empty one."""
     if signature in INFRASTRUCTURE:
         return FailureClass.INFRASTRUCTURE
     return FailureClass.UNKNOWN if signature in ("", NO_SIGNATURE) else FailureClass.USER
 
 
 class RetryHistory:
-    """What trying again was good for after failures of each signature, by whose jobs they were.
+    """Outcomes of retries after failures of each signature, by the user of the job.
 
-    Failures of the infrastructure are not noted: what it does to others passes.
+    Failures of the infrastructure are not noted: what it does to other jobs passes.
     """
 
     def __init__(self) -> None:
         self._vain: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-        """By signature and user, the jobs that failed of it, were tried again, and failed of it again."""
+        """By signature and user, the jobs that failed with it, were tried again, and failed with it again."""
         self._useful: dict[str, set[str]] = defaultdict(set)
-        """By signature, the users one of whose jobs was tried again and got past it."""
+        """By signature, users with a job that got past the failure when tried again."""
 
     def note(self, user: str, row: int, failed_of: str, then: str | None) -> None:
-        """A job of `user` was tried again after `failed_of`, and failed of `then`; None: it did not fail."""
+        """A job of `user` was tried again after `failed_of`, and failed with `then`; None if it succeeded."""
         if not failed_of or then == "" or class_of(failed_of) is FailureClass.INFRASTRUCTURE:
             return
         if then == failed_of:
@@ -59,9 +60,9 @@ class RetryHistory:
             self._useful[failed_of].add(user)
 
     def is_vain(self, user: str, row: int, signature: str, others: int) -> bool:
-        """True if trying again after `signature` was in vain for so many others, and of use to none.
+        """True if retries after `signature` were in vain for `others` others, and of use to none.
 
-        So many other jobs of `user`, or jobs of so many other users.
+        That is `others` other jobs of `user`, or jobs of as many other users.
         """
         vain, useful = self._vain.get(signature, {}), self._useful.get(signature, ())
         if not others or user in useful:

@@ -1,4 +1,4 @@
-"""Which jobs a cluster could ever hold; the others are refused at submission, whoever schedules."""
+"""Which jobs a cluster could ever hold; the others are refused at submission under every policy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rota.model.jobs import JobTable
 from rota.model.reasons import Code, Constraint
 
 MOST_ANSWERS = 1000
-"""Kept for one cluster; then it begins anew."""
+"""Answers kept for one cluster; beyond that the cache is emptied."""
 _ROUNDING = 1e-9
-"""A node that has what ten devices need feeds ten, whatever the division says."""
+"""Rounding: a node that has what ten devices need feeds ten, whatever the division says."""
 
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that fit an empty cluster: those that `never_fits` has nothing to say about."""
+    """Rows that fit an empty cluster: those for which `never_fits` has no constraint."""
     if len(jobs) == 1:  # as they come in a live world
         return np.array([not never_fits(cluster, need_of(jobs, 0))])
     feasible: Bools = np.ones(len(jobs), dtype=bool)
@@ -31,7 +31,7 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
 
 
 def holding_types(jobs: JobTable, cluster: Cluster, rows: Ints) -> Bools:
-    """On which types each of `rows` could ever have all the GPUs that it asks for, [row, type]."""
+    """The types on which each of `rows` could ever have all the GPUs that it asks for, [row, type]."""
     columns = [column[rows] for column in _asked_in(jobs, cluster, least=False)]
     holds: Bools = np.ones((len(rows), len(cluster.type_names)), dtype=bool)
     if len(rows):
@@ -44,7 +44,7 @@ def holding_types(jobs: JobTable, cluster: Cluster, rows: Ints) -> Bools:
 
 
 def refusals(jobs: JobTable, cluster: Cluster, rows: Iterable[int]) -> dict[int, str]:
-    """Of `rows`, those that the cluster could never hold, each with the first reason."""
+    """The rows that the cluster could never hold, each with the first reason."""
     said: dict[Need, str] = {}
     why: dict[int, str] = {}
     for row in rows:
@@ -77,20 +77,20 @@ def _kinds(columns: Sequence[Array]) -> tuple[Ints, Ints]:
 
 
 class Need(NamedTuple):
-    """What a job wants of an empty cluster; 0 is unknown."""
+    """What a job needs of an empty cluster; 0 is unknown."""
 
     gpus: int
     gpus_min: int
     """Fewest devices it can run on."""
     cpus: float = 0.0
-    """In all, as host memory is; both follow the devices."""
+    """CPU cores in all; like host memory, they follow the devices."""
     memory_gib: float = 0.0
     types: tuple[str, ...] = ()
     """Device types that will do; empty for any."""
     share: float = 1.0
-    """Of each device."""
+    """Part of each device."""
     gpu_memory_gib: float = 0.0
-    """On each device."""
+    """Memory on each device."""
     tenant: str = ""
     node_set: str = ""
     """Nodes that will do, as `Cluster.admitted` reads it; empty for any."""
@@ -102,7 +102,7 @@ class Need(NamedTuple):
 
 
 def need_of(jobs: JobTable, row: int) -> Need:
-    """What the job of `row` wants."""
+    """What the job of `row` needs."""
     return Need(
         jobs.gpus.item(row),
         jobs.gpus_min.item(row),
@@ -117,26 +117,26 @@ def need_of(jobs: JobTable, row: int) -> Need:
 
 
 def never_fits(cluster: Cluster, need: Need) -> tuple[Constraint, ...]:
-    """Why the cluster could not hold the job even if nobody else were on it; empty if it could.
+    """Why the cluster could not hold the job even if it were empty; an empty tuple if it could.
 
     A gang gets devices of one type, so that each thing is looked for among the types that have what comes
     before it: devices, their memory, what feeds them, a hard quota.  Most jobs ask for what others have asked
-    for, and a live world asks four times for each, so that answers are kept with the cluster.
+    for, and a live world needs the answer four times for each, so that answers are kept with the cluster.
     """
     return _answered(cluster, need).lacks
 
 
 def types_that_hold(cluster: Cluster, need: Need) -> tuple[str, ...]:
-    """The types of which a job that wants GPUs could ever have them; none if it never fits."""
+    """The types that could ever give a job the GPUs that it asks for; none if it never fits."""
     return _answered(cluster, need).types
 
 
 class _Answer(NamedTuple):
-    """What an empty cluster is for one need."""
+    """What an empty cluster offers for one need."""
 
     lacks: tuple[Constraint, ...]
     types: tuple[str, ...] = ()
-    """Those that hold it, if it wants GPUs and nothing lacks."""
+    """The types that hold it, if it wants GPUs and nothing is lacking."""
 
 
 def _answered(cluster: Cluster, need: Need) -> _Answer:
@@ -167,7 +167,7 @@ def _answer(cluster: Cluster, need: Need) -> _Answer:
 
 
 Rooms = Mapping[str, Ints]
-"""By type that will do: devices of each node, 0 where a node does not count."""
+"""Devices of each node, by type that will do; 0 where a node does not count."""
 
 
 def _present(cluster: Cluster, need: Need) -> Bools:
@@ -183,7 +183,7 @@ def _rooms(cluster: Cluster, need: Need) -> Rooms:
 
 
 def _lack_of_devices(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
-    """The types with devices enough; all of them and what is lacking if there are none."""
+    """The types with enough devices; if there are none, all types and what is lacking."""
     large = {name: room for name, room in rooms.items() if room.sum() >= need.least}
     if large:
         return large, []
@@ -193,7 +193,7 @@ def _lack_of_devices(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms,
 
 
 def _lack_of_memory(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
-    """The same for the memory of devices; nodes whose devices have too little do not count any more."""
+    """The types with enough device memory, and what is lacking; nodes with too little no longer count."""
     memory_gib = np.zeros(cluster.nodes)
     memory_gib[cluster.device_node] = cluster.device_memory_gib
     has = (memory_gib == 0.0) | (memory_gib >= need.gpu_memory_gib)
@@ -209,14 +209,14 @@ def _lack_of_memory(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, 
 
 
 def _lack_of_hosts(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
-    """The same for cores and host memory."""
+    """The types with enough cores and host memory, and what is lacking if there are none."""
     lacks = {name: _unfed(cluster, need, room > 0) for name, room in rooms.items()}
     fed = {name: room for name, room in rooms.items() if not lacks[name]}
     return (fed, []) if fed else (rooms, min(lacks.values(), key=len))
 
 
 def _lack_of_quota(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
-    """The same for hard quotas, of the tenant and of those above it."""
+    """The types within hard quotas, of the tenant and of those above it, else what is lacking."""
     wants = need.least * need.share
     for tenant in cluster.tenants.lineage(need.tenant):
         if not tenant.hard:
@@ -239,14 +239,14 @@ class Shortfall(NamedTuple):
     needed: float
     most: float
     what: str
-    """`CPU cores` or `GiB of host memory`."""
+    """The resource: `CPU cores` or `GiB of host memory`."""
 
 
 def host_shortfalls(cluster: Cluster, need: Need, nodes: Bools | None = None) -> list[Shortfall]:
-    """Of CPU cores and host memory what the nodes, even with nobody on them, have too little of.
+    """The CPU cores and the host memory of which the nodes, even if empty, have too little.
 
-    CPU and memory follow the devices.  Too few devices are no shortfall of this kind.  Only `nodes` count,
-    or else those with devices that will do.
+    CPU and memory follow the devices.  Too few devices are no shortfall of this kind.  Only `nodes` count, or
+    else those with devices that will do.
     """
     if not need.cpus and not need.memory_gib:
         return []
@@ -264,7 +264,7 @@ def host_shortfalls(cluster: Cluster, need: Need, nodes: Bools | None = None) ->
             continue
         of_each = wanted / max(need.gpus, 1)
         fed = np.where(capacity > 0, np.floor(capacity / of_each + _ROUNDING), np.inf)  # 0 is unlimited
-        # Nodes that have the one and lack the other feed nobody; what is short of itself is said alone.
+        # Nodes that have one and lack the other feed no job; what is short by itself is named alone.
         fed_by_all = np.minimum(fed_by_all, fed) if not shortfalls else fed
         short = Shortfall(of_each * min(least, int(room.max())), float(capacity.max()), what)
         if np.minimum(room, fed_by_all).sum() < least:

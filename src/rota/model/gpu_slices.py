@@ -20,7 +20,7 @@ _GB_OF_A30, _GB_OF_RTX = 6, 24
 
 @cache
 def slice_of(gpu_type: str) -> tuple[int, int] | None:
-    """How many of how many parts of a GPU the type is, such as (1, 7); None for a type that is no slice."""
+    """The parts of a type, and of its whole GPU, such as (1, 7); None for a type that is no slice."""
     match = _PROFILE.search(gpu_type)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""What a type of device may be called, wherever it is typed: A100, 2080Ti, 3090, 1g.10gb."""
+"""Names that a type of device may have, wherever it is typed: A100, 2080Ti, 3090, 1g.10gb."""
 
 from __future__ import annotations
 

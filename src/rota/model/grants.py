@@ -26,9 +26,7 @@ class Purpose(IntEnum):
     """Why a job holds what it holds."""
 
     RUN = 0
-    PROFILE = (
-        1  # to be measured: when it ends, policies are woken by `Event.PROFILE`, having heard what was seen
-    )
+    PROFILE = 1  # to be measured: when it ends, policies are woken by `Event.PROFILE`, with the measurements
 
 
 class Can(IntFlag):
@@ -61,7 +59,7 @@ class Grant(NamedTuple):
     """Claim on each device, in [0, 1]; 0 is suspended in place (only memory is held)."""
     role: Role = Role.ALONE
     node: int = -1
-    """Node of a CPU job; -1 if devices say it."""
+    """Node of a CPU job; -1 if the devices imply it."""
     batch_size: float = math.nan
     """Batch size to use; NaN leaves it to the job."""
     power_limit_w: float = math.nan
@@ -70,7 +68,7 @@ class Grant(NamedTuple):
     cpus: float = math.nan
     """CPUs in all, spread as the devices are; NaN for as many as were asked for, in proportion to them."""
     memory_gib: float = math.nan
-    """Host memory in all; NaN likewise."""
+    """Host memory in all; NaN for as much as was asked for, in proportion to devices."""
     gpu_memory_gib: float = math.nan
     """Memory of each device; NaN for as much as was asked for."""
 
@@ -80,21 +78,22 @@ AS_ASKED = Grant(0, ())[5:]
 LIMITS = ("batch_size", "cpus", "memory_gib", "gpu_memory_gib", "power_limit_w")
 """Fields that say how a job is to run on what it holds; NaN for each that is left to the job."""
 UNLIMITED = AS_ASKED[3:]
-"""The end of one that leaves CPUs and memory as they were asked for."""
+"""The end of a grant that leaves CPUs and memory as they were asked for."""
 _WHOLE = Grant(0, ())[2:]
 _PACKED = Grant(0, (), role=Role.PACKED)[3:]
 
 
-# NaN equals nothing but is the same object here, which compiled modules forget: they compare through these.
+# NaN equals nothing, but is one object here; compiled modules lose that, so they compare with these
+# functions.
 
 
 def is_whole(grant: Grant) -> bool:
-    """True for whole devices that the job has to itself and uses as it asked to: most grants are so."""
+    """True for whole devices, unshared, that the job uses as it asked to: most grants are like this."""
     return grant[2:] == _WHOLE
 
 
 def is_packed(grant: Grant) -> bool:
-    """True for a part of each device, beside others, that the job uses as it asked to."""
+    """True for a part of each device, beside other jobs, that the job uses as it asked to."""
     return grant[3:] == _PACKED
 
 
@@ -104,7 +103,7 @@ def is_unlimited(grant: Grant) -> bool:
 
 
 def with_one_nan(grant: Grant) -> Grant:
-    """`grant` with the default NaN wherever it holds another: only with the same NaN are two equal."""
+    """`grant` with the default NaN in place of any other: two grants are equal only with the same NaN."""
     if grant[5:] == AS_ASKED:
         return grant
     job, devices, share, role, node, batch_size, power_w, purpose, cpus, memory_gib, gpu_memory_gib = grant
@@ -117,7 +116,7 @@ def _one_nan(value: float) -> float:
 
 
 def is_adjustment(old: Grant, new: Grant) -> bool:
-    """True if who holds `old` goes on where it is under `new`: by another claim, batch size or limit."""
+    """True if a job keeps its devices under `new` and only its claim, batch size or limits change."""
     return old.devices == new.devices and old.node == new.node and old != new
 
 
@@ -132,7 +131,7 @@ def are_idle(grants: Mapping[int, Grant]) -> bool:
 
 
 class Reservation(NamedTuple):
-    """Devices kept free for a waiting job until a moment; nobody else is granted them."""
+    """Devices kept free for a waiting job until a moment; they are granted to no other job."""
 
     job: int
     devices: tuple[int, ...]

@@ -1,7 +1,7 @@
 """A job table that grows: where jobs arrive while the cluster runs.
 
-The columns have room for `capacity` jobs from the start, so that every view of them stays valid while
-rows are filled in.  A full table is replaced by a larger one, which its users have to be built upon anew.
+The columns have room for `capacity` jobs from the start, so that every view of them stays valid while rows
+are filled in.  A full table is replaced by a larger one, and its users have to be rebuilt on that.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class GrowingTable:
         return row
 
     def load(self, jobs: JobTable) -> None:
-        """Fill the first rows of a fresh table with those of `jobs`, its codes included."""
+        """Fill the first rows of an empty table with those of `jobs`, its codes included."""
         n = len(jobs)
         for name, column in self._columns.items():
             column[:n] = getattr(jobs, name)
@@ -125,5 +125,5 @@ class GrowingTable:
 
 
 def _empty(default: Any) -> Any:
-    """What stands in a row that nobody has filled in yet."""
+    """The value in a row that has not been filled in yet."""
     return 0 if default is None or isinstance(default, str) else default

@@ -1,7 +1,7 @@
-"""SIGHUP: a service writes on into a new log, as daemons do, and never ends of it.
+"""SIGHUP: a service goes on in a new log, as daemons do, and never stops because of it.
 
-`logrotate` moves a log and sends SIGHUP; a terminal that is closed sends it as well.  Whoever sends it knows
-the service alone: processes that it has started, with logs of their own, hear of it from there.
+`logrotate` moves a log and sends SIGHUP; a terminal that is closed sends it as well.  The sender knows the
+service alone: processes that the service has started, with logs of their own, receive the signal from it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _followers: WeakSet[subprocess.Popen[bytes]] = WeakSet()
 
 
 def open_logs_anew_on_hangup() -> None:
-    """From now on SIGHUP opens the files anew to which standard output and error go; nothing else if none do.
+    """From now on, SIGHUP reopens the files to which standard output and error go, if any.
 
-    Called by the main thread, as soon as may be.  It is no `SIG_IGN`, which programs that are started would
-    inherit.
+    To be called by the main thread, as early as possible.  It does not use `SIG_IGN`, which started programs
+    would inherit.
     """
     paths = {number: path for number in OUTPUTS if (path := _file_of(number))}
 
@@ -36,7 +36,7 @@ def open_logs_anew_on_hangup() -> None:
 
 
 def tell_of_hangups(child: subprocess.Popen[bytes]) -> None:
-    """`child`, which opens its own log anew by now, hears of every SIGHUP that this process is sent."""
+    """Send `child`, which can already reopen its own log, every SIGHUP that this process receives."""
     _followers.add(child)
 
 

@@ -23,25 +23,25 @@ class JobKind(IntEnum):
 
     TRAIN = 0
     OPPORTUNISTIC = 1  # runs on what others leave, may be stopped at any time
-    SERVICE = 2  # does not end by itself
+    SERVICE = 2  # runs until it is stopped
 
 
 class AllowedCounts(IntEnum):
-    """Which GPU counts between `gpus_min` and `gpus_max` an elastic job can use."""
+    """GPU counts between `gpus_min` and `gpus_max` that an elastic job can use."""
 
     ANY = 0
     POWERS_OF_TWO = 1
 
 
 class GroupRule(IntEnum):
-    """What the end of another job of its group means to a job."""
+    """What the end of another job of its group means for a job."""
 
     ALL = 0  # nothing: each runs to its own end
-    FIRST = 1  # once one that says so too has completed, the others are cancelled
+    FIRST = 1  # once one with the same rule has completed, the others are cancelled
 
 
 class Deadline(NamedTuple):
-    """What it is worth to have finished by a moment, and not by an earlier one that is worth more."""
+    """The value of finishing by a moment, and not by an earlier one that is worth more."""
 
     at_s: float
     value: float
@@ -51,7 +51,7 @@ Form = Literal[
     "text", "whole", "number", "moment", "duration", "memory", "choice",
     "gpus", "gpus range", "batch range", "types", "deadlines", "nodes",
 ]  # fmt: skip
-"""How a value is written by people; `rota.client.fields` reads each."""
+"""The way in which a value is written; `rota.client.fields` reads each."""
 
 DEVICES, WHEN, NAMES = "Devices and memory", "When", "Names and environment"
 """Panels of `rota submit --help`."""
@@ -59,7 +59,7 @@ DEVICES, WHEN, NAMES = "Devices and memory", "When", "Names and environment"
 
 @dataclass(frozen=True)
 class Option:
-    """How people say it: `--name` of `rota submit`, `name` in a job file."""
+    """How users give it: `--name` of `rota submit`, `name` in a job file."""
 
     name: str
     form: Form
@@ -69,32 +69,32 @@ class Option:
     panel: str
     example: str
     meaning: str
-    """In docs/jobs.md."""
+    """The text in docs/jobs.md."""
     default: str
-    """In words."""
+    """The default in words."""
 
 
 @dataclass(frozen=True)
 class JobColumn:
-    """One thing that a job may ask for."""
+    """One attribute that a job may ask for."""
 
     name: str
     dtype: str
     """NumPy's name for it; empty for a ragged column, which holds a tuple for the rows that have one."""
     default: Any
-    """Value of a job that does not say; None if every job has to, or the name of the column it follows."""
+    """Value of a job that does not set it; None if every job has to, or the name of the column it follows."""
     meaning: str
     absent: str = ""
-    """What it means not to say it, in words."""
+    """The meaning of leaving it out, in words."""
     unit: str = ""
     words: type[IntEnum] | None = None
     """The members behind the numbers, if the column holds such."""
     least: float = 0.0
     """Smallest number it may hold."""
     option: Option | None = None
-    """None if only traces say it."""
+    """How users set it; None if only traces have it."""
     field: str = ""
-    """The field of `JobSpec` that says it, if that has another name."""
+    """The field of `JobSpec` that holds it, if that has another name."""
 
     @property
     def spec_field(self) -> str:
@@ -286,7 +286,7 @@ COLUMNS: tuple[JobColumn, ...] = (
         "parts", "", (), "JSON list of `{tasks, gpus, cpus, memory_gib, role}` for uneven jobs", "even",
     ),
 )  # fmt: skip
-"""In the order of `JobTable`."""
+"""All columns, in the order of `JobTable`."""
 
 COLUMN = {column.name: column for column in COLUMNS}
 EVEN = tuple(column for column in COLUMNS if column.dtype)
@@ -294,9 +294,9 @@ EVEN = tuple(column for column in COLUMNS if column.dtype)
 CODED = ("tenant", "group", "workload", "node_set")
 """The columns of codes, with a tuple of names beside each."""
 SUBMITTED = tuple(column for column in COLUMNS if column.option)
-"""What a user may ask for, and the store keeps."""
+"""Columns that a user may set, and the store keeps."""
 STORED_NAMES = tuple(name for name in CODED if COLUMN[name].option)
-"""Of the columns of codes those that a user says."""
+"""The columns of codes that a user may set."""
 WORDED = {column.name: column.words for column in COLUMNS if column.words}
 
 
@@ -306,10 +306,10 @@ def deadlines_text(deadlines: Iterable[Deadline]) -> str:
 
 
 def word(member: IntEnum) -> str:
-    """How people write it: `powers of two`."""
+    """The member as it is written: `powers of two`."""
     return member.name.lower().replace("_", " ")
 
 
 def words_of(kind: type[IntEnum]) -> dict[str, IntEnum]:
-    """Every member by the word that people write."""
+    """Every member by its written word."""
     return {word(member): member for member in kind}

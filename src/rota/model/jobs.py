@@ -41,7 +41,7 @@ PREEMPTED, REQUEUED = "preempted", "requeued"
 
 @dataclass(frozen=True)
 class JobPart:
-    """One row of an uneven job: so many tasks of one shape (a gang of 7 + 5, a parameter server)."""
+    """One row of an uneven job: a number of tasks of one shape (a gang of 7 + 5, a parameter server)."""
 
     tasks: int
     gpus: int
@@ -54,7 +54,7 @@ class JobPart:
 class JobTable:
     """What was asked for: one read-only column per attribute, rows sorted by submission.
 
-    What each column holds, `rota.model.job_columns` says.  Codes (`tenant`, `group`, `workload`, `node_set`)
+    `rota.model.job_columns` says what each column holds.  Codes (`tenant`, `group`, `workload`, `node_set`)
     index the tuples of names beside them; -1 means none.
     """
 
@@ -92,7 +92,7 @@ class JobTable:
     node_set_names: Sequence[str] = ()
     type_names: Sequence[str] = ()
     deadlines: Mapping[int, tuple[Deadline, ...]] = field(default_factory=dict)
-    """Of the rows that have several, or one with a value; the earliest first."""
+    """Deadlines of the rows that have several, or one with a value; the earliest first."""
     after: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Rows a job may start after."""
     parts: Mapping[int, tuple[JobPart, ...]] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class JobTable:
         return names[code] if 0 <= code < len(names) else ""
 
     def types_in(self, mask: int) -> set[str]:
-        """Names of the GPU types whose bits `mask` has, as `gpu_types` of a row; empty if any will do."""
+        """Names of the GPU types whose bits are set in `mask`, as in `gpu_types`; empty if any will do."""
         return {name for bit, name in enumerate(self.type_names) if mask >> bit & 1}
 
     def job(self, row: int) -> PlainJob:
@@ -228,12 +228,12 @@ class PlainJob:
 
 @dataclass(frozen=True)
 class Truth:
-    """What only a simulated world knows about each job.
+    """The facts about each job that only a simulated world knows.
 
-    `failures` maps a row to the run times (seconds of running) of the attempts that fail before
-    the one that ends as `outcome` says; a job without an entry has one attempt.  `signatures` says what
-    these failed of (`rota.model.failures`), one by one, and behind them what a last one did that failed too;
-    empty where nobody knows.
+    `failures` maps a row to the run times (seconds of running) of the attempts that fail before the one that
+    ends as `outcome` says; a job without an entry has one attempt.  `signatures` says the cause of each of
+    these failures (`rota.model.failures`), and after them that of the last attempt if it failed too; empty
+    where unknown.
     """
 
     duration_s: Floats
@@ -244,7 +244,7 @@ class Truth:
     """`Outcome` of the last attempt."""
     held_s: Floats
     """Seconds from submission in which no scheduler could have started it: it waited for other jobs, for the
-    moment its user had named, or was held.  NaN where nobody recorded that."""
+    moment its user had named, or was held.  NaN where that is not recorded."""
     failures: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     signatures: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -282,7 +282,7 @@ class Truth:
         )
 
     def signature(self, row: int, attempt: int) -> str:
-        """What the failing attempt of `row`, counted from 0, failed of; empty if nobody knows."""
+        """The cause of failure of the failing attempt of `row`, counted from 0; empty if unknown."""
         names = self.signatures.get(row, ())
         return names[attempt] if attempt < len(names) else ""
 
@@ -296,22 +296,22 @@ class Truth:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What a trace recorded of the real run; NaN where it did not."""
+    """The real run as a trace recorded it; NaN where it did not."""
 
     start_s: Floats
     end_s: Floats
     nodes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """By row: names of the nodes it ran on."""
+    """Names of the nodes it ran on, by row."""
     types: Mapping[int, str] = field(default_factory=dict)
-    """By row: type of the GPUs it got, if all were of one."""
+    """Type of the GPUs it got, by row, if all were of one."""
     arrays: Mapping[int, str] = field(default_factory=dict)
-    """By row: the array it is a task of."""
+    """The array it is a task of, by row."""
     exits: Mapping[int, str] = field(default_factory=dict)
-    """By row: how its last attempt ended, if not well: `exit 1`, `signal 9`."""
+    """How its last attempt ended, by row, if it failed: `exit 1`, `signal 9`."""
     qos: Mapping[int, str] = field(default_factory=dict)
-    """By row: quality of service under which it was submitted."""
+    """Quality of service under which it was submitted, by row."""
     interruptions: Mapping[int, tuple[Interruption, ...]] = field(default_factory=dict)
-    """By row: the attempts that the site ended though they did not fail."""
+    """The attempts that the site ended though they did not fail, by row."""
 
     def take(self, rows: Ints) -> RecordedRun:
         by_row = (self.nodes, self.types, self.arrays, self.exits, self.qos, self.interruptions)

@@ -1,4 +1,4 @@
-"""Of two equal keys in one place JSON and YAML readers keep the last, in silence: here that is refused."""
+"""Refuses two equal keys in one place: JSON and YAML readers silently keep the last."""
 
 from __future__ import annotations
 

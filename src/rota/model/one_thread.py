@@ -12,11 +12,11 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def one_thread() -> dict[str, str]:
-    """This process's environment with it, where nobody has said otherwise."""
+    """This process's environment with it set, unless it is set already."""
     return {**ONE_THREAD, **os.environ}
 
 
 def use_one_thread() -> None:
-    """From now on in this process, if it has not imported NumPy yet."""
+    """Set it from now on in this process, if that has not imported NumPy yet."""
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 import polars as pl
 
 _SAID = 200
-"""Characters of what the library says; it may repeat whole lines of the file."""
+"""Characters kept of the library's message; it may repeat whole lines of the file."""
 _PANIC = re.compile(rb"\n?thread '[^\n]* panicked at .*?(?:\nnote: [^\n]*\n|\Z)", re.DOTALL)
 _alone = threading.Lock()
 
 
 class DamagedParquet(ValueError):  # noqa: N818
-    """A file that is no Parquet, or not any more; says what the library said of it."""
+    """A file that is not Parquet, or is damaged; carries the library's message."""
 
 
 @contextmanager
@@ -33,9 +33,9 @@ def damage_told() -> Iterator[None]:
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """What this process prints of a panic in this block is dropped; it is raised as an exception as well.
+    """Drops what this process prints about a panic in this block; the panic is raised as an exception.
 
-    The library writes to descriptor 2, from threads of its own.  All that others say there meanwhile is said
+    The library writes to descriptor 2, from threads of its own.  All other output to it meanwhile is written
     at the end.
     """
     with _alone, tempfile.TemporaryFile() as said:

@@ -1,4 +1,4 @@
-"""What a policy tells of deadlines: later ones that it could keep, those that it means to keep, and how."""
+"""What a policy reports about deadlines: later ones it could keep, those it means to keep, and how."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Offer(NamedTuple):
-    """A later deadline for a job whose own cannot be kept; until it is taken nothing is set aside for it."""
+    """A later deadline for a job whose own cannot be kept; nothing is set aside for it until it is taken."""
 
     deadline_s: float
     """Moment by which the job could be done, if nothing else is promised first."""
     until_s: float
     """Moment after which the offer is void, and the job refused."""
     why: str
-    """Why the deadline that was asked for cannot be kept."""
+    """Why the requested deadline cannot be kept."""
 
 
 class Promise(NamedTuple):
@@ -43,7 +43,7 @@ class DeadlinePlan(NamedTuple):
     due_s: float
     """The deadline it plans for; infinite for work that has none."""
     slots: tuple[PlannedSlot, ...]
-    """In order, without those in which the job has nothing."""
+    """Stretches in order, without those in which the job has nothing."""
 
     @property
     def end_s(self) -> float:
@@ -52,9 +52,9 @@ class DeadlinePlan(NamedTuple):
 
     @property
     def slack_s(self) -> float:
-        """From the planned end to the deadline; negative if it is missed."""
+        """Seconds from the planned end to the deadline; negative if it is missed."""
         return self.due_s - self.end_s
 
 
 TOLERANCE_S = 1e-6
-"""A planned end so much after a deadline is in time: sums of seconds are not exact."""
+"""A planned end this many seconds after a deadline is in time: sums of seconds are not exact."""

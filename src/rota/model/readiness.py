@@ -1,4 +1,4 @@
-"""What a service tells the manager that started it (systemd, `Type=notify`); nothing if there is none."""
+"""What a service reports to the manager that started it (systemd, `Type=notify`), if there is one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ READY, STOPPING = "READY=1", "STOPPING=1"
 def tell_manager(state: str) -> None:
     """Send `state` to the socket in NOTIFY_SOCKET, if that is set.
 
-    A manager that does not listen is no reason to fail: it will say itself that it heard nothing.
+    A manager that does not listen is no reason to fail: it reports a missing message itself.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:

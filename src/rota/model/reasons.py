@@ -55,7 +55,7 @@ class Code(StrEnum):
 
 
 class Constraint(NamedTuple):
-    """One thing that keeps a job waiting: what it asked for, what there was."""
+    """One thing that keeps a job waiting: what it asked for, and what there was."""
 
     code: Code
     requested: float = math.nan
@@ -68,17 +68,17 @@ class Constraint(NamedTuple):
         return _SENTENCES[self.code](self, device)
 
     def remedy(self, device: str = "GPU") -> str:
-        """What would have to change, as a sentence; empty if that is known to nobody."""
+        """What would have to change, as a sentence; empty if that is unknown."""
         make = _REMEDIES.get(self.code)
         return make(self, device) if make else ""
 
     def note(self) -> str:
-        """As the table of jobs notes what holds a job: `noted` reads it."""
+        """The form in which the table of jobs notes what holds a job: `noted` reads it."""
         return f"{self.code}:{self.requested:g}:{self.provided:g}:{self.detail}"
 
 
 def noted(text: str) -> Constraint:
-    """The constraint of a `note`; other words name who holds the job."""
+    """The constraint of a `note`; other words are the name of the user who holds the job."""
     parts = text.split(":", 3)
     if len(parts) < 4 or parts[0] not in list(Code):
         return Constraint(Code.HELD, detail=text)
@@ -97,7 +97,7 @@ def listed(names: str, noun: str = "job") -> str:
 
 
 def names_of(names: list[str], most: int = 3) -> str:
-    """At most `most` names and how many there are besides, as `detail` holds them."""
+    """At most `most` names and the number of further ones, as `detail` holds them."""
     more = len(names) - most
     return ", ".join([*names[:most], f"{more} more"] if more > 0 else names)
 
@@ -191,7 +191,7 @@ def _begin(c: Constraint, device: str) -> str:
 
 
 def _round(c: Constraint, device: str) -> str:
-    """Known are the moment in the run, the time until then, or neither."""
+    """The text depends on what is known: the moment in the run, the time until then, or neither."""
     if math.isfinite(c.requested):
         return f"waits for the round that begins at {number(c.requested)} s"
     if math.isfinite(c.provided):

@@ -19,7 +19,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "group": pl.String,
     "workload": pl.String,
     "submit_s": pl.Float64,
-    "eligible_s": pl.Float64,  # when it could have started whoever schedules; null if unknown
+    "eligible_s": pl.Float64,  # when it could have started under any policy; null if unknown
     "start_s": pl.Float64,  # first start; null if it never started
     "finish_s": pl.Float64,  # null if it did not end
     "state": pl.String,  # COMPLETED FAILED CANCELLED REJECTED PENDING RUNNING
@@ -29,7 +29,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "deadline_s": pl.Float64,  # as asked for; null if none
     "offered_s": pl.Float64,  # the deadline that was offered last in its place; null if none was
     "promised_s": pl.Float64,  # the deadline that the policy undertook to keep; null if none
-    "expected_s": pl.Float64,  # the end that it last told to expect of this; null if nothing was promised
+    "expected_s": pl.Float64,  # the end that the policy last expected for it; null if nothing was promised
     "run_s": pl.Float64,  # wall seconds in which it held what it runs on (start-up included)
     "waiting_s": pl.Float64,  # wall seconds between submission and end in which it held nothing
     "service_gpu_s": pl.Float64,  # GPU-seconds granted
@@ -60,17 +60,17 @@ INTERVALS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "end": pl.String,  # finished failed cancelled preempted migrated resized adjusted lost running
     "batch_size": pl.Float64,  # granted, else asked for; null if the job chooses
     "cpus": pl.Float64,  # granted in all; null for as many as asked for
-    "memory_gib": pl.Float64,  # granted in all; likewise
-    "gpu_memory_gib": pl.Float64,  # limit on each device; likewise
+    "memory_gib": pl.Float64,  # granted in all; null for as much as asked for
+    "gpu_memory_gib": pl.Float64,  # limit on each device; null for as much as asked for
     "power_limit_w": pl.Float64,  # cap on each device; null if none
-    "work": pl.Float64,  # part of its whole work done in it, less what was lost; null if nobody noted it
+    "work": pl.Float64,  # part of its whole work done in it, less what was lost; null if unknown
 }
 """Columns of `Record.intervals`: one row per stretch of time in which a job held the same.
 
 One that ends `adjusted` goes on in the next: with another claim on the same devices, batch size or limit."""
 
 BOUND = "bound:"
-"""How the names of records begin that no policy made: what no schedule beats, or an ideal."""
+"""Prefix of the names of records that no policy made: what no schedule beats, or an ideal."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ class Record:
 
     @property
     def ranked(self) -> bool:
-        """A policy among policies; what was observed and bounds stand beside them."""
+        """True for a policy among policies; bounds and what was observed are listed beside them."""
         return not (self.observed or self.policy.startswith(BOUND))
 
 
 def cluster_facts(cluster: Cluster) -> dict[str, object]:
-    """What a report needs to know of the cluster."""
+    """The facts about the cluster that a report needs."""
     types = {name: cluster.gpus_of_type(code) for code, name in enumerate(cluster.type_names)}
     cells = {
         tenant.path: [asdict(cell) for cell in tenant.cells]
@@ -138,7 +138,7 @@ def known(values: Floats) -> pl.Series:
 
 
 def eligible_s(jobs: JobTable, truth: Truth, finish_s: Floats) -> Floats:
-    """When each job could have started whoever schedules; NaN where that is not known.
+    """When each job could have started under any policy; NaN where that is unknown.
 
     A job that starts after others: once the last of them has ended in this run, by `finish_s`.  Any other: at
     its submission or, as the trace recorded, once no begin time, dependency or hold kept it (`Truth.held_s`).

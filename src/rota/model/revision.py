@@ -1,7 +1,7 @@
-"""Which sources run: the version, and the revision that they were built of or are checked out at.
+"""The running sources: their version, and the revision that they were built from or are checked out at.
 
-A wheel has the revision in a file that `setup.py` writes; of a checkout (an editable install) it is read as
-git has it on disk, so that no git is needed.  It is that of the moment at which a process first asks.
+A wheel has the revision in a file that `setup.py` writes; for a checkout (an editable install) it is read
+from git's files, so that no git is needed.  It is that of the moment at which a process first needs it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def full_version() -> str:
 
 
 def are_other(one: str, other: str) -> bool:
-    """Whether two full versions are those of different sources, as far as they tell."""
+    """Whether two full versions are those of different sources, as far as they show."""
     (first, _, of_first), (second, _, of_second) = one.partition("+"), other.partition("+")
     return first != second or (bool(of_first and of_second) and of_first != of_second)
 
 
 def built_of(package: Path) -> str:
-    """The revision that the package in this folder was built of; empty if that is not known."""
+    """The revision that the package in this folder was built from; empty if that is not known."""
     try:
         return (package / FILE).read_text(encoding="utf-8").strip()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Tenants: who shares the cluster, as a tree of paths (`vision/alice`) with quotas and weights."""
+"""Tenants, which share the cluster, as a tree of paths (`vision/alice`) with quotas and weights."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from enum import StrEnum
 
 
 class Between(StrEnum):
-    """By what a policy divides the cluster between tenants; hard quotas hold under every policy."""
+    """How a policy divides the cluster between tenants; hard quotas hold under every policy."""
 
-    NOTHING = "nothing"  # it looks at jobs, whoever owns them
+    NOTHING = "nothing"  # it looks at jobs, not at their owners
     EQUALLY = "equally"
     WEIGHTS = "weights"
     QUOTAS = "quotas"  # which are lent while they are idle, and taken back
@@ -21,7 +21,7 @@ class Between(StrEnum):
 
 @dataclass(frozen=True)
 class CellQuota:
-    """So many units of one level that a tenant is entitled to (HiveD's guarantee)."""
+    """The number of units of one level that a tenant is entitled to (HiveD's guarantee)."""
 
     level: str
     """A level of the cluster, of its devices, `node` or `device`."""
@@ -40,7 +40,7 @@ class Tenant:
 
     path: str
     quota_gpus: float = math.inf
-    """GPUs it is entitled to; infinite if nobody set a quota."""
+    """GPUs it is entitled to; infinite if it has no quota."""
     hard: bool = False
     """True if the quota is a cap that the guard enforces; False if it may borrow what is idle."""
     weight: float = 1.0
@@ -57,7 +57,7 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Tenants:
-    """The tenants that someone configured; all others have no quota and weight 1."""
+    """The configured tenants; all others have no quota and weight 1."""
 
     by_path: Mapping[str, Tenant] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class Tenants:
         return bool(self.by_path)
 
     def get(self, path: str) -> Tenant:
-        """The tenant at `path`, or one without quota if nobody configured it."""
+        """The tenant at `path`, or one without quota if it is not configured."""
         return self.by_path.get(path) or Tenant(path)
 
     def lineage(self, path: str) -> tuple[Tenant, ...]:
@@ -86,15 +86,15 @@ class Tenants:
         return tuple(configured)
 
     def has_caps(self) -> bool:
-        """True if the quota of anybody is hard."""
+        """True if any tenant has a hard quota."""
         return any(tenant.hard for tenant in self.by_path.values())
 
     def caps(self, path: str) -> tuple[Tenant, ...]:
-        """Those of the lineage of `path` whose quotas are hard."""
+        """The tenants in the lineage of `path` that have hard quotas."""
         return tuple(tenant for tenant in self.lineage(path) if tenant.hard)
 
     def most_at_once(self, asked: Mapping[str, float]) -> float:
-        """What hard quotas let run together of the GPUs that each path asks for, gangs aside."""
+        """The most GPUs that hard quotas let run together, of those that each path asks for, gangs aside."""
         left, at_once = dict(asked), 0.0
         while left:
             path = max(left, key=lambda path: (path.count("/"), path))  # all below it has been counted

@@ -12,19 +12,19 @@ from rota.model.jobs import JobTable, RecordedRun, Truth
 from rota.model.units import plural
 
 DROPPED = "dropped: "
-"""How `OddRows.done` begins of rows that are not in the trace."""
+"""Prefix of `OddRows.done` for rows that are not in the trace."""
 EXAMPLES = 5
 """Rows of a kind that are named."""
 
 
 @dataclass(frozen=True)
 class OddRows:
-    """Rows of a file that are not ordinary jobs, and what was done with them."""
+    """Rows of a file that are not ordinary jobs, and how they were treated."""
 
     what: str
     """The oddity, for instance `zero duration`."""
     done: str
-    """What became of them: `dropped`, `kept`, `kept as CPU jobs`, ..."""
+    """How they were treated: `dropped`, `kept`, `kept as CPU jobs`, ..."""
     count: int
     examples: tuple[str, ...] = ()
     """Up to five of them, as `row 17 (job 4711)`."""
@@ -35,7 +35,7 @@ class OddRows:
         return self.done.startswith(DROPPED)
 
     def __str__(self) -> str:
-        """One sentence: how many rows, the first of them, what is odd, and what became of them."""
+        """One sentence: the number of rows, the first of them, what is odd, and what became of them."""
         named = ", ".join(self.examples) + (" ..." if self.count > len(self.examples) else "")
         noun = "job" if self.examples and self.examples[0].startswith("job ") else "row"
         rows = plural(self.count, noun) + (f" ({named})" if self.examples else "")
@@ -68,7 +68,7 @@ class Trace:
         return {key: self.facts[key] for key in ("epoch", "time_zone") if key in self.facts}
 
     def ran_s(self) -> Floats:
-        """Seconds that each job really held its GPUs: all its attempts, those that were interrupted as well.
+        """Seconds that each job really held its GPUs, over all its attempts, interrupted ones included.
 
         NaN where that is not known.  `Truth.run_s` is less: what the job needs if it is left to run.
         """
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def is_undated(self) -> Bools:
-        """Jobs that ran while nobody recorded when, in a trace that says so of others."""
+        """True for jobs that ran at an unrecorded time, in a trace that records it for others."""
         seen = self.observed
         if seen is None or not np.isfinite(seen.start_s).any():
             return np.zeros(len(self), dtype=np.bool_)
@@ -85,7 +85,8 @@ class Trace:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know of any figure: each kind of row of the file that is left out, and what is unknown."""
+        """Facts for readers of any figure: each kind of row of the file that is left out, and what is
+        unknown."""
         left_out = tuple(str(odd) for odd in self.odd if odd.is_left_out)
         undated = int(self.is_undated.sum())
         if not undated:
@@ -110,6 +111,6 @@ class Trace:
         return replace(self, jobs=self.jobs.take(rows), truth=self.truth.take(rows), observed=observed)
 
     def by_submission(self) -> Trace:
-        """The same trace with rows sorted by submission, ties in their present order."""
+        """The trace with rows sorted by submission, ties in their present order."""
         order = np.argsort(self.jobs.submit_s, kind="stable")
         return self if bool((order[1:] > order[:-1]).all()) else self.take(order)

@@ -1,7 +1,7 @@
-"""Grants of whole devices that their jobs have to themselves: most are such, and made and told fast here.
+"""Grants of whole devices, unshared: most are such, and these functions make and recognise them fast.
 
-They leave everything else as it was asked for, which says the very object that `Grant` has for it: no NaN is
-compared, and no function of a named tuple is called.
+They leave all else as it was asked for, by the very objects that `Grant` has for that: no NaN is compared,
+and no function of a named tuple is called.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def whole_grant(row: Any, devices: tuple[int, ...]) -> Grant:
 
 
 def is_made_whole(grant: Grant) -> bool:
-    """True if it says nothing beyond job and devices; one that says the same by other objects is missed."""
+    """True if it holds nothing beyond job and devices; one with equal values in other objects is missed."""
     fields: tuple[Any, ...] = grant
     return (
         fields[2] is _SHARE
@@ -52,5 +52,5 @@ def is_made_whole(grant: Grant) -> bool:
 
 
 def is_plainly_whole(grant: Grant) -> bool:
-    """As `is_whole`, and sooner told."""
+    """A faster form of `is_whole`."""
     return is_made_whole(grant) or is_whole(grant)

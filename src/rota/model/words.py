@@ -1,4 +1,4 @@
-"""Durations, moments, sizes and counts as they stand in lists, with a dash for what is unknown."""
+"""Durations, moments, sizes and counts as they are printed in lists, with a dash for what is unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STATES = (
     *("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED"),
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"),
 )
-"""Of live jobs, as Slurm spells them: first those that are not over."""
+"""States of live jobs, as Slurm spells them: first those that are not over."""
 
 BASES = {
     "given": "told by the job",
@@ -22,7 +22,7 @@ BASES = {
     "guess": "guessed",
     "endless": "without end",
 }
-"""What a duration rests on, after the number of jobs."""
+"""The basis of a duration, as text after the number of jobs."""
 
 
 def duration(seconds: float | None) -> str:

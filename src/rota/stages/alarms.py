@@ -1,8 +1,8 @@
-"""Instants at which something about a job changes by itself: it crosses a limit, it has waited enough.
+"""Alarms: instants at which something about a job changes by itself, such as crossing a limit.
 
-Between two changes of phase such an instant is fixed, so it is computed once, when the job starts or
-begins to wait, and kept in a heap.  `Alarms` is a cache: built from the snapshot when new, brought up to
-date from the rows that changed phase since.
+Between two changes of phase such an instant is fixed, so it is computed once, when the job starts or begins
+to wait, and kept in a heap.  `Alarms` is a cache: built from the snapshot when new, brought up to date from
+the rows that changed phase since.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rota.scheduler.snapshot import Cursor, Snapshot
 
 
 class Alarms:
-    """The next instant, and whose it is.
+    """The next instant, and the row of the job that it belongs to.
 
-    An instant must not be computed from `now`: whoever computes it again later must get the same number.
+    An instant must not be computed from `now`: a later computation must give the same number.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Alarms:
         self._set: dict[Row, float] = {}  # entries of the heap that are in force
 
     def changed(self, snapshot: Snapshot) -> list[Row]:
-        """Rows that changed phase since the last call, each once; all live rows on the first."""
+        """Rows that changed phase since the last call, each once; all live rows on the first call."""
         rows = snapshot.changes(self._cursor)
         if rows is None:
             self._heap.clear()
@@ -54,7 +54,7 @@ class Alarms:
         return rows
 
     def next_s(self, apart: Collection[int] = ()) -> float:
-        """The next moment, those of the rows `apart` left aside; infinite if there is none."""
+        """The next moment, leaving aside those of the rows `apart`; infinite if there is none."""
         heap, in_force = self._heap, self._set
         aside = []
         while heap:

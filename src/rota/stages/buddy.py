@@ -2,9 +2,9 @@
 
 Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 4.4; the buddy rule is Knuth's (TAOCP 1, 2.5)
 
-With nodes and jobs that are powers of two, whatever jobs fit by the number of their GPUs have a place: room
-that is scattered is made whole by moving the smallest jobs.  Where nodes or jobs are not, or jobs may not be
-moved, a job is placed as closely as is possible.
+With nodes and jobs that are powers of two, all jobs that fit by the number of their GPUs have a place:
+scattered room is joined by moving the smallest jobs.  Where nodes or jobs are not, or jobs may not be moved,
+a job is placed as closely as is possible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rota.table.occupancy import Occupancy
 
 
 def buddy(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
-    """On one node, best fit; if none is that large, on free nodes as a whole; else None."""
+    """Devices on one node, best fit; if none is that large, on whole free nodes; else None."""
     node = free.best_fit(gpus, within)
     if node >= 0:
         return free.take(node, gpus)
@@ -49,16 +49,16 @@ def _whole(free: Free, gpus: int, within: int) -> list[int]:
 def carry_out_whole(
     snapshot: Snapshot, shares: dict[int, int], stays: Set[int] = frozenset()
 ) -> tuple[list[Grant], list[int]]:
-    """Grants and preemptions that give each row of `shares` so many GPUs, in whole blocks where possible.
+    """Grants and preemptions that give each row of `shares` its GPUs, in whole blocks where possible.
 
-    Who stops or shrinks makes room first; then the largest are placed first, and jobs that hold what they
-    shall are moved only to make room, those of `stays` not at all.
+    Jobs that stop or shrink make room first; then the largest jobs are placed first.  Jobs that hold what
+    they shall are moved only to make room, and those of `stays` not at all.
     """
     return _Layout(snapshot, shares, stays).settle()
 
 
 class _Layout:
-    """Where everybody stands while one decision is carried out."""
+    """The devices of every job while one decision is carried out."""
 
     def __init__(self, snapshot: Snapshot, shares: dict[int, int], stays: Set[int]) -> None:
         self.snapshot, self.shares, self.stays = snapshot, shares, stays
@@ -97,19 +97,19 @@ class _Layout:
         self.now[grant.job] = grant
 
     def _shrink(self) -> None:
-        """Who shall have fewer gives up the rest of its block."""
+        """Each job that shall have fewer GPUs gives up the rest of its block."""
         for row in sorted(self.before):
             if 0 < self.shares[row] < self._held(row):
                 old = self._lift(row)
                 self._put(self._kept(old, self.shares[row]) or old)
 
     def _kept(self, old: Grant, gpus: int) -> Grant | None:
-        """So many of the devices of `old`, or of those and others close to them."""
+        """`gpus` of the devices of `old`, or those and others close to them."""
         kind = int(self.snapshot.cluster.device_type[old.devices[0]])
         return FitterWithin(self.snapshot, keeping(old.devices)).on_type(self.scratch, old.job, kind, gpus)
 
     def _seat(self, row: int) -> None:
-        """`row` on the GPUs it shall have; if there is no room for them on fewer, or on what it had."""
+        """Place `row` on the GPUs it shall have, else on fewer, else on what it had."""
         gpus, old = self.shares[row], None
         if row in self.now:
             old = self._lift(row)
@@ -153,7 +153,7 @@ class _Layout:
     # -- making room -------------------------------------------------------------------------------
 
     def _made_room(self, row: int, gpus: int) -> Grant | None:
-        """A block for `row` where small jobs are moved together; None, and nobody is moved, if that fails."""
+        """A block for `row` after moving small jobs together; if that fails, None, and no job is moved."""
         free = self.scratch.free
         if free.total < gpus:
             return None
@@ -170,7 +170,7 @@ class _Layout:
         return None
 
     def _least_used(self) -> Sequence[int]:
-        """Nodes whose jobs can be moved, those with the fewest GPUs in use first; of equals the last."""
+        """Nodes whose jobs can be moved, ascending by GPUs in use; among equals the last first."""
         free = self.scratch.free
         self._emptied = mask_of(
             [node for node in range(len(free.size)) if free.count[node] == free.size[node]]
@@ -179,7 +179,7 @@ class _Layout:
         return [node for busy, _, node in sorted(used) if busy and free.count[node]]
 
     def _clear(self, node: int, gpus: int) -> bool:
-        """Move jobs away until so many devices of `node` are free; False, and all stay, if they cannot."""
+        """Move jobs away until `gpus` devices of `node` are free; False, and no job moved, if that fails."""
         free, moved = self.scratch.free, list[Grant]()
         while free.count[node] < gpus:
             row = self._smallest(node)

@@ -18,7 +18,7 @@ from rota.table.occupancy import Occupancy
 
 
 class FirstRuns(Protocol):
-    """Who runs on the nodes set apart first, on how much of them, and for how long."""
+    """Which jobs run on the nodes set apart first, on how much of them, and for how long."""
 
     @property
     def nodes(self) -> int:
@@ -27,12 +27,12 @@ class FirstRuns(Protocol):
 
     @property
     def patience_s(self) -> float:
-        """Who has waited so long for a run goes without."""
+        """A job that has waited this many seconds for a run goes without it."""
         ...
 
     @property
     def again(self) -> bool:
-        """Whether who was stopped there by something else, such as a failure, has to run there again."""
+        """Whether a job that something else stopped there, such as a failure, has to run there again."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class FirstRuns(Protocol):
 
     @property
     def place(self) -> Place:
-        """In which order nodes are tried."""
+        """The rule for the order in which nodes are tried."""
         ...
 
     def wants(self, jobs: JobTable, row: int) -> bool:
@@ -54,7 +54,7 @@ class FirstRuns(Protocol):
         ...
 
     def length_s(self, gpus: int) -> float:
-        """How long a run on so many GPUs is."""
+        """Seconds that a run on `gpus` GPUs lasts."""
         ...
 
 
@@ -120,7 +120,7 @@ class Empty:
         self._occupancy: Occupancy | None = None
 
     def is_up_to_date(self, snapshot: Snapshot) -> bool:
-        """True if the same nodes are lost as when somebody last asked."""
+        """True if the same nodes are lost as at the last call of `occupancy`."""
         return self._lost == _lost(snapshot)
 
     def occupancy(self, snapshot: Snapshot) -> Occupancy:

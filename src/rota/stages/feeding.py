@@ -1,4 +1,4 @@
-"""A fitter that remembers which nodes have CPU and memory for whom, as long as it is told what changes."""
+"""A fitter that remembers which nodes have CPU and memory for which request, given all changes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rota.table.occupancy import Occupancy
 
 
 class FeedingFitter(Fitter):
-    """Places jobs on one scratch; who changes it says so to `touch`."""
+    """Places jobs on one scratch; every change to the scratch must be reported to `touch`."""
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         super().__init__(snapshot, place)
         self._touched: list[int] = []
         """Nodes that changed, in order."""
         self._feeding: dict[tuple[float, float, int, int], list[int]] = {}
-        """By CPUs, memory and GPUs asked for and wanted: a mask of nodes, and how many changes it knows."""
+        """Mask of nodes, and number of changes it includes, by CPUs, memory and GPUs asked for and wanted."""
 
     def touch(self, grant: Grant) -> None:
         """`grant` was entered, or taken away."""

@@ -1,8 +1,8 @@
-"""Order and lease by counting: who runs when any free GPU is as good as another.
+"""Order and lease by counting: which jobs run when any free GPU is as good as another.
 
-`admit` starts waiting jobs beside the running ones; `running_set` rebuilds the whole set of running jobs
-in the order of the key, as preemptive policies do.  Both return what walking the complete order from an
-empty cluster would, without walking it.
+`admit` starts waiting jobs beside the running ones; `running_set` rebuilds the whole set of running jobs in
+the order of the key, as preemptive policies do.  Both return what walking the complete order from an empty
+cluster would, without walking it.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def running_set(
     """The changes that make the running set what a walk from an empty cluster admits.
 
     `running[begin:]` are the running jobs in order of the key; leading ones may be left out if the result is
-    computed again with more of them when it says `reached`.  `free` is the number of GPUs nobody holds.
-    A job that does not fit is skipped, not waited for.  With `ahead`, the keys of running jobs are larger
-    by so much than those of waiting ones (moments of finishing against remaining times).
+    computed again with more of them when it says `reached`.  `free` is the number of GPUs that no job holds.
+    A job that does not fit is skipped, not waited for.  With `ahead`, the keys of running jobs are larger by
+    this amount than those of waiting ones (moments of finishing against remaining times).
     """
     fronts, passed = order.fronts(), dict[int, int]()
     start: list[Row] = []
@@ -68,7 +68,7 @@ def running_set(
         item: Item = front[0]
         gpus: int = front[1]
         if gpus == _EVICTED:
-            # It gave way to a job before it; now it is its own turn to fit again.
+            # It gave way to a job before it; now its own turn has come to fit again.
             heappop(fronts)
             own: int = gpus_of[item[1]]
             if own <= free:
@@ -91,7 +91,7 @@ def running_set(
                 heappush(fronts, (_behind(running[place], ahead), _EVICTED))
             end, free = cut, room - gpus
         elif room == 0:
-            break  # nothing free, nobody behind: no later job can be admitted either
+            break  # nothing is free and no running job is behind: no later job can be admitted either
         else:
             heappop(fronts)
     losers += [item[1] for item in sorted([front[0] for front in fronts if front[1] == _EVICTED])]
@@ -99,9 +99,9 @@ def running_set(
 
 
 def _behind(item: Item, ahead: float | None) -> Item:
-    """A running job among the waiting ones."""
+    """The place of a running job among the waiting ones."""
     return item if ahead is None else (item[0] - ahead, item[1])
 
 
 _EVICTED: Final = 0
-"""In place of a size: a running job that lost its GPUs earlier in the walk."""
+"""Stands in place of a size: a running job that lost its GPUs earlier in the walk."""

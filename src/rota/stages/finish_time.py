@@ -20,23 +20,23 @@ from rota.scheduler.decision import Memory
 
 Times = float | Floats
 Key = TypeVar("Key", int, str)
-"""Whose average it is: the row of a job, or a name."""
+"""What an average belongs to: the row of a job, or a name."""
 
 _LEAST_S = 1e-9
-"""A trace of time, for what is divided by time that is none."""
+"""The least time to divide by, in place of zero."""
 
 
 def finish_time_ratio(since_s: Times, left_s: Times, alone_s: Times) -> Floats:
     """ρ of jobs that began `since_s` ago, need `left_s` more, and would take `alone_s` in all on their part.
 
-    Infinite where `left_s` is: nothing will ever be done.
+    Infinite where `left_s` is: the job will never be done.
     """
     ratio: Floats = (since_s + left_s) / np.maximum(alone_s, _LEAST_S)
     return ratio
 
 
 def rate_for(ratio: float, since_s: Times, work_left: Times, alone_s: Times) -> Floats:
-    """Work per second with which jobs end at this ρ; very much where they cannot any more."""
+    """Work per second with which jobs end at this ρ; very large where they no longer can."""
     rate: Floats = work_left / np.maximum(ratio * np.maximum(alone_s, _LEAST_S) - since_s, _LEAST_S)
     return rate
 
@@ -47,7 +47,7 @@ def rate_for(ratio: float, since_s: Times, work_left: Times, alone_s: Times) -> 
 def equal_parts(capacity: Floats, gpus: Floats) -> Floats:
     """Fractions of its time that each job has on each type if the cluster is split evenly, [job, type].
 
-    `capacity` are the GPUs of each type, `gpus` those that each job runs on; nobody has more than all its
+    `capacity` are the GPUs of each type, `gpus` those that each job runs on; no job has more than all its
     time.
     """
     share = capacity / (len(gpus) * gpus[:, None])
@@ -56,12 +56,12 @@ def equal_parts(capacity: Floats, gpus: Floats) -> Floats:
 
 
 def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, notes: bool = True) -> Floats:
-    """Seconds that the work done so far would have taken on equal parts, of each of `rows`, ascending.
+    """Seconds that the work done so far would have taken on equal parts, for each of `rows`, ascending.
 
-    What was done since the last call, which is noted in `memory`, counts at the rates of that call; `rate`
-    is work per second on an equal part now, `done` the work so far, or less than nothing: the work to do.  Of
-    work so far that was lost a part of the time goes along, at whatever rates it was done.  Unless it `notes`
-    work and rates, the next call counts from those noted before again.
+    The work since the last call, whose state is noted in `memory`, counts at the rates of that call; `rate`
+    is work per second on an equal part now, `done` the work so far, or the negative of the work to do.  If
+    work so far was lost, a proportional part of the time is lost too, at whatever rates it was done.  With
+    `notes` false, work and rates are not noted, and the next call counts from the earlier ones again.
     """
     noted = memory.get("isolated")
     so_far, before, at = np.zeros(len(rows)), done.copy(), np.full(len(rows), np.inf)
@@ -84,11 +84,11 @@ def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, no
 
 
 class Crowd(Generic[Key]):
-    """How many shared the cluster on average since each of them began; or how much, of anything.
+    """The average number of jobs, or amount of anything, that shared the cluster since each key began.
 
     Memory    `at_s`    moment of the last reading
-              `many`    what was read then
-              `area`    sum of what was read times how long it stood, since the first reading
+              `many`    the value of that reading
+              `area`    sum of the readings times how long each lasted, since the first reading
               `since`   by key, the moment from which its average counts
               `before`  by key, the area up to there
     """
@@ -103,10 +103,10 @@ class Crowd(Generic[Key]):
         self.memory = memory
 
     def follow(self, now: float, keys: Mapping[Key, float], many: float | None = None) -> None:
-        """From now on there are `keys`, and they are `many`: their number, if nothing is said.
+        """From now on there are `keys`, whose quantity is `many`; their number if it is None.
 
         The value of a key is the moment at which it began.  What was before the first reading is taken to
-        have been as it is then, which is the best that can be said for who takes over a running cluster.
+        have been as it is then, which is the best estimate for a policy that takes over a running cluster.
         """
         since = self.memory["since"]
         gone = [key for key in since if key not in keys]
@@ -114,7 +114,7 @@ class Crowd(Generic[Key]):
         self.change(now, gone, come, float(len(keys)) if many is None else many)
 
     def change(self, now: float, gone: Iterable[Key], come: Mapping[Key, float], many: float) -> None:
-        """The same of who knows which keys are there no more, and which have come: they are `many` now."""
+        """Follow a change: `gone` keys have left, `come` are new, and there are `many` now."""
         own = self.memory
         if own["since"]:
             own["area"] += own["many"] * (now - own["at_s"])
@@ -127,12 +127,12 @@ class Crowd(Generic[Key]):
             before[key] = own["area"] - many * (now - began_s)
 
     def copy(self) -> Crowd[Key]:
-        """As it is now, whatever becomes of this one."""
+        """A copy that later changes of this one do not affect."""
         own = self.memory
         return Crowd({**own, "since": own["since"].copy(), "before": own["before"].copy()})
 
     def mean(self, key: Key) -> float:
-        """The average since `key` began; what is now, if it has just begun."""
+        """The average since `key` began; the present value if it has just begun."""
         own = self.memory
         passed_s = own["at_s"] - own["since"][key]
         return float((own["area"] - own["before"][key]) / passed_s) if passed_s > 0.0 else float(own["many"])

@@ -18,7 +18,7 @@ from rota.table.free import Free, mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
 Room = Sequence[tuple[int, int]]
-"""Masks of nodes, with how many devices have to be wholly free on one of them."""
+"""Masks of nodes, with the number of devices that have to be wholly free on one of them."""
 
 _NONE: Set[int] = frozenset()
 
@@ -38,13 +38,13 @@ class Fitter:
         self.reserved: Mapping[int, Collection[int]] = {
             r.job: r.devices for r in snapshot.reservations if r.until_s > snapshot.now
         }
-        """Devices that are passed by for everybody but the job they are reserved for."""
+        """Devices that are passed by when placing any job but the one they are reserved for."""
         self._node_sets = snapshot.occupancy.node_sets
         self._admitted: dict[tuple[int, int], list[int]] = {}
-        """By type mask and node set, for the jobs that ask for some nodes only."""
+        """Masks by type mask and node set, for the jobs that ask for some nodes only."""
         self._asks_for_nodes = bool(self.jobs.node_set_names)
         self.is_simple = type(self) is Fitter and place is consolidate and not self.reserved
-        """True if whole devices are consolidated and none is kept for anybody."""
+        """True if whole devices are consolidated and none is reserved."""
 
     def scratch(self, snapshot: Snapshot) -> Occupancy:
         """A scratch occupancy to place jobs on; what is reserved for others is passed by when placing."""
@@ -65,7 +65,7 @@ class Fitter:
         return None
 
     def ever(self, row: int) -> bool:
-        """True if `row` has a place while nobody else holds anything and no node is closed."""
+        """True if `row` has a place while no other job holds anything and no node is closed."""
         empty = Occupancy(self.cluster, self.jobs)
         for node in self.cluster.gone:
             empty.lose(node)
@@ -87,7 +87,7 @@ class Fitter:
         return whole_grant(row, devices) if share == 1.0 else Grant(row, devices, share, Role.PACKED)
 
     def room_wanted(self, row: int) -> Room:
-        """Without so much room `row` finds no place; empty if counting devices does not tell."""
+        """Free devices without which `row` finds no place; empty if counting devices does not decide."""
         gpus = self.jobs.gpus.item(row)
         if gpus == 0 or self.jobs.gpu_share.item(row) < 1.0:
             return ()
@@ -104,7 +104,7 @@ class Fitter:
         return self._left(scratch, row, self._hosts(scratch, row, gpus), gpus)
 
     def nodes_in_part(self, scratch: Occupancy, row: int) -> list[int]:
-        """The same with nodes that can feed one of its GPUs, if not as many as they have."""
+        """Per type, the nodes of `nodes_for` and those that can feed only a part of their GPUs."""
         hosts = mask_of(list(self.fed(scratch, row, (1 << self.cluster.nodes) - 1)))
         return self._left(scratch, row, hosts, self.jobs.gpus.item(row))
 
@@ -124,7 +124,7 @@ class Fitter:
         return {node: most for node, most in fed.items() if most}
 
     def accepted(self, row: int) -> int:
-        """Mask of the nodes whose type, name and device memory will do for `row`, whoever is there."""
+        """Mask of the nodes whose type, name and device memory suit `row`, whatever runs there."""
         nodes = 0
         for of_type in self._nodes_by_type(row):
             nodes |= of_type
@@ -165,9 +165,9 @@ class Fitter:
     def _parts(
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
     ) -> tuple[int, ...] | None:
-        """Devices for a gang with a part of each: nodes by the rule of placement, there the fullest devices.
+        """Devices for a gang with a part of each: nodes by the rule of placement, their fullest devices.
 
-        Devices with room for the part stand with those that are free while nodes are chosen.
+        Devices with room for the part count as free ones while nodes are chosen.
         """
         free, open_to = scratch.free, self._with_room(scratch, row, share, nodes)
         free.put_all(open_to)
@@ -193,7 +193,7 @@ class Fitter:
         )
 
     def _fullest(self, scratch: Occupancy, row: int, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        """As many devices of each node as are `chosen` there, the fullest of those that are open."""
+        """The fullest open devices of each node, as many as are `chosen` there."""
         free, kept = scratch.free, self._kept_from(row) if self.reserved else _NONE
         counts: dict[int, int] = {}
         for device in chosen:
@@ -258,7 +258,7 @@ class Fitter:
         return all(quota_left(scratch, t, type_code, name) >= gpus - EPSILON for t in lineage if t.hard)
 
     def _devices_as_fed(self, scratch: Occupancy, row: int, gpus: int, nodes: int) -> tuple[int, ...] | None:
-        """Devices for a gang, of each node no more than it can feed beside those that are there."""
+        """Devices for a gang, on each node no more than it can feed beside the jobs there."""
         free = scratch.free
         each = self._each(row, gpus)
         fed = {node: min(_fed(scratch, node, *each), free.count[node]) for node in nodes_in(nodes)}
@@ -281,12 +281,12 @@ class Fitter:
         )
 
     def _each(self, row: int, gpus: int) -> tuple[float, float]:
-        """CPUs and memory for each of so many GPUs: in proportion to what was asked for."""
+        """CPUs and memory for each of `gpus` GPUs: in proportion to what was asked for."""
         asked = max(self.jobs.gpus.item(row), 1)
         return self.jobs.cpus.item(row) / asked, self.jobs.memory_gib.item(row) / asked
 
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
-        """Of `nodes`, those with CPU and memory enough for the GPUs of the job that they may be given."""
+        """Nodes among `nodes` with CPU and memory enough for the GPUs that the job may be given there."""
         if not self.asks_of_hosts(row):
             return nodes
         count, cluster = scratch.free.count, self.cluster
@@ -307,7 +307,7 @@ class Fitter:
 
 
 class FitterWithin(Fitter):
-    """The same on some nodes only, which may change from job to job."""
+    """Places jobs on some nodes only, which may change from job to job."""
 
     within: int = -1
     """Mask of the nodes."""
@@ -317,7 +317,7 @@ class FitterWithin(Fitter):
 
 
 def placed(fit: Fitter, scratch: Occupancy, row: Row, wanted: Room) -> Grant | None:
-    """As `fit(scratch, row)`, for who knows the `room_wanted`: counting comes first, since it costs less."""
+    """The grant of `fit(scratch, row)`; counts the `room_wanted` first, since that costs less."""
     free = scratch.free
     if wanted and fit.is_simple and not scratch.counts_hosts:
         return _whole_on(free, row, wanted)
@@ -325,7 +325,7 @@ def placed(fit: Fitter, scratch: Occupancy, row: Row, wanted: Room) -> Grant | N
 
 
 def _whole_on(free: Free, row: Row, wanted: Room) -> Grant | None:
-    """Whole devices where nothing but their number and type counts; they stay free."""
+    """Whole devices where only their number and type count; they stay free."""
     for nodes, gpus in wanted:
         node = free.best_fit(gpus, nodes)
         if node >= 0:
@@ -347,7 +347,7 @@ def is_room(free: Free, wanted: Room) -> bool:
 
 
 def _fed(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> int:
-    """GPUs that `node` has CPU and memory for, with so much for each."""
+    """The number of GPUs that `node` has CPU and memory for, with `cpus` and `memory_gib` for each."""
     cluster, most = scratch.cluster, math.inf
     for need, capacity, used in (
         (cpus, cluster.node_cpus.item(node), scratch.cpus_used[node]),
@@ -365,7 +365,7 @@ def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:
 
 
 def has_room(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> bool:
-    """True if `node` has so much to spare; a capacity of 0 is unlimited."""
+    """True if `node` has `cpus` and `memory_gib` to spare; a capacity of 0 is unlimited."""
     cluster = scratch.cluster
     most_cpus, most_gib = cluster.node_cpus.item(node), cluster.node_memory_gib.item(node)
     return (not most_cpus or scratch.cpus_used[node] + cpus <= most_cpus + EPSILON) and (

@@ -21,9 +21,9 @@ class Grounds:
         self.jobs = jobs
         self._sizes: list[int] = cluster.node_gpus.tolist()
         self.kind: list[int] = request_kinds(jobs, cluster).tolist()
-        """Equal for jobs that could run on the same nodes and ask for as much of them."""
+        """Equal for jobs that could run on the same nodes and need the same amounts of them."""
         self.whole_gpus: list[bool] = whole_rows(jobs, cluster).tolist()
-        """True for jobs that ask for whole GPUs and nothing else: on their nodes counting says who fits."""
+        """True for jobs that ask for nothing but whole GPUs: counting decides which fit on their nodes."""
         self.all_whole_gpus = all(self.whole_gpus)
         self.all_ask_for_gpus = bool((jobs.gpus > 0).all())
         self.demand: list[float] = (jobs.gpus * jobs.gpu_share).tolist()
@@ -42,7 +42,7 @@ class Grounds:
         return self._masks[kind]
 
     def in_part(self, row: int) -> dict[int, int]:
-        """Of a gang that the nodes of `accepting` could never hold: the GPUs it could use of each node.
+        """For a gang that the nodes of `accepting` could never hold: the GPUs it could use of each node.
 
         Cores and memory keep it from the others.  Empty for all other jobs.
         """
@@ -54,7 +54,7 @@ class Grounds:
         return self._parts[kind]
 
     def _in_part(self, row: int) -> dict[int, int]:
-        """The nodes of the first type of which there are enough."""
+        """The GPUs the gang could use of each node of the first type that has enough of them."""
         cluster, jobs, gpus = self.cluster, self.jobs, self.jobs.gpus.item(row)
         for mask in self._accepting(row, 1.0 / gpus):
             parts = {}
@@ -71,7 +71,7 @@ class Grounds:
     def _accepting(self, row: int, most: float = 1.0) -> list[int]:
         """Masks of nodes with cores and memory for their part of the job, or for `most` of it if less.
 
-        Of types that could hold all of it, hard quotas included.
+        Only types that could hold all of it count, hard quotas included.
         """
         cluster, jobs = self.cluster, self.jobs
         need = need_of(jobs, row)
@@ -99,7 +99,7 @@ def device_memory_gib(cluster: Cluster, node: int) -> float:
 
 
 def fed(capacity: float, need: float) -> int:
-    """How many that need so much each a capacity feeds, where 0 stands for unlimited."""
+    """How many portions of `need` a capacity holds; 0 stands for an unlimited capacity."""
     return int((capacity + EPSILON) / need) if capacity and need else sys.maxsize
 
 

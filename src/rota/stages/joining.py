@@ -1,8 +1,8 @@
-"""Decisions of several policies, each for its part of the cluster, as one; and what they say of it.
+"""Joins the decisions of several policies, each for its part of the cluster, and their answers to questions.
 
-A part is a view: its rows are those of the whole, its devices are numbered anew.  What is decided is put
-together by `together`.  What a policy knows besides and tells whoever asks (who is ahead, what it means to
-give, how it keeps a deadline) it says when it is asked to decide, and not every time: `LastSaid` keeps it.
+A part is a view: its rows are those of the whole, but its devices are numbered from 0.  `together` joins the
+decisions.  A policy also answers questions (which jobs are ahead, what it means to give, how it keeps a
+deadline) as part of a decision, but not of each one: `LastSaid` keeps the last answers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def together(
 def _reserved(
     decisions: list[tuple[View, Decision]], in_force: tuple[Reservation, ...]
 ) -> list[Reservation] | None:
-    """Reservations of the parts that changed theirs, and what stands in the others."""
+    """Reservations of the parts that changed theirs, and the present ones of the others."""
     changed = [(part, d.reservations) for part, d in decisions if d.reservations is not None]
     if not changed:
         return None
@@ -59,7 +59,7 @@ def _reserved(
     return kept + new
 
 
-# -- told when somebody asks -------------------------------------------------------------------------
+# -- answers to questions ----------------------------------------------------------------------------
 
 
 class LastSaid:
@@ -103,10 +103,10 @@ class LastSaid:
 
 
 def _shown(part: View, ranking: Ranking) -> Shown:
-    """What `ranking` says of the jobs of its part."""
+    """The answers of `ranking` about the jobs of its part."""
     return Shown(ranking, lambda moment: moment.seen_as(part), lambda row: _is_in(part, row))
 
 
 def _is_in(part: View, row: int) -> bool:
-    """True if `row` was in `part` when it was last shown: it may have been told to leave what it had then."""
+    """True if `row` was in `part` when it was last shown; the policy may since have made it leave."""
     return row in part.waiting or row in part.running

@@ -63,7 +63,7 @@ class Levels:
         return self.levels.get(row, 0)
 
     def update(self, snapshot: Snapshot, memory: Memory) -> list[int]:
-        """Bring the levels up to now; returns the rows whose level or reset changed."""
+        """Bring the levels up to date; returns the rows whose level or reset changed."""
         self.levels = memory.setdefault("levels", {})
         self.resets = memory.setdefault("resets", {})
         self.turns = memory.setdefault("turns", {})
@@ -80,7 +80,7 @@ class Levels:
     def catch_up(self, snapshot: Snapshot, preempt: Sequence[int]) -> list[int]:
         """Demote and promote those about to be stopped whose time has come; the rows whose level changed.
 
-        Whoever chose `preempt` has to choose again if there are any: nobody due for promotion is stopped at
+        If there are any, the caller has to choose `preempt` again.  No job due for promotion is stopped at
         its old level, since nothing would wake the policy for it afterwards.
         """
         return [row for row in preempt if self._due(snapshot, row)] if self.knob else []
@@ -101,7 +101,7 @@ class Levels:
             rate = len(grant[1]) * grant[2] if self.by_gpus else 1.0
             if rate:
                 total: float = self._total(snapshot, row)
-                if by_row.phase_of[row] == _RUNNING:  # it is moved: what it received here counts there
+                if by_row.phase_of[row] == _RUNNING:  # it is moved: what it received here counts in the total
                     total = jobs.service_gpu_s(row) if self.by_gpus else jobs.ran_s(row)
                 left = self._limit(row) - (total - self._uncounted(row))
                 moment = min(moment, now + left / rate)
@@ -124,7 +124,7 @@ class Levels:
     # -- one job -----------------------------------------------------------------------------------
 
     def _enter(self, snapshot: Snapshot, row: Row) -> bool:
-        """`row` has changed phase; True if that shows that its level is another."""
+        """`row` has changed phase; True if its level is another now."""
         phase: int = snapshot.by_row.phase_of[row]
         if phase == _RUNNING:
             self.alarms.set(row, self._full(snapshot, row))
@@ -145,7 +145,7 @@ class Levels:
         return is_late
 
     def _due(self, snapshot: Snapshot, row: int) -> bool:
-        """`row` runs and is about to be stopped; True if that shows that its level is another."""
+        """`row` runs and is about to be stopped; True if its level is another now."""
         jobs = snapshot.jobs
         has_moved = self._fall(row, jobs.service_gpu_s(row) if self.by_gpus else jobs.ran_s(row))
         if self._starved(snapshot, row, jobs.ran_s(row)) <= snapshot.now:
@@ -202,7 +202,7 @@ class Levels:
         return self.limits[self.of(row)] * self._times(row)
 
     def _times(self, row: Row) -> float:
-        """How many times as high its limits are."""
+        """The factor on its limits."""
         return self.turns[row][1] if row in self.turns else 1.0
 
     def _before(self, snapshot: Snapshot, row: Row) -> float:

@@ -1,7 +1,7 @@
 """Policies inside policies: one around another, or one for each part of the cluster.
 
 `Nested` is a wrapper: it edits what the inner policy sees, and then what it decides.  Wrappers that ask
-several policies keep an entry for each (`entry_of`), ask those that are due and are woken when any is
+several policies keep an entry for each (`entry_of`), call those that are due and are woken when any is
 (`joined`).
 
 An inner policy knows nothing of what its wrapper sets on a grant (`KNOBS`: batch size, power limit).  So
@@ -80,7 +80,7 @@ def _with_knobs(grant: Grant, held: Grant | None) -> Grant:
 
 
 class WhenDue:
-    """`inner`, asked only when it wants to be; at other moments everything stays as it decided.
+    """Calls `inner` only when it wants to be called; at other moments everything stays as it decided.
 
     For wrappers that have something to do more often.  The memory is an entry.
     """
@@ -99,7 +99,7 @@ class WhenDue:
 
 
 def entry_of(decision: Decision) -> Memory:
-    """What is remembered of one of several policies: its memory, and when it wants to be asked."""
+    """The entry of one of several policies: its memory, and when it wants to be called."""
     wake = decision.wake
     return {
         "memory": decision.memory,
@@ -108,13 +108,13 @@ def entry_of(decision: Decision) -> Memory:
 
 
 def wake_of(entry: Memory) -> Wake:
-    """When the policy of `entry` wants to be asked."""
+    """When the policy of `entry` wants to be called."""
     wake = entry["wake"]
     return Wake(wake["at_s"], Event(wake["on"]), wake["if_waiting"])
 
 
 def is_due(wake: Wake, snapshot: Snapshot) -> bool:
-    """True if a policy with this wake is to be asked at the moment that `snapshot` shows it."""
+    """True if a policy with this wake is to be called at the moment that `snapshot` shows it."""
     if wake.if_waiting and not snapshot.waiting_count:
         return False
     if int(snapshot.cause) & int(wake.on) or snapshot.now >= wake.at_s:
@@ -123,9 +123,10 @@ def is_due(wake: Wake, snapshot: Snapshot) -> bool:
 
 
 def joined(wakes: Iterable[Wake]) -> Wake:
-    """When any of several policies wants to be asked.
+    """The earliest wake of several policies.
 
-    What one of them sees may be idle while the whole is not: who waits for that is looked at on any news.
+    The part that one of them sees may be idle while the whole is not: a policy that waits for that is called
+    after any event.
     """
     wakes = list(wakes)
     on = Event.NONE

@@ -28,9 +28,10 @@ from rota.table.state import Phase
 _PENDING: Final = int(Phase.PENDING)
 _RUNNING: Final = int(Phase.RUNNING)
 
-# Of two fields each.  Said so, compiled code would take tuples to pieces and make new ones, time and again.
+# Two fields each.  With that in the type, compiled code would take tuples apart and build new ones again and
+# again.
 Item = tuple[Any, ...]
-"""Key and row: equal keys keep the order of submission."""
+"""Key and row; equal keys keep the order of submission."""
 
 Front = tuple[Any, ...]
 """The first job of a size (its item), and the size in GPUs."""
@@ -48,7 +49,7 @@ class SortedItems:
 
     def __init__(self, size: int = -1) -> None:
         self.size = size
-        """What all its jobs ask for, in a `JobOrder`: a number of GPUs or a kind of request."""
+        """The request of all its jobs, in a `JobOrder`: a number of GPUs or a kind of request."""
         self.items: list[Item] = []
         self.head = 0
 
@@ -137,11 +138,11 @@ class JobOrder:
             self._place(snapshot, row)
 
     def forget(self) -> None:
-        """Read all keys anew when next asked."""
+        """Read all keys again at the next call."""
         self._cursor = Cursor()
 
     def stale(self, snapshot: Snapshot) -> list[int]:
-        """Waiting rows whose key has changed since it was read, and nobody said so with `move`."""
+        """Waiting rows whose key has changed since it was read without a call of `move`."""
         if not self._cursor.follows(snapshot):
             return []
         self.sync(snapshot)
@@ -172,7 +173,7 @@ class JobOrder:
         self._items[row] = (items, item)
 
     def _set_front(self, queue: SortedItems) -> None:
-        """The first job of `queue` is another than before, or there is none."""
+        """Update the front of `queue` after its first job has changed, or gone."""
         fronts, size = self._fronts, queue.size
         for place, front in enumerate(fronts):
             if front[1] == size:
@@ -216,8 +217,8 @@ class JobOrder:
 
 
 def plain(key: Any) -> Any:
-    """A NumPy scalar as Python's own, in tuples too: those compare several times faster, and compiled code
-    takes no other truth from it."""
+    """A NumPy scalar as a Python value, in tuples too: those compare several times faster, and compiled code
+    accepts no other truth value."""
     if type(key) is float or type(key) is int:
         return key
     if isinstance(key, (np.generic, np.ndarray)):

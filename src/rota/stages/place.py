@@ -51,7 +51,7 @@ def packed(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 
 
 def packed_within(units: Sequence[int]) -> Place:
-    """As `packed` inside one of `units`, masks of nodes: the one with the fewest GPUs free where it fits."""
+    """Applies `packed` inside one of `units`, masks of nodes: the fitting one with the fewest free GPUs."""
 
     def place(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
         rooms = sorted((sum(free.count[node] for node in nodes_in(unit & within)), unit) for unit in units)
@@ -65,7 +65,7 @@ def packed_within(units: Sequence[int]) -> Place:
 
 
 def by_type(place: Place, of_type: Sequence[int]) -> Place:
-    """As `place` on GPUs of one type: the first of `of_type`, masks of nodes, on which it fits."""
+    """Applies `place` to GPUs of one type: the first of `of_type`, masks of nodes, on which the job fits."""
     if len(of_type) == 1:
         return place
 
@@ -120,7 +120,7 @@ def lowest(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 
 
 def fill_fragments(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
-    """From the fullest nodes first, so that whole nodes stay free; as scattered as that makes it."""
+    """From the fullest nodes first, so that whole nodes stay free, however scattered the job is then."""
     node = free.best_fit(gpus, within)
     if node >= 0 and free.count[node] == gpus:
         return free.take(node, gpus)
@@ -149,7 +149,8 @@ def emptiest(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 def even(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
     """On the fewest of the emptiest nodes that hold it in equal parts (but for one GPU); else anywhere.
 
-    On servers alike a job whose parts exchange gradients is fastest so (Optimus, EuroSys 2018, section 4.2).
+    On equal servers, a job whose parts exchange gradients is fastest this way (Optimus, EuroSys 2018, section
+    4.2).
     """
     nodes: list[int] = []
     for node in _emptiest_first(free, within):

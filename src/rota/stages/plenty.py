@@ -1,8 +1,9 @@
-"""Whether everybody can have all the GPUs that it can use, by what has happened since that was last asked.
+"""Whether every job can have all the GPUs that it can use, updated from the changes since the last call.
 
-For systems that decide numbers of GPUs, such as AFS and ElasticFlow.  Where all who live can have the most
-that they can use, and those who run do, no rule that hands out GPUs gives anybody less, in whatever order.
-Then a decision is only about those who wait, and costs what has changed since the last one, not what lives.
+For systems that decide numbers of GPUs, such as AFS and ElasticFlow.  Where all live jobs can have the most
+that they can use, and running jobs do, no rule that hands out GPUs gives any job less, in whatever order.
+Then a decision is only about the waiting jobs, and its cost depends on what has changed since the last one,
+not on the number of live jobs.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ _RESIZE = int(Can.RESIZE)
 
 
 class Plenty:
-    """The live jobs that ask for GPUs, and who of them does not have the most that it can use."""
+    """The live jobs that ask for GPUs, and which of them do not have the most that they can use."""
 
     def __init__(self, most_of: Callable[[Snapshot, int], int], young_s: float = 0.0) -> None:
-        """`most_of` says how many GPUs a row has once it has all that it can use, 0 if that cannot be told.
+        """`most_of` gives the GPUs of a row once it has all that it can use, 0 if that is unknown.
 
-        It goes by the request of the row and by what is known of its speeds, and by nothing else.  Who was
-        resized is young for `young_s`.
+        It depends on the request of the row and on what is known of its speeds, and on nothing else.  A
+        resized job is young for `young_s` seconds.
         """
         self.most: dict[int, int] = {}
         """The most GPUs that each live row can use."""
         self.changed: list[int] | None = None
-        """Rows to which something had happened when it was last asked; None if everybody was looked at."""
+        """Rows that had an event since the last call; None if all rows were looked at."""
         self._most_of = most_of
         self._young_s = young_s
         self._cursor = Cursor()
@@ -43,14 +44,15 @@ class Plenty:
         self._total = 0
         """GPUs that all live rows together can use."""
         self._unlike: set[int] = set()
-        """Rows that run on another number, or of which nothing can be told."""
+        """Rows that run on another number, or whose number is unknown."""
         self._young: dict[int, float] = {}
-        """Until when running rows with a choice of sizes are young that were resized."""
+        """For running rows that were resized and have a choice of sizes: until when they are young."""
 
     def holds(self, snapshot: Snapshot) -> bool:
         """True if all live rows can have their `most`, and those that run do.
 
-        Besides, all bear to be resized, nobody runs on devices that are closed, and nothing was refused.
+        Besides, all jobs must be resizable, none may run on closed devices, and nothing may have been
+        refused.
         """
         self._follow(snapshot)
         if self._unlike or snapshot.refused:
@@ -61,18 +63,18 @@ class Plenty:
         return _bear_resizing(snapshot)
 
     def again_s(self, now: float) -> float:
-        """The next moment at which somebody is young no longer; infinite if nobody is."""
+        """The next moment at which a job stops being young; infinite if there is none."""
         for row in [row for row, until_s in self._young.items() if until_s <= now]:
             del self._young[row]
         return min(self._young.values(), default=math.inf)
 
     def targets(self) -> Targets:
-        """What each live row is to have, for whoever looks."""
+        """What each live row is to have, for reports."""
         most = self.most.copy()
         return Targets(lambda: dict(sorted(most.items())))
 
     def _follow(self, snapshot: Snapshot) -> None:
-        """Look at those to whom something has happened; at everybody if requests or speeds are others."""
+        """Look at the rows that had an event, or at all rows if requests or speeds have changed."""
         table, scaling = snapshot.jobs.table, snapshot.known(Knowledge.SCALING)
         self.changed = snapshot.changes(self._cursor)
         if self.changed is None or table is not self._table or scaling is not self._scaling:
@@ -115,7 +117,7 @@ class Plenty:
 
 
 def _are_held(occupancy: Occupancy, devices: Set[int]) -> bool:
-    """True if somebody holds one of `devices`, or a part of it."""
+    """True if some job holds one of `devices`, or a part of it."""
     claimed, sharers = occupancy.claimed, occupancy.sharers
     return any(claimed[device] or device in sharers for device in devices)
 
@@ -129,16 +131,16 @@ def _bear_resizing(snapshot: Snapshot) -> bool:
 
 
 def start_beside(fit: Fitter, snapshot: Snapshot, shares: Mapping[int, int]) -> list[Grant] | None:
-    """Grants with which rows that wait begin on as many GPUs as `shares` says, the largest first.
+    """Grants with which waiting rows start on the GPUs that `shares` gives them, the largest first.
 
-    Each gets the first type on which `fit` finds it a place beside those who run, who stay where they are.
-    None if one finds no place so.
+    Each gets the first type on which `fit` finds a place for it beside the running jobs, which stay where
+    they are. None if one row finds no such place.
     """
     occupancy, grants = snapshot.occupancy, list[Grant]()
     kinds = range(len(snapshot.cluster.type_names))
     for row in sorted(shares, key=lambda row: (-shares[row], row)):
         if grants:
-            if len(grants) == 1:  # until a second one is tried there is nobody to try it beside
+            if len(grants) == 1:  # until a second one is tried, there is no other to try it beside
                 occupancy = fit.scratch(snapshot)
             occupancy.hold(grants[-1])
         tries = (fit.on_type(occupancy, row, kind, shares[row]) for kind in kinds)

@@ -28,7 +28,7 @@ from rota.stages.trial import admit_in_order, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
 
 _ENOUGH: Final = 48
-"""So many of the running jobs, the last in order, are sorted at first: mostly none before them has to go."""
+"""The number of running jobs, last in order, to sort first: usually none before them has to go."""
 
 Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
@@ -44,15 +44,15 @@ class Drift(Enum):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ByPriority:
-    """Who runs, by a key.
+    """Which jobs run, by a key.
 
-    `preemptive` rebuilds the running set at each call; otherwise waiting jobs are added to it.
-    `strict` stops at the first job that does not fit instead of skipping it (not with `preemptive`).
-    `drifts` says when keys change with time; a key that is not said to change is read once, when its job
-    begins to wait or to run.  `finish` gives the moment at which the key of a running job reaches 0 if it
-    falls by 1 a second, which spares reading it anew as long as all jobs work at full speed.
-    `by_count` lets the number of free GPUs alone decide who runs even if `placement` may refuse: who then
-    finds no place waits, as in simulators that have a pass for the quota and a later one for the placement.
+    `preemptive` rebuilds the running set at each call; otherwise waiting jobs are added to it. `strict` stops
+    at the first job that does not fit instead of skipping it (not with `preemptive`). `drifts` says when keys
+    change with time; without it a key is read once, when its job begins to wait or to run.  `finish` gives
+    the moment at which the key of a running job reaches 0 if it falls by 1 a second, which spares reading it
+    again as long as all jobs work at full speed. `by_count` lets the number of free GPUs alone decide which
+    jobs run, even if `placement` may refuse: a job that then finds no place waits, as in simulators that have
+    a pass for the quota and a later one for the placement.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class ByPriority:
         self.order_by_kind = JobOrder(key, tracks_running=tracks, running_key=finish, by_kind=True)
         self._judged: JobTable | None = None  # the table that `_is_alike` is of
         self._is_alike: list[bool] = []
-        self._ever: dict[tuple[int, int], bool] = {}  # what `_blocks` was told, on the cluster below
+        self._ever: dict[tuple[int, int], bool] = {}  # answers of `fit.ever`, on the cluster below
         self._asked_of: JobTable | None = None
         self._asked_on: Cluster | None = None
         self._rooms: dict[int, Room] = {}  # room wanted by kind of request, on the cluster below
         self._rooms_in: JobTable | None = None
         self._rooms_on: Cluster | None = None
         self.kept_keys: dict[int, Any] = {}
-        """Of the waiting rows, while many questions are asked about one snapshot; empty otherwise."""
+        """Keys of the waiting rows while many questions are asked about one snapshot; otherwise empty."""
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -110,12 +110,12 @@ class ByPriority:
         self.order_by_kind.move(snapshot, row)
 
     def forget(self) -> None:
-        """Read all keys anew when next asked."""
+        """Read all keys again at the next call."""
         self.order.forget()
         self.order_by_kind.forget()
 
     def stale(self, snapshot: Snapshot) -> list[int]:
-        """Waiting rows whose keys have changed behind the back of this order."""
+        """Waiting rows whose keys have changed without this order being notified."""
         return [*self.order.stale(snapshot), *self.order_by_kind.stale(snapshot)]
 
     # -- why a job waits ------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class ByPriority:
         return sorted(keys, key=lambda row: (keys[row], row))
 
     def waiting_keys(self, snapshot: Snapshot) -> dict[int, Any]:
-        """The key of each waiting row.  Who asks of many rows of one snapshot keeps them in `kept_keys`."""
+        """The key of each waiting row, from `kept_keys` if a caller that asks for many rows has filled it."""
         return {row: plain(self.key(snapshot, row)) for row in snapshot.waiting.tolist()}
 
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
@@ -164,7 +164,7 @@ class ByPriority:
         return self._placed(snapshot, rows, losers), losers
 
     def _all_waiting(self, snapshot: Snapshot) -> list[int]:
-        """All waiting rows in order: everything fits."""
+        """All waiting rows in order, for when everything fits."""
         rows: list[int] = snapshot.waiting.tolist()
         if len(rows) > 1:
             rows.sort(key=lambda row: (self.key(snapshot, row), row))
@@ -184,11 +184,11 @@ class ByPriority:
         return rebuilt[:2]
 
     def _is_tracked(self, snapshot: Snapshot) -> bool:
-        """True if the orders hold the running jobs by keys that are right."""
+        """True if the orders hold the running jobs by correct keys."""
         return self.drifts is Drift.NEVER or (self.finish is not None and snapshot.is_steady)
 
     def _ahead(self, snapshot: Snapshot) -> float | None:
-        """By how much those keys are larger than the keys of waiting jobs."""
+        """By how much the keys of running jobs are larger than those of waiting ones."""
         return snapshot.now if self.finish is not None else None
 
     def _placed(self, snapshot: Snapshot, rows: list[int], losers: list[int]) -> list[Grant]:
@@ -196,7 +196,7 @@ class ByPriority:
         if not rows:
             return []
         gpus_of, place = snapshot.gpus_of, by_type(self.place, snapshot.occupancy.node_sets.of_type)
-        if len(rows) == 1 and not losers and place is consolidate:  # nobody to try it beside
+        if len(rows) == 1 and not losers and place is consolidate:  # no other job to try it beside
             gpus = gpus_of[rows[0]]
             node = snapshot.occupancy.free.best_fit(gpus)
             if node >= 0:
@@ -248,14 +248,14 @@ class ByPriority:
         return rebuilt[:2]
 
     def _rooms_of(self, fit: Fitter) -> dict[int, Room]:
-        """What `fit.room_wanted` said of each kind of request."""
+        """The `fit.room_wanted` of each kind of request."""
         if fit.jobs is not self._rooms_in or fit.cluster is not self._rooms_on:
             self._rooms_in, self._rooms_on = fit.jobs, fit.cluster
             self._rooms = {}
         return self._rooms
 
     def _blocks(self, fit: Fitter, row: int) -> bool:
-        """`fit.ever`, which the same first job is asked at every event as long as it waits."""
+        """The result of `fit.ever`, cached: the same first job is looked at in every event while it waits."""
         if fit.jobs is not self._asked_of or fit.cluster is not self._asked_on:
             self._asked_of, self._asked_on = fit.jobs, fit.cluster
             self._ever = {}
@@ -266,7 +266,7 @@ class ByPriority:
         return ever
 
     def _alike(self, snapshot: Snapshot, fit: Fitter) -> list[bool]:
-        """By row: nobody of its kind finds a place where it found none.  Empty if none is so."""
+        """By row: no job of its kind finds a place where it found none.  Empty if that is so of no row."""
         if type(fit) is not Fitter or snapshot.reservations:
             return []
         jobs = snapshot.jobs.table
@@ -275,14 +275,15 @@ class ByPriority:
         return self._is_alike
 
     def fitter(self, snapshot: Snapshot) -> Fitter:
-        """How single jobs are placed; policies with rules of their own replace it."""
+        """The fitter of single jobs; policies with rules of their own override it."""
         return Fitter(snapshot, self.place)
 
 
 def _monotone(jobs: JobTable, cluster: Cluster) -> list[bool]:
-    """False for whoever may find a place although room has shrunk.
+    """False for each job that may find a place although room has shrunk.
 
-    A node has to feed as many GPUs of a gang as are free on it: with fewer of them free, it may do again.
+    A node has to feed as many GPUs of a gang as are free on it: once fewer of them are free, it may qualify
+    again.
     """
     monotone = np.ones(len(jobs), dtype=bool)
     limits = ((jobs.cpus, cluster.node_cpus), (jobs.memory_gib, cluster.node_memory_gib))

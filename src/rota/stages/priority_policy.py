@@ -45,7 +45,7 @@ class PlacementOnly:
 
 @dataclass(frozen=True)
 class _Options:
-    """What the decorator was told; a parameter of the same name decides for its variant."""
+    """The arguments of the decorator; a parameter of the same name decides for its variant."""
 
     preemptive: bool
     skip: bool
@@ -83,15 +83,15 @@ _PLAIN = (float, np.float64, int, np.int64)
 
 
 def _of_numbers(name: str, key: Key) -> Key:
-    """`key`, held to its word: a number for a row, and one for each of an array of rows.
+    """Wraps `key` in a check: it must return a number for a row, and one for each of an array of rows.
 
-    What is none may compare all the same, as None does with None where a `return` was forgotten, or as NaN
-    does with whatever stands beside it: an order that nobody has asked for.
+    Other values may compare all the same, as None does with None where a `return` was forgotten, or NaN with
+    any number: the order would be one that was never asked for.
     """
 
     def read(snapshot: Snapshot, rows: Rows) -> Keys:
         keys = key(snapshot, rows)
-        if type(rows) is int and type(keys) in _PLAIN and keys == keys:  # as nearly all are, and at once
+        if type(rows) is int and type(keys) in _PLAIN and keys == keys:  # the common case, checked at once
             return keys
         if _are_numbers(keys, rows):
             return keys

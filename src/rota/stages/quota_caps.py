@@ -1,4 +1,4 @@
-"""What hard quotas leave to jobs among whom GPUs are handed out by number, as limits that they share."""
+"""What hard quotas leave to jobs that share GPUs by number, as limits that these jobs have in common."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TypedLimits(NamedTuple):
 
 
 def typed_limits(snapshot: Snapshot, rows: Ints, job: Ints, kind: Ints) -> TypedLimits | None:
-    """The same for options of `job`, a place among `rows`, on GPUs of type `kind`; quotas of types too."""
+    """The limits of `caps_of`, and of types, for options of `job`, a place in `rows`, on type `kind`."""
     limits = _limits(snapshot, rows, by_type=True)
     if limits is None:
         return None
@@ -53,9 +53,9 @@ def typed_limits(snapshot: Snapshot, rows: Ints, job: Ints, kind: Ints) -> Typed
 class _Limits(NamedTuple):
     left: list[float]
     kinds: list[int]
-    """The type of GPUs that each counts, or `_ALL`."""
+    """The type of GPUs that each limit counts, or `_ALL`."""
     of: list[list[int]]
-    """By place of a row, those that it counts in."""
+    """By place of a row, the limits that it counts in."""
 
 
 def _limits(snapshot: Snapshot, rows: Ints, *, by_type: bool) -> _Limits | None:

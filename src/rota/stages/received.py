@@ -1,4 +1,4 @@
-"""What a job has had of the time since it was submitted, for whoever asks."""
+"""Which part of the time since it was submitted a job has run, for reports."""
 
 from __future__ import annotations
 

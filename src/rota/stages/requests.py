@@ -9,15 +9,15 @@ from rota.model.columns import Ints
 from rota.model.jobs import JobTable
 
 REQUEST_COLUMNS = ("gpus", "gpu_share", "gpu_types", "node_set")
-"""What decides where a job fits, its tenant's quota and what may be limited aside."""
+"""The columns that decide where a job fits, apart from its tenant's quota and what may be limited."""
 LIMITED_BY = {"gpu_memory_gib": "device_memory_gib", "cpus": "node_cpus", "memory_gib": "node_memory_gib"}
-"""What decides it too where the cluster has a limit: then the column of its capacities."""
+"""Columns that decide it too where the cluster has a limit: each with the column of its capacities."""
 
 
 def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
     """The kind of request of each row: where one has been skipped, others of its kind can be too.
 
-    Reservations aside, and as long as a placement goes by what is asked for alone.
+    This holds without reservations, and for placements that depend on the request alone.
     """
     limited = [name for name, capacity in LIMITED_BY.items() if getattr(cluster, capacity).any()]
     columns = [getattr(jobs, name) for name in (*REQUEST_COLUMNS, *limited)]

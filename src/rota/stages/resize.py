@@ -24,8 +24,8 @@ from rota.table.free import Free, mask_of
 def keeping(held: tuple[int, ...]) -> Place:
     """A placement for a job whose devices `held` are free again: close to them, if that needs no more nodes.
 
-    A smaller share stays on the nodes where the job holds most; a larger one takes what is free beside it,
-    or moves as a whole if the job would then stand on fewer nodes.  Of `held`, devices that are not free are
+    A smaller share stays on the nodes where the job holds most; a larger one takes what is free beside it, or
+    moves as a whole if the job would then stand on fewer nodes.  Devices of `held` that are not free are
     passed by: a node may have too little CPU or memory for all that it has.
     """
 
@@ -67,11 +67,11 @@ def _more(free: Free, own: tuple[int, ...], gpus: int, within: int) -> tuple[int
 def carry_out(
     snapshot: Snapshot, shares: Mapping[int, int], *, in_order: bool = False
 ) -> tuple[list[Grant], list[int]]:
-    """Grants and preemptions that give each row of `shares` so many GPUs, or as many as find a place.
+    """Grants and preemptions that give each row of `shares` its GPUs, or as many as find a place.
 
-    Who shrinks or stops makes room first, then running jobs grow, then waiting ones start, largest first or
-    `in_order` of submission.
-    Whoever made room for nobody keeps what it has: a resize that serves nobody only costs.
+    Jobs that shrink or stop make room first, then running jobs grow, then waiting ones start, largest first
+    or `in_order` of submission. A job whose room no other job takes keeps what it has: such a resize would
+    only cost.
     """
     return _CarryingOut(snapshot, shares).grants(in_order)
 
@@ -90,13 +90,13 @@ def settle(
 ) -> Settled:
     """Shares, and the grants and preemptions by which `carry` brings them about.
 
-    They are worked out anew without those rows that wait and find no place, as often as that may let others
-    have what they were meant to have.
+    Waiting rows that find no place are left out and the rest is computed again, as often as that may let
+    other jobs have what they were meant to have.
 
-    Memory    `no_place`  the moment, and who found no place at it
+    Memory    `no_place`  the moment, and the rows that found no place at it
     """
     known: list[Any] = memory.get("no_place", [-math.inf, []])
-    # Asked again at the same moment it says the same: who has started since stands elsewhere now.
+    # A second call at the same moment leaves out the same rows: jobs started since are elsewhere.
     is_asked_again = known[0] == snapshot.now and not snapshot.cause & MAKES_PLACE
     left_out = {row for row in known[1] if row not in snapshot.grants} if is_asked_again else set[int]()
     for _ in range(_TRIES):
@@ -112,7 +112,7 @@ def settle(
 
 
 MAKES_PLACE = Event.END | Event.FAILURE | Event.CAPACITY
-"""What may happen at one and the same moment and give a place to who found none."""
+"""Events at one and the same moment that may give a place to a job that found none."""
 _TRIES = 10
 """At most; each leaves out further jobs, so that there is an end, but a large cluster cannot wait for it."""
 
@@ -155,7 +155,7 @@ class _CarryingOut:
         return [*resized.values(), *started, *admit_placed(idle, self.scratch, self.fit)], stopped
 
     def _who_changes(self) -> tuple[list[int], list[int], list[int]]:
-        """Who starts, who stops and who gets another number, those who shrink most first."""
+        """The jobs that start, those that stop and those that get another number, the most shrunk first."""
         held, starts, stopped, changed = (
             self.snapshot.grants,
             list[int](),
@@ -194,7 +194,7 @@ class _CarryingOut:
         return Counter(self._type_of[list(grant.devices)].tolist())
 
     def _takes_back(self, old: Grant, new: Grant | None = None) -> bool:
-        """True if what `old` gave up is still free, and its job has it again."""
+        """Give a job `old` back, if what it gave up is still free; False otherwise."""
         if new is not None and not set(new.devices) < set(old.devices):
             return False
         if new is not None:
@@ -208,7 +208,7 @@ class _CarryingOut:
         return False
 
     def _resized(self, old: Grant, gpus: int) -> Grant:
-        """The job of `old` on so many GPUs of its type, or as many more as fit; as it is if none do."""
+        """A grant of `gpus` GPUs of its type for the job of `old`, or of as many as fit; at least `old`."""
         kind = self._type_of.item(old.devices[0])
         self._release(old)
         self.fit.place = keeping(old.devices)
@@ -233,7 +233,7 @@ class _CarryingOut:
         return next((grant for grant in tries if grant is not None), None)
 
     def _on(self, row: int, kind: int, gpus: int) -> Grant | None:
-        """A grant of so many GPUs of one type, if they fit."""
+        """A grant of `gpus` GPUs of one type, if they fit."""
         if gpus > self._free[kind] and self.snapshot.jobs.table.gpu_share.item(row) == 1.0:
             return None
         return self.fit.on_type(self.scratch, row, kind, gpus)

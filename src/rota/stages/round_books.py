@@ -1,4 +1,4 @@
-"""The books of rounds: which fraction of its time on each type everybody was promised, and has received.
+"""The books of rounds: which fraction of its time on each type each job was promised, and has received.
 
 Plain lists: there are a few dozen entries in most clusters, of which a round changes a few.
 """
@@ -28,7 +28,7 @@ class Shares:
     """[entry, type]"""
 
     def with_pairs(self, pairs: Ints) -> Shares:
-        """The same with each of `pairs`, [pair, 2], an entry: those that are none get nothing."""
+        """These shares with each of `pairs`, [pair, 2], as an entry: new ones have the fraction 0."""
         known = set(map(tuple, np.sort(self.members, axis=1).tolist()))
         more = [pair for pair in pairs.tolist() if tuple(pair) not in known]
         members = np.concatenate((self.members, np.array(more, dtype=np.int64).reshape(-1, 2)))
@@ -96,25 +96,25 @@ class Books:
         self.rates: Floats = np.zeros((0, 0))
         """Work per second of the live jobs on each type, by which fractions were computed."""
         self.premises: Floats | None = None
-        """What else fractions were computed from; None if nobody has said."""
+        """Other values from which fractions were computed; None if there are none on record."""
         self.is_stale = True
         self.reset_s = 0.0
         """Moment of the last recomputation."""
         self.solved_s = -math.inf
-        """The same, but never if it was at time 0."""
+        """The moment of the last recomputation as well, but -inf if it was at time 0."""
         self.round = 0
         self.own: Memory = {}
         """What `Fractions` remembers."""
         self.turns: dict[int, list[float]] = {}
         """What turns brought, and ..."""
         self.longer: dict[int, float] = {}
-        """... who has longer ones (`turn_lengths`)."""
+        """... the jobs that have longer ones (`turn_lengths`)."""
         self._places: list[int] | None = None
-        """Entry of each that ran, -1 for one that is none any more; None if that is to be looked up."""
+        """The entry of each job that ran, -1 if it is no longer one; None if that is to be looked up."""
 
     @classmethod
     def of(cls, memory: Memory, types: int) -> Books:
-        """The books that `memory` holds; new ones where there are none for so many types."""
+        """The books that `memory` holds; new ones if it holds none for this number of types."""
         books = cls(types)
         if memory and len(memory["total_s"]) == types:  # a node of another type may have joined
             for name in _REMEMBERED:
@@ -131,10 +131,10 @@ class Books:
     def types(self) -> int:
         return len(self.total_s)
 
-    # -- who there is ------------------------------------------------------------------------------
+    # -- entries ------------------------------------------------------------------------------------
 
     def follow(self, rows: list[int], credit_s: float, sizes: Sequence[float] | None = None) -> None:
-        """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received.
+        """The live jobs are `rows` now: forget jobs that left, enter the new ones with `credit_s` received.
 
         With `sizes` of all of them every pair of one size is an entry from the moment its members are there.
         """
@@ -152,7 +152,7 @@ class Books:
         self.is_stale = True
 
     def learn(self, rates: Floats) -> None:
-        """The live jobs work at `rates` now: if that is news, fractions are to be computed anew."""
+        """The live jobs work at `rates` now: if they have changed, fractions have to be computed again."""
         if rates is self.rates:
             return
         if not self.is_stale and not np.array_equal(rates, self.rates):
@@ -180,7 +180,7 @@ class Books:
         return pairs
 
     def _keep(self, live: set[int]) -> None:
-        """The entries all of whose members are `live`."""
+        """Keep the entries whose members are all `live`."""
         later, earlier = self.later, self.earlier
         kept = [
             i for i in range(len(later)) if later[i] in live and (earlier[i] == ALONE or earlier[i] in live)
@@ -215,7 +215,7 @@ class Books:
     # -- what they have received -------------------------------------------------------------------
 
     def note_run(self, ran: list[int], beside: list[int], kinds: list[int]) -> None:
-        """These run in this round, on these types."""
+        """Note that these rows run in this round, on these types."""
         self.ran, self.ran_beside, self.ran_type = ran, beside, kinds
         self._places = None
 
@@ -233,7 +233,7 @@ class Books:
                 received_s[kind][place] += seconds  # each ran once
 
     def _where_ran(self) -> list[int]:
-        """Which entry each of those that ran is; -1 for one that is none any more."""
+        """The entry of each job that ran; -1 if it is no longer one."""
         later, earlier, places = self.later, self.earlier, list[int]()
         count = len(later)
         for row, other in zip(self.ran, self.ran_beside, strict=True):
@@ -263,7 +263,7 @@ class Books:
         self.total_s = sums
 
     def _settle(self, now: float, credit_s: float, owed_s: float) -> None:
-        """What the fractions so far promised beyond what was received is owed."""
+        """Note as owed what the fractions so far promised beyond what was received."""
         span_s, is_new, earlier = now - self.reset_s, self.is_new, self.earlier
         deficit_s = list[list[float]]()
         for kind in range(self.types):

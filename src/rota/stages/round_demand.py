@@ -1,4 +1,4 @@
-"""What rounds divide, and among whom: the live jobs, their rates by type and beside each other, the GPUs."""
+"""What rounds divide: the live jobs, their rates by type and beside each other, and the GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rota.scheduler.snapshot import Cursor, Snapshot
 
 @dataclass(frozen=True)
 class RoundDemand:
-    """What is to be divided, and among whom."""
+    """What is to be divided: the live jobs, their rates and the GPUs."""
 
     rows: Ints
     """Live jobs in order of submission."""
@@ -25,7 +25,7 @@ class RoundDemand:
     capacity: Floats
     """Healthy GPUs of each type."""
     pairs: PairRates | None = None
-    """What they do beside each other; None if nobody shares."""
+    """The rates of jobs beside each other; None if no jobs share GPUs."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PairRates:
     """Class of each row of the job table."""
     rates: Floats
     """Work per second of one class beside another on each type, [class, class beside it, type]; NaN where
-    nobody measured."""
+    unmeasured."""
 
     @classmethod
     def of(cls, known: Table) -> PairRates:
@@ -59,12 +59,12 @@ class PairRates:
         return run
 
     def beside(self, row: int, other: int) -> tuple[list[float], list[float]]:
-        """Work per second on each type of `row` and of `other` beside each other; NaN if nobody measured."""
+        """Work per second on each type of `row` and of `other` beside each other; NaN where unmeasured."""
         one, two = self.classes.item(row), self.classes.item(other)
         return self.rates[one, two].tolist(), self.rates[two, one].tolist()
 
     def of_one(self, row: int, other: int, kind: int) -> float:
-        """Work per second of `row` beside `other` on a type; 0 where nobody measured."""
+        """Work per second of `row` beside `other` on a type; 0 where unmeasured."""
         rate: float = self.rates[self.classes[row], self.classes[other], kind].item()
         return rate if rate > 0.0 else 0.0
 
@@ -85,12 +85,12 @@ class DemandingJobs:
         self.has_idle = False
         """True if there are live jobs that ask for no GPU."""
         self.is_quiet = False
-        """True if nobody has come, begun, stopped or gone since the last time."""
+        """True if no job has come, begun, stopped or gone since the last call."""
         self._cursor = Cursor()
         self._all: set[int] = set()
         self._rows: Ints | None = None
         self.listed: list[int] = []
-        """The rows last told, as a list."""
+        """The rows that `rows` returned last, as a list."""
         self._capacity: tuple[Cluster, frozenset[int], Floats] | None = None
 
     def rows(self, snapshot: Snapshot) -> Ints:

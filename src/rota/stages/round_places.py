@@ -1,4 +1,4 @@
-"""Who runs in a round, and on which devices: as many as possible stay where they are."""
+"""Devices for the jobs that run in a round: as many as possible stay where they are."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def place_picks(
     admits_idle: bool = True,
     place: Place = consolidate,
 ) -> Decision:
-    """Devices for the picks: who stays on its type keeps its devices, then the largest first.
+    """Devices for the picks: a job that stays on its type keeps its devices, then the largest come first.
 
     What is free after that goes to rows of `then` that fit, in their order; all others stop.  Jobs without
-    GPUs take no turns: they run as soon as a node has room, unless nobody `admits_idle` ones.
+    GPUs take no turns: they start as soon as a node has room, if `admits_idle` is true.
     """
     if place is consolidate and not then and not admits_idle and _is_plain(snapshot):
         decision = _place_plainly(snapshot, picks)
@@ -98,7 +98,7 @@ def _is_plain(snapshot: Snapshot) -> bool:
 
 
 def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None:
-    """The same where `_is_plain`, on an index of free devices alone; None if somebody shares or has parts."""
+    """`place_picks` where `_is_plain`, on an index of free devices; None if jobs share or hold parts."""
     jobs, grants, gpus_of = snapshot.jobs.table, snapshot.grants, snapshot.gpus_of
     free, node_sets = snapshot.occupancy.free, snapshot.occupancy.node_sets
     of_type, node_of, share_of = node_sets.of_type, free.node_of, jobs.gpu_share
@@ -143,7 +143,7 @@ def _place_plainly(snapshot: Snapshot, picks: Sequence[Pick]) -> Decision | None
 def _place_by_size(
     snapshot: Snapshot, picks: Sequence[Pick], stays: set[int], *, admits_idle: bool
 ) -> Decision:
-    """The largest first, and of equal ones who stays: a smaller one gives its GPUs to larger ones."""
+    """The largest first, and among equals those that stay: smaller jobs give their GPUs to larger ones."""
     fit = Fitter(snapshot, lowest)
     scratch = fit.scratch(snapshot)
     running = sorted(row for row, grant in snapshot.grants.items() if grant.devices)
@@ -188,7 +188,7 @@ def _fill(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, rows: Sequence[in
 
 
 def _is_placed(snapshot: Snapshot, pick: Pick) -> bool:
-    """True if the members hold what they are to hold: the same devices of the type, and nobody else."""
+    """True if the members hold what they are to hold, devices of the type that no other job shares."""
     later, earlier, kind = pick
     first = snapshot.grants.get(later if earlier == ALONE else earlier)
     if first is None or not first.devices or snapshot.cluster.device_type.item(first.devices[0]) != kind:

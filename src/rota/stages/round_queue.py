@@ -1,4 +1,4 @@
-"""Who runs in a round: the entries in the order of their priority on each type, as far as there is room."""
+"""Which entries run in a round: in the order of their priority on each type, as far as there is room."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rota.table.occupancy import EPSILON
 
 
 class RoundQueue:
-    """What of the order in a round stands until fractions or jobs change, as plain lists.
+    """The part of a round's order that holds until fractions or jobs change, as plain lists.
 
-    In order: priority, deficit, fraction, the highest first, then who came first.
+    In order: priority, deficit, fraction, the highest first, then the earliest submission.
     """
 
     def __init__(self, books: Books, demand: RoundDemand, *, fill: bool) -> None:
@@ -40,14 +40,14 @@ class RoundQueue:
                 for able, asked in zip(self.able, self.fraction, strict=True)
             ]
         self.asks: list[list[int] | None] = [None] * len(self.able)
-        """Those that have a priority there, as they are served where it is the same; None until they are
-        asked for, ..."""
+        """Entries that have a priority on each type, ordered as among equal priorities; None until needed,
+        ..."""
         self.others: list[list[int]] = [[] for _ in self.able]
         """... and the rest, in order."""
         self.picks: list[list[Pick | None]] = [[None] * len(self.later) for _ in self.able]
-        """Those made so far, by type and entry: most run many rounds."""
+        """Picks made so far, by type and entry, kept because most run many rounds."""
         self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
-        """By the order of the types."""
+        """Results of `anyhow` by the order of the types."""
 
     def _look_at_pairs(self, demand: RoundDemand) -> None:
         """A pair runs where both do, and were measured beside each other; it needs the GPUs of one."""
@@ -85,10 +85,10 @@ class RoundQueue:
         *,
         reserve: bool,
     ) -> list[Pick]:
-        """Those who run where the types are served one after the other, and have so many GPUs `left`.
+        """Picks that run where types are served one after the other and have `left` GPUs.
 
-        Who is `kept` runs on, on others.  Who came after the last recomputation takes room, and if there is a
-        `reserve` for such does not run.
+        Picks in `kept` go on, on GPUs outside `left`.  Entries that came after the last recomputation take
+        room, and do not run if there is a `reserve` for them.
         """
         anyhow = None if kept or quotas else self.anyhow(types, left, reserve=reserve)
         if anyhow is not None:
@@ -117,7 +117,7 @@ class RoundQueue:
         *,
         reserve: bool,
     ) -> float:
-        """Pick the entries that find room on a type, in this order; what is left of it."""
+        """Pick the entries that find room on a type, in this order; returns the GPUs left of it."""
         gpus, later, earlier, made = self.gpus, self.later, self.earlier, self.picks[kind]
         for i in order:
             if room <= 2.0 * EPSILON or len(taken) == jobs:
@@ -139,7 +139,7 @@ class RoundQueue:
         return room
 
     def _sort(self, kind: int) -> list[int]:
-        """Set apart who has a priority on a type, and order all as the books do."""
+        """Separate the entries that have a priority on a type, and order all as the books do."""
         asked = self.fraction[kind]
         able = _by_books(self.able[kind], self.deficit_s[kind], asked)
         if able and min([asked[i] for i in able]) < 0.0:
@@ -151,9 +151,9 @@ class RoundQueue:
         return asks
 
     def anyhow(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
-        """Who runs whatever the priorities, because all find room; None if they decide.
+        """Picks of all entries if all find room, so that priorities do not matter; None if they do.
 
-        The same list again as long as that is so.
+        Returns the same list again as long as that is so.
         """
         key = tuple(types)
         if key not in self._anyhow:
@@ -161,7 +161,7 @@ class RoundQueue:
         return self._anyhow[key]
 
     def _all_of(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
-        """Everybody on the first type that it may run on; None where that is more than there is."""
+        """Every entry on the first type that it may run on; None where that is more than there is."""
         if self.has_pairs:
             return None
         placed: set[int] = set()
@@ -175,7 +175,7 @@ class RoundQueue:
         return picks
 
     def walk_together(self, books: Books, left: list[float], quotas: RoundQuotas | None = None) -> list[Pick]:
-        """Those who run, each where its priority is highest among the types with room; no pairs."""
+        """Picks that run, each on the type where its priority is highest among those with room; no pairs."""
         entries, every = len(self.later), range(len(self.later))
         priority, deficit_s, fraction = list[float](), list[float](), list[float]()
         for kind in range(len(self.able)):

@@ -1,4 +1,4 @@
-"""What hard quotas leave to those who are to run in a round: who finds no room there makes way for others."""
+"""What hard quotas leave to jobs of a round: a job beyond its quota makes way for others."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ class RoundQuotas:
         self._cluster, self._jobs, self._used = cluster, jobs, used
         self._left: dict[Place, float] = {}
         self._hard: dict[int, tuple[Tenant, ...]] = {}
-        """By the code of a tenant, those above it and itself, as far as they have hard quotas."""
+        """By the code of a tenant: itself and its ancestors, as far as they have hard quotas."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> RoundQuotas | None:
-        """None if nobody has a hard quota."""
+        """The quotas of the snapshot; None if no tenant has a hard quota."""
         cluster = snapshot.cluster
         if not cluster.tenants.has_caps():
             return None
         return cls(cluster, snapshot.jobs.table, snapshot.occupancy.tenant_gpus)
 
     def takes(self, later: int, earlier: int, gpus: float, kind: int) -> bool:
-        """Count in an entry with so many GPUs of a type, if there is room for it.
+        """Count in an entry with `gpus` GPUs of a type, if there is room for it.
 
-        Of two that share them, one has to find room for all alone first, and then the other for its half.
+        When two jobs share them, one has to find room for all of them alone first, and then the other for its
+        half.
         """
         need = dict.fromkeys(self._places(later, kind), gpus)
         if earlier != ALONE:

@@ -1,6 +1,6 @@
-"""Why a job waits, or runs, in rounds: its fractions, what it has had of them, who is before it.
+"""Why a job waits, or runs, in rounds: its fractions, what it has had of them, and the jobs before it.
 
-Made at each decision from the books of the rounds, and read only when somebody asks.
+Made at each decision from the books of the rounds, and read only for reports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
 
 
 class RoundTurns:
-    """The turns of one round, as people ask for them."""
+    """The turns of one round, as they are explained to users."""
 
     spreads = _BY_SUBMISSION.spreads
 
@@ -42,7 +42,7 @@ class RoundTurns:
         return _BY_SUBMISSION.fits(snapshot, scratch, row)
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What is to be said of a job that takes turns; None of one that takes none."""
+        """The constraint on a job that takes turns; None for a job that takes none."""
         if snapshot.gpus_of[row] == 0:
             return None
         left_s = max(self.end_s - snapshot.now, 0.0)
@@ -60,7 +60,7 @@ class RoundTurns:
         return Constraint(Code.TURN, 1.0, left_s, "; ".join(words))
 
     def _has_turn(self, snapshot: Snapshot, row: int) -> bool:
-        """True if it runs in this round: as was decided, or later as it came, for a cluster may refuse."""
+        """True if the job runs in this round: as decided, or later as it came, since a cluster may refuse."""
         if snapshot.now > self.books.began_s:
             return row in snapshot.grants
         return row in self.books.ran or row in self.books.ran_beside
@@ -86,7 +86,7 @@ class RoundTurns:
         return f"is to have {shares} of the time, and has had {parts} in the last {format_duration(span_s)}"
 
     def _this_round_s(self, snapshot: Snapshot, mine: Sequence[int]) -> list[float]:
-        """Seconds of the present round on each type, which the books do not have yet."""
+        """Seconds of the present round on each type, which the books do not hold yet."""
         books, so_far = self.books, [0.0] * self.books.types
         entries = {
             (books.later[i], books.earlier[i]) for i in mine if self._has_turn(snapshot, books.later[i])
@@ -97,7 +97,7 @@ class RoundTurns:
         return so_far
 
     def _before(self, snapshot: Snapshot, mine: Sequence[int]) -> str:
-        """Those that run in this round on the types on which the job has a fraction, or on any."""
+        """The jobs that run in this round on the types on which the job has a fraction, or on any type."""
         books = self.books
         wanted = {k for k, column in enumerate(books.fraction) if any(column[i] > 0.0 for i in mine)}
         there = set[int]()

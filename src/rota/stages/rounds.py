@@ -1,10 +1,10 @@
 """Lease: turns in rounds, so that the time each job gets on each GPU type approaches a given fraction.
 
-The round mechanism of Gavel (OSDI 2020, section 5), for every policy that says what fraction of its time
-a job should spend on which type; Gavel's own policies differ in the fractions alone.  Who takes turns is an
-*entry*: a job, or two that share the same GPUs.  In each round the pairs (entry, type) are served in order
-of fraction asked over fraction received; what is left idle goes to entries whose fraction is 0.  New
-fractions start the books anew: half a round is credited to everyone, and what an entry was given beyond its
+The round mechanism of Gavel (OSDI 2020, section 5), for every policy that says what fraction of its time a
+job should spend on which type; Gavel's own policies differ in the fractions alone.  Turns are taken by an
+*entry*: a job, or two that share the same GPUs.  In each round the pairs (entry, type) are served in order of
+fraction asked over fraction received; what is left idle goes to entries whose fraction is 0.  New fractions
+start the books again: half a round is credited to every entry, and what an entry was given beyond its
 fraction, or short of it, is carried on as its deficit.
 """
 
@@ -42,11 +42,11 @@ Fractions = Callable[[Snapshot, RoundDemand, Memory], Floats | Shares]
 """What fraction of its time each of at least one job, [job, type], or each entry should spend on each type.
 What it wants to remember it writes into the memory it is given, which is its own."""
 Premises = Callable[[Snapshot, Ints], Floats]
-"""What the fractions of these rows depend on besides rates and GPUs, in one row of numbers."""
+"""The values, besides rates and GPUs, on which the fractions of these rows depend, in one row of numbers."""
 
 
 def no_premises(snapshot: Snapshot, rows: Ints) -> Floats:
-    """Of fractions that depend on nothing else."""
+    """The premises of fractions that depend on nothing else."""
     return np.zeros(0)
 
 
@@ -64,24 +64,24 @@ class Turns:
     by_work: bool = False
     """Count the time a job worked (its work over its rate), not the time it held GPUs."""
     learn: bool = True
-    """Compute fractions anew when rates have changed, not only when jobs come or go."""
+    """Compute fractions again when rates have changed, not only when jobs come or go."""
     fill: bool = True
     """Let entries whose fraction is 0 run on what is idle."""
     pairs: bool = False
-    """Two jobs may share the same GPUs; the policy is told what they do beside each other."""
+    """Two jobs may share the same GPUs; the policy receives their rates beside each other."""
     one_queue: bool = False
     """Serve all types together, by priority, not one after the other."""
     keeps_books: bool = False
-    """New fractions do not start the books anew: what was received counts from the beginning."""
+    """New fractions do not start the books again: what was received counts from the beginning."""
     lowest: bool = False
-    """Who comes to other GPUs gets the first that are free, however they lie."""
+    """A job that moves to other GPUs gets the first that are free, however they lie."""
     all_pairs: bool = False
     """All pairs of one size are entries, also those without a fraction, and owed half a round when they are
     new: in the authors' books they begin without the credit that the first recomputation takes off again."""
     grow: bool = True
-    """Whose turns bring it nothing has longer ones (`turn_lengths`)."""
+    """Jobs that make no progress in their turns have longer ones (`turn_lengths`)."""
     waits: bool = False
-    """A round goes on also when nobody runs any more, as in the authors' simulators."""
+    """A round goes on even when no job runs any more, as in the authors' simulators."""
 
 
 class Rounds:
@@ -99,14 +99,14 @@ class Rounds:
         self._queue: RoundQueue | None = None
         self._jobs: JobTable | None = None
         self._seen: tuple[bytes, bytes] | None = None
-        """GPUs and rates that `_demand` was made of; the GPUs stand in `_jobs`."""
+        """GPUs and rates from which `_demand` was made; the GPUs are kept in `_jobs`."""
         self._memory: Memory | None = None
         """What was handed back last, and ..."""
         self._books: Books | None = None
         """... what it was made of."""
         self._picks: list[Pick] = []
         self._rests: list[int] | None = None
-        """`books.ran` if all of `_picks` run, and the last decision left everybody where he was."""
+        """`books.ran` if all of `_picks` run, and the last decision moved no job."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         books = self._books_of(memory, len(snapshot.cluster.type_names))
@@ -151,14 +151,15 @@ class Rounds:
         return decision
 
     def _books_of(self, memory: Memory, types: int) -> Books:
-        """The books that `memory` holds: those at hand if they were the last that it was made of."""
+        """The books that `memory` holds: the present ones if `memory` was made from them last."""
         books = self._books
         if books is None or memory is not self._memory or books.types != types:
             books = self._books = Books.of(memory, types)
         return books
 
     def _premised(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
-        """What fractions depend on besides rates: GPUs, which come and go, and what users may change."""
+        """Values on which fractions depend besides rates: GPUs, which come and go, and what users may
+        change."""
         table, cluster, last = snapshot.jobs.table, snapshot.cluster, self._resting
         if last is None or last[0] is not demand or last[1] is not table or last[2] is not cluster:
             premises = np.concatenate((demand.capacity, self.premises(snapshot, demand.rows)))
@@ -166,7 +167,7 @@ class Rounds:
         return last[3]
 
     def _shares(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Shares:
-        """The fractions, as those of entries."""
+        """The fractions, given for entries."""
         if not len(demand.rows):
             return Shares(np.zeros((0, 2), dtype=np.int64), np.zeros_like(demand.rates))
         own = dict(books.own)
@@ -191,7 +192,7 @@ class Rounds:
                 books.is_stale = True  # a round in which a job does nothing has failed, and is news
 
     def _received_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> list[float]:
-        """Seconds received in the last round by those who ran in it; of two that shared the longer time."""
+        """Seconds that each job that ran received in the last round; of two that shared, the longer time."""
         if not self.turns.by_work:
             return [max(time for _, time in self._spent(snapshot, books, at)) for at in range(len(books.ran))]
         worked_s = list[float]()
@@ -206,7 +207,7 @@ class Rounds:
         return worked_s
 
     def _by_rates_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> list[float]:
-        """The same where no world says it: by the work that was done, and the rates."""
+        """Seconds received, where no world measures them: from the work that was done, and the rates."""
         known, received_s = snapshot.know(Knowledge.THROUGHPUT), list[float]()
         for at, kind in enumerate(books.ran_type):
             longest, other = 0.0, books.ran_beside[at]
@@ -217,12 +218,13 @@ class Rounds:
                 else:
                     rate = demand.pairs.of_one(row, beside, kind)
                 longest = max(longest, done / rate if rate > 0.0 else 0.0)
-            # By way of the moment of the stop: the authors' ties are broken by the rounding of this sum.
+            # Computed through the moment of the stop: the authors' ties are broken by the rounding of this
+            # sum.
             received_s.append(books.began_s + longest - books.began_s)
         return received_s
 
     def _spent(self, snapshot: Snapshot, books: Books, at: int) -> list[tuple[int, float]]:
-        """What each of those who ran as one has run, or worked, in the last round."""
+        """What each job of an entry has run, or worked, in the last round."""
         row, other = books.ran[at], books.ran_beside[at]
         spent = [(row, self._clock(snapshot, row) - books.ran_mark[at])]
         if other != ALONE:
@@ -230,11 +232,11 @@ class Rounds:
         return spent
 
     def _clock(self, snapshot: Snapshot, row: int) -> float:
-        """Seconds run, or work done, so far."""
+        """Seconds that a job has run, or work that it has done, so far."""
         return snapshot.work_done(row) if self.turns.by_work else snapshot.ran_s(row)
 
     def _mark(self, snapshot: Snapshot, books: Books, picks: Sequence[Pick], decision: Decision) -> None:
-        """Remember who runs in this round, and how far each is."""
+        """Remember which jobs run in this round, and how far each is."""
         stopped, held = set(decision.preempt), snapshot.grants
         begun = {grant[0] for grant in decision.grants}
         runs = dict[int, Pick]()
@@ -249,14 +251,14 @@ class Rounds:
         self._mark_again(snapshot, books)
 
     def _mark_again(self, snapshot: Snapshot, books: Books) -> None:
-        """The same run again."""
+        """Remember that the same jobs run again."""
         books.ran_mark = [self._clock(snapshot, row) for row in books.ran]
         books.beside_mark = [
             0.0 if other == ALONE else self._clock(snapshot, other) for other in books.ran_beside
         ]
         books.began_s = snapshot.now
 
-    # -- who runs where ----------------------------------------------------------------------------
+    # -- which entries run where ------------------------------------------------------------------
 
     def _walk(
         self, snapshot: Snapshot, books: Books, demand: RoundDemand, lengths: TurnLengths
@@ -318,10 +320,10 @@ class Rounds:
             last = self._demand = RoundDemand(rows, gpus, rates, capacity, pairs)
         return last
 
-    # -- when to ask again -------------------------------------------------------------------------
+    # -- when to decide again ---------------------------------------------------------------------
 
     def _wake(self, snapshot: Snapshot, books: Books) -> Wake:
-        """At the end of the round if anybody runs in it; else for new fractions or at any news.
+        """Wake at the end of the round if any job runs in it; else for new fractions or after any event.
 
         A round in which all have ended is over.
         """
@@ -332,7 +334,7 @@ class Rounds:
 
 
 def _kept(snapshot: Snapshot, books: Books, lengths: TurnLengths, left: list[float]) -> list[Pick]:
-    """Those of the last round whose turns go on; what they hold is no longer among the GPUs `left`."""
+    """Picks of the last round whose turns go on; what they hold is no longer among the GPUs `left`."""
     held, share, kept = snapshot.grants, snapshot.jobs.table.gpu_share, list[Pick]()
     for row, beside, kind in zip(books.ran, books.ran_beside, books.ran_type, strict=True):
         here = [one for one in (row, beside) if one in held]

@@ -1,4 +1,4 @@
-"""Devices for the jobs whose turn it is: who stays keeps what it has, newcomers get what is left."""
+"""Devices for the jobs whose turn it is: jobs that stay keep what they have, others get what is left."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class Runner(NamedTuple):
     nodes: int
     """Mask of the nodes it may use."""
     gpus: int
-    """How many; only an elastic job may get others than it asked for."""
+    """Number of GPUs; only an elastic job may get another number than it asked for."""
     second: int = -1
     """The job that shares its devices; -1 for none."""
     parts: Sequence[tuple[int, int]] = ()
-    """Of which node how many, where that is settled; else on as few nodes as possible."""
+    """Nodes and the number of GPUs on each, where that is settled; else on as few nodes as possible."""
 
 
 class RunnerPlacement:
-    """Devices for some of `rows`, who give up all they hold; everybody else stays where he is.
+    """Devices for some of `rows`, which give up all they hold; every other job stays where it is.
 
-    Where counting GPUs decides, nobody shares anything: who holds devices where it is to run keeps
+    Where counting GPUs decides, no jobs share GPUs: a job that already holds devices where it is to run keeps
     them, and is not even taken off the scratch.
     """
 
     def __init__(self, snapshot: Snapshot, rows: Iterable[int], *, counts: bool | None = None) -> None:
-        """`counts` if it is known that counting decides for all who are to run, or that it does not."""
+        """`counts` says whether counting decides for all that are to run; None if that is unknown."""
         self.snapshot = snapshot
         self.scratch = snapshot.scratch()
         grants = snapshot.grants
@@ -55,7 +55,7 @@ class RunnerPlacement:
             self._probe = None if snapshot.plain else self.scratch.copy()
 
     def tester(self, nodes: int, gpus: int) -> Fits:
-        """Tells who may run together on `nodes`, which have `gpus` GPUs: by counting where that is enough."""
+        """A test of which jobs may run together on `nodes` of `gpus` GPUs: by counting where possible."""
         demand = demand_of(self.snapshot)
         room = float(gpus)
         probe = self._probe
@@ -76,7 +76,7 @@ class RunnerPlacement:
         return fits
 
     def admits(self, runner: Runner) -> bool:
-        """True if `runner`, for whom there are GPUs, finds place on its nodes under every other rule."""
+        """True if `runner`, for which there are GPUs, finds a place on its nodes under every other rule."""
         if self._probe is None:
             return True
         grant = self._fit(self._probe, runner)
@@ -101,7 +101,7 @@ class RunnerPlacement:
         return grants, [row for row in self.held if row not in self.granted]
 
     def _stays(self, runner: Runner) -> bool:
-        """Keep what one of the pair holds, if that is where it is to run and nobody else has kept it."""
+        """Keep what one of the pair holds, if it is to run there and no other job has kept it."""
         for row in (runner.row, runner.second):
             held = self.held.get(row)
             if held is None or not held.devices or not self._is_inside(held, runner.nodes):
@@ -113,9 +113,9 @@ class RunnerPlacement:
         return False
 
     def _newcomers(self, runners: list[Runner]) -> list[Runner]:
-        """Take those who do not keep exactly what they hold off the scratch; returns the others.
+        """Take the jobs that do not keep exactly what they hold off the scratch; returns the others.
 
-        What is to be shared or made smaller is held anew.
+        What is to be shared or made smaller is entered again.
         """
         for runner in runners:
             held = self.held.get(runner.row)
@@ -179,7 +179,7 @@ class RunnerPlacement:
         self.granted[grant.job] = grant
 
     def _extends(self, runner: Runner) -> None:
-        """Give an elastic job idle devices of its nodes, up to as many as it is to have in all."""
+        """Give an elastic job idle devices of its nodes, up to the number that it is to have in all."""
         grant = self.granted.get(runner.row)
         if grant is None or len(grant.devices) >= runner.gpus:
             return
@@ -196,7 +196,7 @@ class RunnerPlacement:
             if self._counts or self.fit.admits(self.scratch, grant._replace(devices=wider)):
                 self._grant(runner, wider)
                 return
-            self.scratch.hold(grant)  # its nodes have no CPU or memory for so many
+            self.scratch.hold(grant)  # its nodes lack CPU or memory for the full number
 
 
 def place_of(parts: Sequence[tuple[int, int]]) -> Place:

@@ -1,10 +1,10 @@
-"""A policy inside another that sets nodes apart, on which each job that comes runs first for a while.
+"""A policy that sets nodes apart, on which each new job runs first for a while, around an inner policy.
 
 Two systems do so: a pool in which new jobs fail early (`prerun`), and the profilers of Chronus (SoCC 2021)
-and Lucid (ASPLOS 2023), which measure them.  `FirstRuns` says who runs there, on how many GPUs, how long.
-To the inner policy the other nodes are the whole cluster, and those who have passed all the jobs.  Nobody is
-taught here: who listens to what is seen of running jobs has heard it when a run ends, such as
-`--knowledge duration=measured`.
+and Lucid (ASPLOS 2023), which measure them.  `FirstRuns` says which jobs run there, on how many GPUs, how
+long. To the inner policy the other nodes are the whole cluster, and the jobs that have passed are all the
+jobs.  This module passes on no measurements: knowledge that is learned from running jobs, such as
+`--knowledge duration=measured`, has them when a run ends.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rota.stages.nested import entry_of, is_due, wake_of
 
 
 class SetApart:
-    """The policy that `make` builds, on what first runs as `runs` leave; `waits` is why others wait for one.
+    """The policy that `make` builds, given the jobs that `runs` release; `waits` is why other jobs wait.
 
-    What a job does in its run counts, unless its program cannot save it.  The first to come is the first, and
-    one for which there is no room is passed over.  One that the cluster does not let go stays where it is.
+    What a job does in its run counts, unless its program cannot save it.  Jobs run in order of arrival, and
+    one for which there is no room is passed over.  A job that the cluster does not release stays where it is.
 
     Memory    `inside`  rows in their first run
               `begun`   when the program of each of them began, or will as far as was known
               `passed`  rows of live jobs that need none (any more)
-              `come`    True if the inner policy has not been asked since one of them came to it
-              `lifted`  True if the inner policy was shown the whole cluster when it was last asked
-              `inner`   when the inner policy wants to be asked, and what it remembers
+              `come`    True if the inner policy has not been called since one of them came to it
+              `lifted`  True if the inner policy was shown the whole cluster when it was last called
+              `inner`   when the inner policy wants to be called, and what it remembers
     """
 
     def __init__(self, make: Callable[[], Policy], runs: FirstRuns, waits: str, beside: str) -> None:
-        """`beside` is why who has passed waits, where neither the cluster nor the inner policy says."""
+        """`beside` is why a job that has passed waits, if neither cluster nor inner policy says why."""
         self.runs = runs
         self._make = make
         self.inner = make()
@@ -88,7 +88,7 @@ class SetApart:
         return decision
 
     def _ask(self, snapshot: Snapshot, memory: Memory, cut: Cut) -> Decision:
-        """The inner policy's decision, in the numbers of the whole cluster; empty if it need not be asked."""
+        """The inner policy's decision, in the numbers of the whole cluster; empty if it is not called."""
         entry: Memory | None = memory.get("inner")
         seen = snapshot.seen_as(cut.rest)
         if memory["come"]:
@@ -102,13 +102,13 @@ class SetApart:
         decision = asked(self.inner, seen, entry["memory"] if entry else {})
         memory["inner"] = entry_of(decision)
         self._said.note("", cut.rest, decision)
-        joined = together(memory, [(cut.rest, decision)], {}, Wake(), ())  # nobody else reserves anything
+        joined = together(memory, [(cut.rest, decision)], {}, Wake(), ())  # no other policy reserves devices
         if is_anew and joined.reservations is None and snapshot.reservations:
             joined.reservations = []
         return joined
 
     def _outsized(self, snapshot: Snapshot, memory: Memory, cut: Cut) -> dict[int, Constraint]:
-        """Why those wait that the inner policy is not shown: the nodes left to it could never hold them."""
+        """Why jobs hidden from the inner policy wait: the nodes left to it could never hold them."""
         feasible = cut.rest.feasible
         passed = [row for row in snapshot.waiting.tolist() if row in memory["passed"] and not feasible[row]]
         lacks = refusals(snapshot.jobs.table, cut.rest.cluster, passed)
@@ -150,20 +150,20 @@ class SetApart:
         started: list[Grant],
         waiting: set[int],
     ) -> float:
-        """When a run ends, or somebody has waited enough for one."""
+        """When a run ends, or a job has waited enough for one."""
         now, submit_s = snapshot.now, snapshot.jobs.table.submit_s
         moments = [end_s for row, end_s in ends_s.items() if row not in done]
         moments += [now + self.runs.length_s(len(grant.devices)) for grant in started]
         if self.runs.patience_s < math.inf:
             moments += [submit_s.item(row) + self.runs.patience_s for row in waiting]
         if any(snapshot.grants[row].purpose is not Purpose.PROFILE for row in done):
-            moments.append(math.nextafter(now, math.inf))  # nobody says that such a run has ended
+            moments.append(math.nextafter(now, math.inf))  # no event says that such a run has ended
         return min(moments, default=math.inf)
 
     # -- keeping up ----------------------------------------------------------------------------------
 
     def _follow(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """Take up what has changed; True if somebody comes to the inner policy."""
+        """Take up what has changed; True if a job comes to the inner policy."""
         rows, cut, passed = snapshot.changes(self._cursor), self._cut, memory["passed"]
         if rows is None or cut is None or not cut.is_of(snapshot):
             cut = self._cut = Cut(snapshot, self.runs)
@@ -211,15 +211,15 @@ class SetApart:
         return not cut.is_lifted and cut.pool.serves(snapshot, row)
 
     def _is_inside(self, snapshot: Snapshot, row: int, memory: Memory) -> bool:
-        """True if `row`, of which something has changed, is in its first run.
+        """True if `row`, which has had an event, is in its first run.
 
-        A live world forgets what a grant was for when its controller is started anew, the memory does not.
+        A live world forgets what a grant was for when its controller is restarted; the memory does not.
         """
         grant, inside = snapshot.grants.get(row), memory["inside"]
         is_tried = grant is not None and grant.purpose is Purpose.PROFILE and row not in memory["passed"]
         if grant is None or not (row in inside or is_tried):
             self._inside.discard(row)
-            if row not in snapshot.held:  # who is held comes back as one that was in it
+            if row not in snapshot.held:  # a held job comes back as one that was in its first run
                 inside.pop(row, None)
             return False
         self._inside.add(row)
@@ -228,7 +228,7 @@ class SetApart:
 
 
 def _wake(memory: Memory, waits: bool, at_s: float) -> Wake:
-    """At `at_s`, and when the inner policy wants to be asked."""
+    """At `at_s`, and when the inner policy wants to be called."""
     if "inner" not in memory:
         return Wake(at_s)
     inner = wake_of(memory["inner"])

@@ -1,7 +1,7 @@
-"""What the rankings of policies inside others can answer, asked of what those policies were shown.
+"""Rankings of policies inside others: what they can answer about what those policies were shown.
 
 A wrapper shows an inner policy a view: a part of the cluster, or all of it without some of its limits.
-Whatever the inner ranking can tell of a job the wrapper's can tell too: every protocol of `ANSWERS`.
+Whatever the inner ranking can answer about a job, the wrapper's can too: every protocol of `ANSWERS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Shown(NamedTuple):
 
     ranking: Ranking
     see: Callable[[Snapshot], Snapshot]
-    """What it is shown of a moment."""
+    """The view of a moment that it is shown."""
     ranks: Callable[[int], bool]
     """True of the rows it knows."""
     is_whole: bool = False
@@ -36,9 +36,9 @@ class Shown(NamedTuple):
 
 
 class ShownRanking:
-    """What the rankings of several parts, or of one policy inside another, say of their jobs.
+    """The rankings of several parts, or of one policy inside another, as one.
 
-    Of a job that waits in no part, such as one that is still to be measured, nobody is ahead.
+    No job is ahead of one that waits in no part, such as a job that is still to be measured.
     """
 
     def __init__(self, parts: Sequence[Shown]) -> None:
@@ -61,7 +61,7 @@ class ShownRanking:
 
 
 class _Shares(ShownRanking):
-    """The same where a policy orders tenants by what they hold."""
+    """A `ShownRanking` where a policy orders tenants by what they hold."""
 
     def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float] | None:
         part = self.part_of(row)
@@ -71,7 +71,7 @@ class _Shares(ShownRanking):
 
 
 class _Turns(ShownRanking):
-    """The same where jobs take turns."""
+    """A `ShownRanking` where jobs take turns."""
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
         part = self.part_of(row)
@@ -81,7 +81,7 @@ class _Turns(ShownRanking):
 
 
 class _Sizes(ShownRanking):
-    """The same where a policy decides numbers of GPUs."""
+    """A `ShownRanking` where a policy decides numbers of GPUs."""
 
     def size(self, snapshot: Snapshot, row: int) -> Constraint | None:
         part = self.part_of(row)
@@ -91,7 +91,7 @@ class _Sizes(ShownRanking):
 
 
 class _Alike(ShownRanking):
-    """The same where a policy can say that only submission decides between two jobs."""
+    """A `ShownRanking` where a policy can say that only submission decides between two jobs."""
 
     def equal(self, snapshot: Snapshot, one: int, other: int) -> bool:
         part = self.part_of(one)
@@ -101,7 +101,7 @@ class _Alike(ShownRanking):
 
 
 class _Order(ShownRanking):
-    """The same where policies know their whole order: the first of all parts come before the second ones."""
+    """A `ShownRanking` of policies that know their whole order: the first of each part, then the second."""
 
     def in_turn(self, snapshot: Snapshot) -> list[int]:
         place = dict.fromkeys(snapshot.waiting.tolist(), 0)
@@ -118,7 +118,7 @@ ANSWERS: dict[type, type[ShownRanking]] = {
     RanksAlike: _Alike,
     KnowsOrder: _Order,
 }
-"""Every protocol that a ranking may keep besides `Ranking`, and what passes it on."""
+"""Every protocol that a ranking may have besides `Ranking`, with the class that passes it on."""
 
 
 def shown_ranking(parts: Sequence[Shown]) -> ShownRanking:
@@ -128,7 +128,7 @@ def shown_ranking(parts: Sequence[Shown]) -> ShownRanking:
 
 @cache
 def _answering(kinds: tuple[type[Ranking], ...]) -> type[ShownRanking]:
-    """A ranking that answers what those of `kinds` do: protocols are methods, which classes have."""
+    """A ranking that answers what those of `kinds` do: protocols are methods, so a class is needed."""
     known = [
         own
         for knows, own in ANSWERS.items()

@@ -1,8 +1,9 @@
 """Which numbers of GPUs each job may have now: for systems that decide numbers, such as AFS and Elan.
 
 A running job keeps its number if it would lose its work by another one, for a while after it was resized, and
-for a while after the cluster refused to change it: a policy that asked again at once would ask for ever.  One
-that began lately and has not said yet whether it can be resized is left alone until it does, or for a minute.
+for a while after the cluster refused to change it: a policy that repeated its request at once would repeat it
+for ever.  One that began lately and has not reported yet whether it can be resized is left alone until it
+does, or for a minute.
 
 Memory    `refused`  per running job of which a change was refused: how often in a row, and until when it is
                      left alone
@@ -45,16 +46,16 @@ class Sizes(NamedTuple):
     counts: list[Sequence[int]]
     """Numbers that each may have, ascending."""
     held: list[int]
-    """Numbers that they have; 0 for those that wait."""
+    """Numbers that the jobs have; 0 for those that wait."""
     gpus: int
     """GPUs for them together."""
     again_s: float
     """The next moment at which a job that is left alone may be resized; infinite if there is none."""
     fresh: Bools
-    """Who was resized so recently that it does not grow, and shrinks only for somebody who waits."""
+    """True for jobs resized so recently that they do not grow, and shrink only for a waiting job."""
 
     def calm(self) -> Sizes | None:
-        """The same with those that are fresh as they are; None if that is no change, or starves somebody."""
+        """These sizes with fresh jobs kept as they are; None if that changes nothing or starves a job."""
         if not self.fresh.any():
             return None
         counts = [
@@ -66,7 +67,7 @@ class Sizes(NamedTuple):
         return self._replace(counts=counts)
 
     def at_most(self, most: Mapping[int, int]) -> Sizes:
-        """The same with no more GPUs for some rows than so many, which are among their numbers."""
+        """These sizes with at most the given GPUs for some rows, which are among their numbers."""
         counts = [
             [count for count in own if count <= most[row]] if row in most else own
             for row, own in zip(self.rows.tolist(), self.counts, strict=True)
@@ -74,7 +75,7 @@ class Sizes(NamedTuple):
         return self._replace(counts=counts)
 
     def without(self, left_out: Set[int]) -> Sizes:
-        """The same without some rows."""
+        """These sizes without some rows."""
         if not left_out:
             return self
         kept = [place for place, row in enumerate(self.rows.tolist()) if row not in left_out]
@@ -85,9 +86,9 @@ class Sizes(NamedTuple):
 def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: float = 0.0) -> Sizes:
     """The numbers that every job with GPUs may have.
 
-    Who was resized less than `min_resize_s` ago, or has not worked for `work_s` since, does not grow, and
-    shrinks only for somebody who waits.  Who bears no stop stays as it is, and so does who runs on devices
-    that are being drained.
+    A job that was resized less than `min_resize_s` ago, or has not worked for `work_s` since, does not grow,
+    and shrinks only for a waiting job.  A job that cannot be stopped stays as it is, and so does one on
+    devices that are being drained.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     rows, runs = live_rows(snapshot)
@@ -116,7 +117,7 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float, work_s: f
     fresh = runs & (jobs.since_s[rows] > jobs.first_start_s[rows]) & (snapshot.now < until_s)
     least = table.gpus_min[rows]
     has_choice = least < table.gpus_max[rows]
-    # Most jobs run on one number, bear everything, and were never refused anything.
+    # Most jobs run on one number, can be stopped in any way, and were never refused anything.
     is_plain = resizes & ~has_choice & ~fresh if not refused_s else np.zeros(len(rows), dtype=bool)
     counts: list[Sequence[int]] = [*map(_alone, least.tolist())]
     for place in np.flatnonzero(~is_plain).tolist():
@@ -151,7 +152,7 @@ def settle_sizes(
     shares_of: Callable[[Sizes], dict[int, int]],
     carry: Carry = carry_out,
 ) -> Settled:
-    """As `settle`, where what a job cannot have beside the others is handed out once more.
+    """Settle as `settle` does, but hand out once more what a job cannot have beside the others.
 
     Jobs of one type each may find places for less than there is of all types together.
     """
@@ -171,7 +172,7 @@ def settle_sizes(
 
 
 def short_of(snapshot: Snapshot, shares: Mapping[int, int], grants: Sequence[Grant]) -> dict[int, int]:
-    """What those hold once `grants` are carried out who hold less than their share."""
+    """By row, the GPUs held once `grants` are carried out, for rows that hold less than their share."""
     holds = {grant.job: len(grant.devices) for grant in grants}
     short = {}
     for row, share in shares.items():
@@ -185,7 +186,7 @@ def short_of(snapshot: Snapshot, shares: Mapping[int, int], grants: Sequence[Gra
 
 
 def remember_nothing_new(snapshot: Snapshot, memory: Memory) -> None:
-    """What `sizes_now` remembers where nothing was refused and everybody bears to be resized."""
+    """Remember what `sizes_now` does where nothing was refused and every job is resizable."""
     memory.setdefault("refused", {})
     _forget_ended(snapshot, memory.setdefault("bound", {}))
 
@@ -198,17 +199,17 @@ def _forget_ended(snapshot: Snapshot, bound: dict[int, int]) -> None:
 
 
 def live_rows(snapshot: Snapshot) -> tuple[Ints, Bools]:
-    """Who waits or runs, ascending, and which of them run."""
+    """Live rows, ascending, and which of them run."""
     rows = np.concatenate((snapshot.waiting, snapshot.running))
     order = np.argsort(rows)
     return rows[order], order >= len(snapshot.waiting)
 
 
 def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
-    """Rows that began within the last minute, have a choice of sizes, and bear no more than any program does.
+    """Rows that began within the last minute, have a choice of sizes, and have not reported abilities yet.
 
-    One that still imports its libraries looks like one that will never speak: stopped now, it would have to
-    wait for as many GPUs as it had.
+    A job that still imports its libraries looks like one that will never report: if stopped now, it would
+    have to wait for as many GPUs as it had.
     """
     return _silent(snapshot, rows, np.isin(rows, snapshot.running))
 
@@ -224,7 +225,7 @@ def _silent(snapshot: Snapshot, rows: Ints, runs: Bools) -> Bools:
 
 
 def on_closed(snapshot: Snapshot) -> list[int]:
-    """Rows that run on devices which take no grants any more."""
+    """Rows that run on devices which accept no new grants."""
     down = snapshot.occupancy.down
     if not down:
         return []
@@ -232,9 +233,9 @@ def on_closed(snapshot: Snapshot) -> list[int]:
 
 
 def left_alone(snapshot: Snapshot, known: dict[int, list[float]]) -> dict[int, float]:
-    """Until when each running job is left alone, the cluster having refused to change it.
+    """Until when each running job is left alone because the cluster refused to change it.
 
-    `known` is what a policy remembers of it: how often in a row, until when, and when that was said last.
+    `known` is what a policy remembers of it: how often in a row, until when, and when it was last refused.
     """
     now, since_s = snapshot.now, snapshot.by_row.since_s
     for row in [row for row, (_, _, at_s) in known.items() if _is_settled(snapshot, row, at_s)]:
@@ -253,7 +254,7 @@ def _is_settled(snapshot: Snapshot, row: int, at_s: float) -> bool:
 
 
 class BySize(ByPriority):
-    """Who is before whom, as in its key, and what a running job's number of GPUs is worth to it."""
+    """The order of a key, and what a running job's number of GPUs is worth to it."""
 
     def size(self, snapshot: Snapshot, row: int) -> Constraint | None:
         """The speeds of an elastic `row` by number of GPUs; None for one that has no choice."""

@@ -1,4 +1,4 @@
-"""Who may have how many GPUs: what every policy that hands out numbers of GPUs begins with."""
+"""Which jobs may have how many GPUs: what every policy that hands out numbers of GPUs begins with."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
 
 
 class Sizing:
-    """The live jobs among whom GPUs are handed out, and how many each can use.
+    """The live jobs among which GPUs are handed out, and how many each can use.
 
-    A job that bears no stop of any kind keeps what it has: to ask for one would be to ask for ever.  One that
-    would lose its work by a resize has its present number or none.
+    A job that cannot be stopped in any way keeps what it has: a request to stop it would be repeated for
+    ever. One that would lose its work by a resize has its present number or none.
     """
 
     def __init__(self, snapshot: Snapshot, alone: Collection[int] = ()) -> None:
@@ -31,7 +31,7 @@ class Sizing:
         can = jobs.can(rows)
         stays: Bools = (jobs.phase[rows] == _RUNNING) & (((can & _STOPS) == 0) | np.isin(rows, [*alone]))
         self.rows: Ints = rows[~stays]
-        """In order of submission."""
+        """Rows in order of submission."""
         resizes = ((can[~stays] & Can.RESIZE) != 0).tolist()
         ranges = (jobs.gpus_min, jobs.gpus_max, jobs.gpus_step, jobs.counts)
         columns = (column[self.rows].tolist() for column in ranges)
@@ -46,7 +46,7 @@ class Sizing:
         among = set(self.rows.tolist())
         others = [len(grant.devices) for row, grant in snapshot.grants.items() if row not in among]
         self.gpus = max(0, snapshot.cluster.gpus - len(snapshot.occupancy.down) - sum(others))
-        """GPUs to hand out: those that work, less what all others hold."""
+        """GPUs to hand out: those that work, less what all other jobs hold."""
 
 
 def _counts(snapshot: Snapshot, row: int, resizable: bool) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Order, place and lease together: who runs when it matters where.
+"""Order, place and lease together: which jobs run when it matters where they run.
 
 The general form of `fill`: types, shares, CPU and memory, quotas, reservations and placements that may
 refuse.  A job fits if its placement succeeds on a scratch copy.
@@ -23,7 +23,7 @@ Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
 
 Blocks = Callable[[int], bool]
-"""True for a job behind which nobody may start; to `Fitter.ever` only those that some day have a place."""
+"""True for a job behind which no other may start; with `Fitter.ever`, a job that has a place some day."""
 
 
 class Fronts(Protocol):
@@ -61,10 +61,10 @@ def admit_in_order(
     blocks: Blocks | None = None,
     rooms: dict[int, Room] | None = None,
 ) -> list[Grant]:
-    """As `admit_placed`, on an order of jobs with equal requests: one misfit stands for all like it.
+    """Grants as from `admit_placed`, for jobs in lists of equal requests: one misfit stands for its list.
 
-    With `rooms`, which keeps what `fit` says of each kind of request, counting comes before placing.  Until
-    a second job is tried there is nothing to try it beside: the first one needs no scratch.
+    With `rooms`, which keeps what `fit` says of each kind of request, counting comes before placing.  Until a
+    second job is tried there is nothing to try it beside: the first one needs no scratch.
     """
     grants: list[Grant] = []
     fronts, passed = order.fronts(), dict[int, int]()
@@ -92,7 +92,7 @@ def admit_in_order(
 
 
 def _advance(order: Fronts, fronts: list[Front], passed: dict[int, int]) -> None:
-    """As `order.advance`; of the usual order it is known where to find it."""
+    """Call `order.advance`, by a direct call where `order` is the usual one."""
     if isinstance(order, JobOrder):
         order.advance(fronts, passed)
     else:
@@ -100,7 +100,7 @@ def _advance(order: Fronts, fronts: list[Front], passed: dict[int, int]) -> None
 
 
 def _room_of(rooms: dict[int, Room], kind: int, fit: Fitter, row: int) -> Room:
-    """What `fit` says of the kind of request that `row` is of."""
+    """The `room_wanted` of the kind of request that `row` has."""
     room = rooms.get(kind)
     if room is None:
         room = rooms[kind] = fit.room_wanted(row)
@@ -119,8 +119,8 @@ def running_set_placed(
 ) -> tuple[list[Grant], list[int], bool]:
     """New grants and rows to preempt when the running set is rebuilt along the order of the key.
 
-    Also whether somebody found no place for whom all of `running` had to go: who is not in that list, because
-    only the last ones are, might have had to go as well.
+    Also whether some job found no place although all of `running` had to go for it: a job that is not in that
+    list, because it holds only the last ones, might have had to go as well.
 
     `order` holds the waiting jobs by kind, `running[begin:]` those that run in order; `ahead` as in
     `running_set`.  A running job keeps its devices unless a job before it needs them; victims are taken from
@@ -153,7 +153,7 @@ def running_set_placed(
 
 
 def _all_want_gpus(fronts: list[Front], rooms: dict[int, Room], fit: Fitter) -> bool:
-    """True if whoever is left in `fronts` finds no place where no device is free."""
+    """True if no job left in `fronts` finds a place where no device is free."""
     return all(
         fit.room_wanted(row) if kind == _EVICTED else _room_of(rooms, kind, fit, row)
         for (_, row), kind in fronts
@@ -161,11 +161,11 @@ def _all_want_gpus(fronts: list[Front], rooms: dict[int, Room], fit: Fitter) -> 
 
 
 _EVICTED: Final = -1
-"""In place of a kind: a running job that lost its devices earlier in the walk."""
+"""Stands in place of a kind: a running job that lost its devices earlier in the walk."""
 
 
 class _Rebuild:
-    """Who holds what so far, on the walk along the order."""
+    """The devices that jobs hold so far, on the walk along the order."""
 
     def __init__(
         self, running: list[Item], begin: int, snapshot: Snapshot, fit: Fitter, ahead: float | None
@@ -179,18 +179,18 @@ class _Rebuild:
         self.occupancy = snapshot.occupancy
         """The claims in force until something is tried, then the scratch."""
         self.reached = False
-        """True once somebody has found no place although everybody who runs was behind him."""
+        """True once a job has found no place although every running job was behind it."""
         self.is_exhausted = False
-        """True once nothing is free, and nobody stands behind whoever is next: so it stays."""
+        """True once nothing is free, and no running job is behind the next one: it then stays so."""
         self._is_scratch = False
         self._last: Grant | None = None
         """Granted, and not held on the scratch yet."""
         self._cut = 0
-        """`running[_cut:end]` go for whoever is placed now."""
+        """`running[_cut:end]` go for the job that is placed now."""
         self._held = HeldFromEnd(running, snapshot.grants, self.occupancy.free.node_of)
 
     def place(self, item: Item, wanted: Room) -> list[Item] | None:
-        """Grant the waiting job its devices; returns who lost theirs to it, None if it finds no place.
+        """Grant the waiting job its devices; the jobs that lost theirs to it, or None if it finds no place.
 
         Victims go one by one from the end until it fits; if it never does they keep what they have.
         """
@@ -199,7 +199,7 @@ class _Rebuild:
             self._enter(grant)
             return []
         limit = item if self.ahead is None else (item[0] + self.ahead, row)
-        cut = first = self.end  # those from `first` on are behind it
+        cut = first = self.end  # jobs from `first` on are behind it
         if cut > self.begin and self.running[cut - 1] > limit:
             first = bisect_right(self.running, limit, self.begin, cut)
         if first == cut:
@@ -214,7 +214,7 @@ class _Rebuild:
         return [(key if self.ahead is None else key - self.ahead, victim) for key, victim in victims]
 
     def _on_free(self, row: Row, wanted: Room) -> Grant | None:
-        """The grant of `row` if nobody has to go."""
+        """The grant of `row` if no job has to go."""
         if wanted and not self._free_total():
             return None
         self._hold_last()
@@ -266,13 +266,13 @@ class _Rebuild:
             self.moved.append(grant)
 
     def _hold_last(self) -> None:
-        """Somebody is to be tried beside who was granted last: mostly nobody is, and no scratch is needed."""
+        """Enter the last grant on the scratch, which is put off until another job is tried beside it."""
         if self._last is not None:
             self._scratch().hold(self._last)
             self._last = None
 
     def _free_total(self) -> int:
-        """Free devices; all of them if nobody counts what was granted last."""
+        """Free devices, less the whole devices of the last grant."""
         last, total = self._last, self.occupancy.free.total
         return total if last is None or last[2] != 1.0 else total - len(last[1])
 
@@ -285,16 +285,16 @@ class _Rebuild:
 
 
 class HeldFromEnd:
-    """GPUs on some nodes that the last so many running jobs hold: summed up as far as somebody asks."""
+    """GPUs on some nodes that the last running jobs hold: summed up only as far as needed."""
 
     def __init__(self, running: list[Item], present: Mapping[int, Grant], node_of: list[int]) -> None:
         self.running = running
         self.present = present
         self.node_of = node_of
         self._sums: dict[int, list[int]] = {}
-        """By nodes: GPUs held by the last job, the last two and so on."""
+        """By mask of nodes: GPUs held by the last job, by the last two and so on."""
         self._free: dict[int, int] = {}
-        """By nodes: free devices."""
+        """By mask of nodes: free devices."""
 
     def changed(self) -> None:
         """Other devices are free than before."""
@@ -343,6 +343,6 @@ class HeldFromEnd:
 
 
 def _is_free(scratch: Occupancy, grant: Grant) -> bool:
-    """True if what a job held before is still nobody else's."""
+    """True if no other job holds what a job held before."""
     free = scratch.free
     return len(grant[1]) > 0 and all(free.is_free(device) for device in grant[1])

@@ -1,10 +1,10 @@
-"""How long turns last: longer for those whose turns have brought them nothing.
+"""How long turns last: longer for jobs that made no progress in their turns.
 
-Where a start takes as long as a turn, or a job loses by being stopped what it did in its turn, jobs would
-take turns for ever, and none would be done.  A job that has no more work to show at the end of a turn than at
-the end of its last one has turns twice as long from then on.  So one that loses everything each time comes to
-its end after about twice log2(its length / a turn) losses, and holds others up no longer than it was set back
-itself; nobody else's turns change.  What failures and lost nodes undo does not count.
+Where a start takes as long as a turn, or a job that is stopped loses what it did in its turn, jobs would take
+turns for ever, and none would be done.  A job that has no more work to show at the end of a turn than at the
+end of its last one has turns twice as long from then on.  So one that loses everything each time comes to its
+end after about twice log2(its length / a turn) losses, and delays others no longer than it was set back
+itself; the turns of other jobs do not change.  What failures and lost nodes undo does not count.
 
 Memory    `turns`   per job whose turn has ended: the work it had to show then, and how often it had begun by
                     then without having been preempted before
@@ -29,7 +29,7 @@ _NEARLY: Final = 1e-6
 
 
 class TurnLengths:
-    """The lengths of turns that `memory` tells of, now; a usual one is `turn_s` seconds."""
+    """The present lengths of turns according to `memory`; a usual one is `turn_s` seconds."""
 
     def __init__(self, snapshot: Snapshot, memory: Memory, turn_s: float) -> None:
         self.snapshot = snapshot
@@ -46,7 +46,7 @@ class TurnLengths:
         return self.longer.get(row, 1.0)
 
     def goes_on(self, row: Row) -> bool:
-        """True if `row` runs, and its turn is a longer one that is not over."""
+        """True if `row` runs in a turn of more than usual length that is not over."""
         return row in self.longer and row in self.snapshot.grants and not self._is_whole(row)
 
     def until_s(self, row: Row) -> float:
@@ -59,7 +59,7 @@ class TurnLengths:
         return end_s + self.turn_s * max(math.ceil(more_s / self.turn_s - _NEARLY), 0)
 
     def end_all(self, leaving: Iterable[Row], grants: Iterable[Grant]) -> None:
-        """Who leaves has had its turn, and who runs and comes to other devices."""
+        """End the turns of jobs that leave, and of running jobs that move to other devices."""
         held = self.snapshot.grants
         moved = [row for row, devices, *_ in grants if row in held and devices != held[row].devices]
         for row in (*leaving, *moved):
@@ -77,12 +77,12 @@ class TurnLengths:
             self.longer[row] = 2.0 * self.times(row)
 
     def forget(self, live: Collection[Row]) -> None:
-        """Only those of `live` will have turns."""
+        """Drop the turns of all jobs but those of `live`."""
         for row in [row for row in self.turns if row not in live]:
             self.drop(row)
 
     def drop(self, row: Row) -> None:
-        """`row` has ended."""
+        """Drop the turns of `row`, which has ended."""
         self.turns.pop(row, None)
         self.longer.pop(row, None)
 
@@ -91,10 +91,10 @@ class TurnLengths:
 
 
 def to_show(snapshot: Snapshot, row: Row) -> tuple[float, float]:
-    """The work that `row` has to show, and more of it each second.
+    """The work that `row` has to show, and its increase each second.
 
-    In seconds at its request, as those are the same in a fork, which counts no iterations; but where they do
-    not count its work, in whatever it reports.
+    In seconds at its request, as those are the same in a fork, which counts no iterations; where those do not
+    measure its work, in the unit that it reports.
     """
     jobs, speed = snapshot.jobs, snapshot.jobs.speed(row)
     return (jobs.work_s(row), speed) if speed == speed else (jobs.work_done(row), jobs.rate(row))

@@ -19,7 +19,7 @@ from rota.testing.subject import ContractError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if the contract holds, 1 if it is broken."""
+    """Returns 0 if the contract holds, 1 if it is broken."""
     parser = argparse.ArgumentParser(prog="python -m rota.testing", description=__doc__)
     parser.add_argument("policy")
     parser.add_argument("--seed", type=int, help="one scene only")

@@ -39,14 +39,14 @@ def check_property(subject: Subject, prop: Property, seeds: Iterable[int] = SEED
 
 
 def _check_scene(subject: Subject, properties: Sequence[Property], scene: Scene) -> None:
-    """Whoever can looks on at one and the same run; if somebody is offended, each looks for itself."""
+    """Checks that can share one run do; after a failure each check runs by itself."""
     together = [prop for prop in properties if prop.seen_by is not None]
     try:
         _look(subject, together, scene)
     except ContractError:
         for prop in together:
             _check_alone(subject, prop, scene)
-        raise  # alone it does not happen again: the policy gives dice their way
+        raise  # alone it does not happen again: the policy depends on chance
     for prop in properties:
         if prop.seen_by is None:
             _check_alone(subject, prop, scene)
@@ -88,7 +88,7 @@ def _broken(subject: Subject, prop: Property, scene: Scene, offences: list[str])
 
 
 def property_named(sentence: str) -> Property:
-    """The property whose sentence is, or begins with, `sentence`."""
+    """The property whose sentence is `sentence`, or begins with it."""
     for prop in PROPERTIES:
         if prop.sentence.startswith(sentence):
             return prop

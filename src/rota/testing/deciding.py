@@ -27,7 +27,7 @@ from rota.worlds.simulated.recorder import RunRecorder
 
 
 class SameDecision(Onlooker):
-    """A second, fresh instance is asked the same; it gets a copy of the memory."""
+    """A second, fresh instance gets the same question and a copy of the memory."""
 
     def asked(self, snapshot: Snapshot, memory: Memory) -> None:
         self.told = copied(memory)
@@ -52,7 +52,7 @@ class SnapshotUnchanged(Onlooker):
 
 
 class KeysInOrder(Onlooker):
-    """Asks policies that say who is ahead by the key of a job."""
+    """Checks policies that order jobs by a key."""
 
     def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
         stale = getattr(decision.ranking, "stale", None)
@@ -67,7 +67,7 @@ class KeysInOrder(Onlooker):
 class WaitsExplained(Onlooker):
     """Each job that waits has a reason with a code: at each decision, between two, and in the run's record.
 
-    That the policy gives no reason is none.
+    A missing reason counts as none.
     """
 
     def __init__(self, subject: Subject, scene: Scene) -> None:
@@ -98,7 +98,7 @@ class WaitsExplained(Onlooker):
             yield from _unexplained(loop.snapshot(), in_force, fresh)
 
     def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
-        """Each first wait is on record with its code, but for jobs that something held."""
+        """Each first wait is on record with its code, except for held jobs."""
         state, jobs, truth = loop.state, loop.state.jobs, self.scene.trace.truth
         ends = dict(recorder.ends)
         for row in range(len(jobs)):
@@ -117,7 +117,7 @@ def _unexplained(snapshot: Snapshot, decision: Decision, rows: Iterable[int]) ->
 
 
 class TargetsTold(Onlooker):
-    """They are shown to people: rows of the table, numbers that can be written, under a name."""
+    """Targets are shown to users: rows of the table, numbers that can be written, under a name."""
 
     def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
         if decision.targets is None:
@@ -133,7 +133,7 @@ class TargetsTold(Onlooker):
 
 
 class LeversDeclared(Onlooker):
-    """The loop stops at a lever that is not declared; what is declared, its registration lists."""
+    """The loop stops at a lever that is not declared; the registration lists the declared ones."""
 
     def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         beyond = sorted(levers_of(self.subject.make()) - self.subject.may_pull)
@@ -142,7 +142,7 @@ class LeversDeclared(Onlooker):
 
 
 class NeedsEnforced(Onlooker):
-    """Reading what is not declared stops the run; what is declared is registered, and missed if missing."""
+    """Reading undeclared knowledge stops the run; declared knowledge is registered, and missed if absent."""
 
     def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         needs = loop.policy.needs
@@ -169,10 +169,10 @@ def _changed(before: object, after: object, path: str = "snapshot") -> Iterator[
 
 
 class _Diverging(Onlooker, ABC):
-    """Compares the decisions that it sees with those of another run, in which `ask` asks the policy."""
+    """Compares the decisions that it sees with those of another run, in which `ask` calls the policy."""
 
     how: str
-    """In what the other run differs."""
+    """How the other run differs."""
 
     def __init__(self, subject: Subject, scene: Scene) -> None:
         super().__init__(subject, scene)
@@ -198,7 +198,7 @@ class _Diverging(Onlooker, ABC):
 
 
 class MemoryStored(_Diverging):
-    """A run whose memory is written and read before each call decides as one whose memory is kept."""
+    """A run that writes and reads the memory before each call decides as one that keeps it."""
 
     how = "with a stored memory"
 
@@ -207,7 +207,7 @@ class MemoryStored(_Diverging):
 
 
 class CachesDroppable(_Diverging):
-    """So does one in which every now and then a fresh instance is asked."""
+    """A run that calls a fresh instance every now and then decides as one that keeps the instance."""
 
     how = "with fresh instances in between"
 
@@ -223,7 +223,7 @@ class CachesDroppable(_Diverging):
 
 
 class StoredAndDropped(CachesDroppable):
-    """Both at once, in one other run instead of two."""
+    """A run with both differences decides alike: one other run instead of two."""
 
     how = "with a stored memory and fresh instances in between"
 

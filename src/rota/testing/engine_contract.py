@@ -38,19 +38,19 @@ class NodeUnderTest(Protocol):
     """One node of an engine, with devices 0 and 1, and nothing else to do."""
 
     def begin(self, controller: StandInController) -> None:
-        """The engine starts, or starts again; from now on it asks `controller` (`sync`, or `call`)."""
+        """The engine starts, or restarts; from now on it calls `controller` (`sync`, or `call`)."""
         ...
 
     def kill(self) -> None:
-        """The engine is gone without a word; what it has begun on the node runs on."""
+        """The engine dies without notice; what it has started on the node runs on."""
         ...
 
     def command(self, program: Program) -> list[str]:
-        """A command that does so on this node."""
+        """A command that does what `program` says on this node."""
         ...
 
     def working(self) -> set[Key]:
-        """The parts of which a process works now, as the node itself shows it; what is suspended does not."""
+        """The parts with a working process, as the node itself shows it; suspended ones have none."""
         ...
 
     def until(self, holds: Callable[[], bool]) -> None:
@@ -58,7 +58,7 @@ class NodeUnderTest(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing of it is left."""
+        """Remove everything that is left of the node."""
         ...
 
 
@@ -71,11 +71,11 @@ class Case:
         node.begin(self.controller)
 
     def want(self, row: int, program: Program = Program.STAYS, attempt: int = 1, **more: Any) -> Part:
-        """Order a part to run, on device 0 if not said."""
+        """Order a part to run, on device 0 by default."""
         return self.controller.order(part(row, attempt, run=self.node.command(program), **more))
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait; meanwhile no device is shared and no job runs beside itself."""
+        """Wait; meanwhile no device is shared and no job runs twice."""
         self.node.until(lambda: self._is_sound() and holds())
 
     def _is_sound(self) -> bool:
@@ -91,18 +91,18 @@ class Case:
         return key in self.controller.parts and device in self.controller.parts[key].devices
 
     def report(self, key: Key, *status: PartStatus) -> Report:
-        """What is said of a part, once it is in one of these states."""
+        """The report of a part, once it is in one of these states."""
         self.until(lambda: key in self.controller.reports and self.controller.reports[key].status in status)
         return self.controller.reports[key]
 
     def runs(self, key: Key) -> Report:
-        """What is said of a part once it works, and is said to."""
+        """The report of a part once it works, and is reported to."""
         report = self.report(key, PartStatus.RUNNING)
         self.until(lambda: key in self.node.working())
         return report
 
     def heard_anew(self) -> dict[Key, Report]:
-        """What a controller that knows nothing is told first."""
+        """The first reports to a controller that knows nothing."""
         self.controller.come_back(self.controller.incarnation + "'")
         self.until(lambda: any(request.complete for request in self.controller.requests))
         whole = next(request for request in self.controller.requests if request.complete)
@@ -110,7 +110,7 @@ class Case:
 
 
 def a_part_that_is_wanted_runs(case: Case) -> None:
-    """And its report says whose it is, and since when."""
+    """A report names the job of the part, and since when it runs."""
     wanted = case.want(0, submit_s=1_700_000_000.0)
     report = case.runs((0, 1))
     assert report.submit_s == wanted.submit_s
@@ -118,7 +118,7 @@ def a_part_that_is_wanted_runs(case: Case) -> None:
 
 
 def an_end_is_reported_as_it_was(case: Case) -> None:
-    """With its exit code."""
+    """The report of an end has the exit code of the command."""
     case.want(0, Program.ENDS)
     case.want(1, Program.FAILS, devices=(1,))
     well, badly = [case.report((row, 1), PartStatus.ENDED).end for row in (0, 1)]
@@ -129,7 +129,7 @@ def an_end_is_reported_as_it_was(case: Case) -> None:
 
 
 def an_end_is_said_again_until_it_is_forgotten(case: Case) -> None:
-    """From disk if need be: neither a new controller nor a new engine misses it."""
+    """An end is reported from disk if need be: neither a new controller nor a new engine misses it."""
     case.want(0, Program.ENDS)
     case.report((0, 1), PartStatus.ENDED)
     case.node.kill()
@@ -140,7 +140,7 @@ def an_end_is_said_again_until_it_is_forgotten(case: Case) -> None:
 
 
 def what_is_stopped_is_gone(case: Case) -> None:
-    """And reported as ended."""
+    """A stopped part is gone, and reported as ended."""
     case.want(0)
     case.runs((0, 1))
     case.controller.change((0, 1), Wanted.STOP)
@@ -149,7 +149,7 @@ def what_is_stopped_is_gone(case: Case) -> None:
 
 
 def what_is_killed_is_gone(case: Case) -> None:
-    """Without any grace."""
+    """A killed part is gone without any grace."""
     case.want(0)
     case.runs((0, 1))
     case.controller.change((0, 1), Wanted.KILL)
@@ -158,7 +158,7 @@ def what_is_killed_is_gone(case: Case) -> None:
 
 
 def what_never_began_can_be_stopped(case: Case) -> None:
-    """It is over, and on record as such."""
+    """A part that is stopped before it began is over, and on record as such."""
     case.controller.order(
         part(0, run=case.node.command(Program.STAYS)).model_copy(update={"wanted": Wanted.STOP})
     )
@@ -167,7 +167,7 @@ def what_never_began_can_be_stopped(case: Case) -> None:
 
 
 def devices_are_released_before_they_are_acquired(case: Case) -> None:
-    """Whatever the controller wants: who comes next waits."""
+    """Whatever the controller wants, a part waits until the one before it has left its devices."""
     case.want(0)
     case.runs((0, 1))
     case.want(1)
@@ -179,14 +179,14 @@ def devices_are_released_before_they_are_acquired(case: Case) -> None:
 
 
 def shares_of_a_device_run_side_by_side(case: Case) -> None:
-    """Up to the whole of it."""
+    """Parts share a device up to the whole of it."""
     for row in range(3):
         case.want(row, share=0.5)
     case.until(lambda: len(case.node.working()) == 2)
 
 
 def a_higher_attempt_follows_a_lower_one(case: Case) -> None:
-    """The lower one is void, and gone first."""
+    """The lower attempt is void, and gone first."""
     case.want(0)
     case.runs((0, 1))
     case.want(0, attempt=2, devices=(1,))
@@ -196,7 +196,7 @@ def a_higher_attempt_follows_a_lower_one(case: Case) -> None:
 
 
 def what_is_suspended_gives_its_devices_back(case: Case) -> None:
-    """And goes on once it is wanted to run and they are free."""
+    """A suspended part releases its devices, and goes on once it is wanted to run and they are free."""
     case.want(0)
     case.runs((0, 1))
     case.controller.change((0, 1), Wanted.SUSPEND)
@@ -210,7 +210,7 @@ def what_is_suspended_gives_its_devices_back(case: Case) -> None:
 
 
 def what_is_suspended_before_it_began_is_held(case: Case) -> None:
-    """Nothing of it is there, and that is said; it begins once it is wanted to run."""
+    """No process of it exists, and the report says so; it begins once it is wanted to run."""
     wanted = part(0, run=case.node.command(Program.STAYS)).model_copy(update={"wanted": Wanted.SUSPEND})
     case.controller.order(wanted)
     case.report((0, 1), PartStatus.HELD)
@@ -219,7 +219,7 @@ def what_is_suspended_before_it_began_is_held(case: Case) -> None:
 
 
 def what_runs_outlives_the_engine(case: Case) -> None:
-    """It is neither ended nor begun twice when the engine starts again."""
+    """A running part is neither ended nor begun twice when the engine starts again."""
     case.want(0)
     began_s = case.runs((0, 1)).started_s
     case.node.kill()
@@ -230,7 +230,7 @@ def what_runs_outlives_the_engine(case: Case) -> None:
 
 
 def a_new_controller_is_told_everything_first(case: Case) -> None:
-    """What runs, runs on meanwhile."""
+    """Meanwhile, running parts run on."""
     case.want(0)
     case.want(1, devices=(1,))
     case.runs((0, 1))
@@ -255,7 +255,7 @@ def absence_kills_only_when_it_is_whole(case: Case) -> None:
 
 
 def what_fences_itself_is_gone_when_the_controller_is_silent(case: Case) -> None:
-    """Before the controller gives its job to another node; what does not fence itself works on."""
+    """It ends before the controller gives its job to another node; a part without a fence works on."""
     case.controller.lost_after_s = 3.0
     case.want(0, self_fence=True)
     case.want(1, devices=(1,))
@@ -285,7 +285,7 @@ SENTENCES: dict[str, Callable[[Case], None]] = {
         what_fences_itself_is_gone_when_the_controller_is_silent,
     )
 }
-"""What every engine keeps, by name."""
+"""The sentences that every engine keeps, by name."""
 
 
 def check_engine(node: NodeUnderTest, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""A controller in memory, for tests of an engine: wants what the test says, hears what the engine says."""
+"""A controller in memory, for tests of an engine: it wants what the test says and receives the reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 
 class StandInController:
-    """Remembers what engines say, hands out what the test wants, and can go away; any thread may call it."""
+    """Remembers what engines report, hands out what the test wants, can go away; any thread may call it."""
 
     def __init__(self, incarnation: str = "one", lost_after_s: float = 60.0) -> None:
         self.incarnation, self.lost_after_s = incarnation, lost_after_s
@@ -37,11 +37,11 @@ class StandInController:
         """Rows of jobs that ended long ago."""
         self.away = self.stop = False
         self.kept_in_vain = 0
-        """Questions about what ended jobs left, while it was away."""
+        """Calls about leftovers of ended jobs while it was away."""
         self.in_vain = 0
         """Calls while it was away."""
         self.whole = True
-        """It has read its store."""
+        """True once it has read its store."""
 
     def call(
         self,
@@ -53,7 +53,7 @@ class StandInController:
         *,
         idempotent: bool | None = None,
     ) -> Any:
-        """One sync, or a question about what ended jobs left."""
+        """One sync, or a call about leftovers of ended jobs."""
         assert method == "POST"
         if path.endswith("/kept"):
             self.kept_in_vain += self.away
@@ -99,13 +99,13 @@ class StandInController:
         return self.pieces[request.id]
 
     def leave(self) -> None:
-        """Nobody answers from now on."""
+        """No call is answered from now on."""
         with self.changed:
             self.away = True
             self.changed.notify_all()
 
     def come_back(self, incarnation: str | None = None) -> None:
-        """As the same controller, or as a new one whose versions begin anew."""
+        """Answer again, as the same controller or as a new one whose versions start over."""
         with self.changed:
             self.away = False
             if incarnation is not None:
@@ -120,7 +120,7 @@ class StandInController:
             self.changed.notify_all()
 
     def until(self, look: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
-        """Wait until `look` gives something."""
+        """Wait until `look` returns a true value."""
         end_s = time.monotonic() + timeout_s
         with self.changed:
             while not (value := look()):

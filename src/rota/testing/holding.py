@@ -72,7 +72,7 @@ class FinishedHoldNothing(Onlooker):
 
 
 class EveryJobEnds(Onlooker):
-    """Asks work-conserving policies; a job that does not even end alone asks for too much of them."""
+    """Checks work-conserving policies; a job that does not end even alone asks for too much of them."""
 
     def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         stuck, subject, scene = left(loop, recorder), self.subject, self.scene
@@ -89,7 +89,7 @@ class EveryJobEnds(Onlooker):
 
 
 def hopeless_block_nobody(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Some jobs of the scene ask for what the cluster does not have at all; the others must not notice."""
+    """Some jobs of the scene need what the cluster does not have; the others must not be affected."""
     harder, hopeless = with_hopeless(scene)
     others = [row for row in range(len(scene.trace)) if row not in hopeless]
     stuck = set(others).intersection(unfinished(subject, harder))

@@ -22,9 +22,9 @@ SWAP_S = 1.0
 
 
 class Rest(Onlooker):
-    """Asks five more times at the moment of a decision, with no event; those that rotate are excused.
+    """Calls the policy five more times at the moment of a decision, with no event; rotating ones are excused.
 
-    Whoever was asked twice and remembers what it did before would only be asked the same a third time.
+    If two calls agree and the policy remembers what it did, a third one would only repeat the question.
     """
 
     decided_before = 0
@@ -48,7 +48,7 @@ class Rest(Onlooker):
 
 
 def empty_memory(subject: Subject, scene: Scene) -> Iterator[str]:
-    """A newcomer takes over in the middle: nobody is lost, and it preempts no more at first than at next."""
+    """A new instance takes over in the middle: no job is lost, and it preempts no more at first than next."""
     loop, recorder = subject.loop(scene)
     middle = loop.world.jobs.submit_s[len(scene.trace) // 2]
     for _ in moments(loop):
@@ -70,14 +70,14 @@ def empty_memory(subject: Subject, scene: Scene) -> Iterator[str]:
 
 
 def _newcomer(subject: Subject, loop: Loop) -> tuple[Decision, Decision]:
-    """Two decisions in a row of a fresh instance with an empty memory, at a moment without news."""
+    """Two decisions in a row of a fresh instance with an empty memory, at a moment without events."""
     policy = subject.make()
     first = asked(policy, loop.snapshot(), {})
     return first, asked(policy, loop.snapshot(), copied(first.memory))
 
 
 class NoThrashing(Onlooker):
-    """Between two pieces of news nobody starts in vain, and no two jobs swap places there and back."""
+    """Between two events no job starts in vain, and no two jobs swap places there and back."""
 
     def __init__(self, subject: Subject, scene: Scene) -> None:
         super().__init__(subject, scene)

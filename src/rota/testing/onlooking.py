@@ -1,4 +1,4 @@
-"""One run of a scene, and all who look on: most properties are seen in the run that takes place anyway."""
+"""One run of a scene with all its onlookers: most properties are checked in an ordinary run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rota.worlds.simulated.recorder import RunRecorder
 
 
 class Onlooker:
-    """Looks on while `scene` is played and says what offends, a line each; this one is content with all.
+    """Looks on while `scene` is played and yields each offence as a line; this base class accepts all.
 
     It changes nothing that others see: neither the run nor what the next onlooker is shown.
     """
@@ -40,7 +40,7 @@ class Onlooker:
 
 
 def watch(subject: Subject, scene: Scene, kinds: Sequence[type[Onlooker]]) -> Iterator[tuple[int, str]]:
-    """Play `scene` once before onlookers of all these kinds; which of them is offended, and its words."""
+    """Play `scene` once before onlookers of these kinds; the number of each offended one and its words."""
     onlookers = [kind(subject, scene) for kind in kinds]
     offences: list[tuple[int, str]] = []
 

@@ -26,4 +26,4 @@ PROPERTIES: tuple[Property, ...] = (
     Property("a resize that is refused is not asked for again and again", found_by=refusing.refusals_heeded),
     Property("nobody swaps there and back without news", moving.NoThrashing),
 )
-"""In the order in which they are checked."""
+"""All properties, in the order in which they are checked."""

@@ -1,4 +1,4 @@
-"""Properties of policies in a world that says no: what is refused is not asked for again and again."""
+"""Properties of policies in a world that refuses: a refused action is not repeated again and again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rota.testing.sentences import at
 from rota.testing.subject import Subject, moments
 
 OFTEN = 3
-"""A job that holds the same devices all the while may be asked to change their number so often in vain."""
+"""How often the number of devices of a job that keeps its devices may be changed in vain."""
 
 
 def refusals_heeded(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Asked of policies that resize, in a world that does not let jobs of two workloads be resized."""
+    """Checks policies that resize, in a world that does not let jobs of two workloads be resized."""
     if Lever.RESIZE not in levers_of(subject.make()):
         return
     scene = _stretched(scene)

@@ -55,7 +55,7 @@ def with_hopeless(scene: Scene) -> tuple[Scene, frozenset[int]]:
     """The scene with every third job asking for what the cluster can never give; and which jobs those are.
 
     By turns it is GPUs, as a range too, a type, nodes, device memory, cores, host memory or a hard quota.
-    Nodes that state no limit get an ample one, and nobody waits for such a job.
+    Nodes that state no limit get an ample one, and no job waits for such a job.
     """
     cluster, jobs = _limited(scene.cluster), scene.trace.jobs
     rows = range(0, len(jobs), 3)

@@ -20,19 +20,19 @@ Check = Callable[[Subject, Scene], Iterator[str]]
 
 @dataclass(frozen=True)
 class Property:
-    """A sentence that holds for every policy, and who looks for a scene that breaks it."""
+    """A sentence that holds for every policy, and the check that looks for a scene that breaks it."""
 
     sentence: str
     seen_by: type[Onlooker] | None = None
     """Looks on at an ordinary run, together with others."""
     in_company: type[Onlooker] | None = None
-    """Looks on in its place when all look on together: once for all sentences that name it."""
+    """Looks on in its place when all look on together: one onlooker for all sentences that name it."""
     found_by: Check | None = None
     """Plays runs of its own instead."""
 
     @property
     def together(self) -> type[Onlooker] | None:
-        """Who looks on when all look on together."""
+        """The onlooker when all look on together."""
         return self.in_company or self.seen_by
 
     def check(self, subject: Subject, scene: Scene) -> Iterator[str]:

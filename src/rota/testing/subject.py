@@ -29,14 +29,14 @@ from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import prepare
 
 Around = Callable[[Policy, Snapshot, Memory], Decision]
-"""Asks a policy on behalf of the loop: the place where a property looks on."""
+"""Calls a policy on behalf of the loop: the place where a property looks on."""
 
 MOMENTS = 20_000
 """A scene has some hundred moments; a run beyond this many never ends."""
 
 
 class ContractError(AssertionError):
-    """A policy broke its contract; says which sentence, where, and how to see it again."""
+    """A policy broke its contract; the message says which sentence, where, and how to repeat it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Subject:
     rotates: bool = False
     work_conserving: bool = True
     may_need: frozenset[Knowledge] = frozenset(Knowledge)
-    """What its registration lists; anything, if it is not registered."""
+    """The knowledge that its registration lists; any, if it is not registered."""
     may_pull: frozenset[Lever] = frozenset(Lever)
     """The levers that its registration lists; any, if it is not registered."""
     providers: Callable[[Scene, frozenset[Knowledge]], Iterable[Provider]] = lambda scene, needs: ()
@@ -83,7 +83,7 @@ def moments(loop: Loop) -> Iterator[Loop]:
 
 
 class Watched:
-    """A policy that somebody looks at; the loop cannot tell."""
+    """A policy under observation; the loop sees no difference."""
 
     def __init__(self, inner: Policy, around: Around) -> None:
         self.inner = inner
@@ -131,9 +131,8 @@ def variants(name: str) -> list[str]:
 
 
 def all_variants() -> list[str]:
-    """Every variant of every registered policy but their defaults, and all of published code."""
-    own = [text for name in systems() for text in variants(name)[1:]]
-    return own + [text for name in published() for text in variants(name)]
+    """Every registered policy with one switch or choice turned, and each that reproduces published code."""
+    return [text for name in systems() for text in variants(name)[1:]] + list(published())
 
 
 def _other_values(kind: Any, default: Any) -> list[str]:
@@ -145,7 +144,7 @@ def _other_values(kind: Any, default: Any) -> list[str]:
 
 
 def _if_allowed(text: str) -> list[str]:
-    """The variant, unless the policy says that it makes no sense."""
+    """The variant, unless the policy refuses it as meaningless."""
     try:
         parse_policy(text).make()
     except InputError:

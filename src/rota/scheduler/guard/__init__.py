@@ -1,1 +1,1 @@
-"""The guard: what no decision may do, what remains of one that did, and what live clusters forbid besides."""
+"""The guard: the rules for decisions, the sound part of a decision, and rules of live clusters only."""

@@ -1,8 +1,8 @@
-"""The guard: no decision breaks a rule of the cluster, whoever made it.
+"""The guard: no decision breaks a rule of the cluster, whatever policy made it.
 
-It recomputes every claim from the grants themselves and trusts nothing of the policy's own accounting.
-Rules stand in `rules`; here the checks are put in sequence: who is named, then each grant by itself,
-then all of them together.
+It recomputes every claim from the grants themselves and trusts nothing of the policy's own accounting. Rules
+stand in `rules`; here the checks are put in sequence: which jobs are named, then each grant by itself, then
+all of them together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["RULES", "Breach", "check", "is_plainly_sound"]
 
 Devices = tuple[int, ...]
 Freed = dict[int, Devices]
-"""Whole devices that nobody holds any more once others have left them, by the first of each job's."""
+"""Whole devices that become free once other jobs have left them, by the first of each job's."""
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
@@ -44,7 +44,7 @@ def check(state: State, decision: Decision) -> list[Breach]:
 def is_plainly_sound(state: State, decision: Decision) -> bool:
     """All rules in one pass, for the common case: waiting gangs start on whole devices that are free.
 
-    Or on parts of devices that others hold parts of; or who holds whole devices moves to others.  Says True
+    Or on parts of devices that others hold parts of; or jobs with whole devices move to others.  Says True
     only if nothing else is involved; anything unusual gets the full `check`.
     """
     if decision.reject or decision.cancel or decision.offers or not state.is_open:
@@ -70,9 +70,9 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
 
 
 def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> bool:
-    """True if whoever held `devices` had them alone and is not one of those who freed others; frees them.
+    """True if one job held `devices` alone and is not one of those that freed others; frees them.
 
-    Nobody shares a device here, so two jobs that hold the first one are one job, named twice.
+    No job shares a device here, so two jobs that hold the first one are one job, named twice.
     """
     if not devices:
         return False
@@ -85,8 +85,10 @@ def _frees(devices: Devices, freed: Freed, sharers: Mapping[int, list[int]]) -> 
 
 
 def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
-    """True if each grant is to another job, which waits or holds what is `freed`, as it asks to run, on
-    devices free or freed."""
+    """True if each grant is sound by itself and to a different job.
+
+    The job waits or holds what is `freed`; it runs as it asked to, on devices that are free or freed.
+    """
     held, waiting, gpus_of, takes_any = state.grants, state.waiting, state.gpus_of, state.takes_any
     jobs: set[Row] = set()
     others = list[Grant]()
@@ -101,7 +103,7 @@ def _are_fresh(state: State, grants: Sequence[Grant], freed: Freed) -> bool:
         jobs.add(row)
         first = devices[0] if devices else -1
         if freed.get(first) is devices and is_plainly_whole(grant):
-            del freed[first]  # freed no longer: whoever comes next finds it claimed
+            del freed[first]  # freed no longer: the next grant finds it claimed
         else:
             others.append(grant)
     if len(jobs) != len(grants):

@@ -65,7 +65,7 @@ class _Claims:
         return self.state.occupancy.claimed[device] - self.freed.get(device, 0.0)
 
     def breaches_of(self, grant: Grant) -> list[Breach]:
-        """The first rule that `grant` would break on one of its devices."""
+        """Breaches of the first rule that `grant` would break on one of its devices."""
         for device in grant.devices:
             total = self.staying(device) + self.added.get(device, 0.0) + _counted(grant)
             if total > 1.0 + EPSILON:
@@ -81,14 +81,14 @@ class _Claims:
             self.company.setdefault(device, []).append(grant)
 
     def _forbidden(self, grant: Grant, device: int) -> int | None:
-        """A job on `device` that `grant` may not stand beside: one of the two wants to be alone."""
+        """A job on `device` that `grant` may not run beside: one of the two wants to be alone."""
         alone = grant.role == Role.ALONE
         for other in self.company.get(device, ()):
             if alone or other.role == Role.ALONE:
                 return other.job
         sharers = self.state.occupancy.sharers.get(device)
         if sharers is None:
-            # Whoever claims a device and does not appear among those that share it is alone there.
+            # A job that claims a device and is not among those that share it is alone there.
             return self._holder(device) if self.staying(device) > EPSILON else None
         if not alone:
             return None
@@ -120,7 +120,7 @@ def _counted(grant: Grant) -> float:
 
 
 def check_offers(state: State, decision: Decision) -> list[Breach]:
-    """Offers that nobody could accept, or that were not asked for."""
+    """Offers that could not be accepted, or that were not asked for."""
     broken = []
     for row, offer in decision.offers.items():
         if row not in state.waiting:
@@ -172,7 +172,7 @@ def are_plainly_kept(state: State, grants: Iterable[Grant], kept: Iterable[Reser
 
 
 def _check_reserved(state: State, grants: Iterable[Grant], kept: Iterable[Reservation]) -> list[Breach]:
-    """A job may stay where it is although the place is reserved; nobody may come."""
+    """A job may stay where it is although the place is reserved; no other job may come."""
     owner = {d: r.job for r in kept if r.until_s > state.now for d in r.devices}
     broken = []
     for grant in grants:

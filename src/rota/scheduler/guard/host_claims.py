@@ -29,7 +29,7 @@ class HostClaims:
         self.cpus: dict[int, float] = {}
         self.memory_gib: dict[int, float] = {}
         self.gpus: dict[tuple[str, int], float] = {}
-        """Of each tenant, by type code; -1 is all types."""
+        """GPUs of each tenant, by type code; -1 is all types."""
         for grant in gone:
             self._count(grant, -1.0)
 
@@ -39,7 +39,7 @@ class HostClaims:
             self.beside.setdefault(device, []).append(grant)
 
     def breaches_of(self, grant: Grant) -> list[Breach]:
-        """What `grant` would break beside all that has been entered: at most once each rule."""
+        """The rules that `grant` would break beside all that has been entered: each at most once."""
         return [*self._check_memory(grant), *self._check_nodes(grant), *self._check_quota(grant)]
 
     # -- what a grant takes ------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class HostClaims:
                     self.gpus[key] = self.gpus.get(key, 0.0) + sign * gpus
 
     def _device_gib(self, grant: Grant) -> tuple[float, float]:
-        """Memory of each of its devices that it keeps, and what it needs besides: then, if it takes turns."""
+        """Device memory that the grant keeps on each device, and what it needs besides in its turn."""
         jobs, peak = self.state.jobs, grant.gpu_memory_gib
         if math.isnan(peak):
             peak = jobs.gpu_memory_gib.item(grant.job)
@@ -101,7 +101,8 @@ class HostClaims:
                 return
 
     def _memory_with(self, grant: Grant, device: int) -> float:
-        """In use on `device` with `grant`: what all there keep, and the most that one needs in its turn."""
+        """Memory in use on `device` with `grant`: what jobs there keep, and the most one needs in its
+        turn."""
         sharers = self.state.occupancy.sharers.get(device, ())
         staying = [self.state.grants[row] for row in sharers if row not in self.left]
         needs = [self._device_gib(one) for one in (*staying, *self.beside.get(device, ()), grant)]

@@ -1,10 +1,9 @@
 """Suspended jobs keep host memory; it counts against their node, and yields where a grant needs it.
 
-Running jobs' claims on host memory are the guard's to check.  What suspended jobs keep cannot be refused in
-the same way: a policy that is told "no" would ask for the same grant for ever, while the job that stands in
-its way waits for a turn that does not come.  So the grant is made, and enough suspended jobs leave memory
-for it, those first that lose least by it.  A victim of the same decision that finds no room is not suspended
-but leaves.
+The guard checks the claims of running jobs on host memory.  A grant cannot be refused in the same way because
+of suspended jobs: the policy would repeat the same grant for ever, while the suspended job waits for a turn
+that does not come.  So the grant is made, and enough suspended jobs leave memory for it, those first that
+lose least by it.  A victim of the same decision that finds no room is not suspended but leaves.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class SuspendedJobs(Protocol):
     """The part of a world that knows what is suspended where."""
 
     def suspended(self) -> Iterable[Resident]:
-        """Waiting jobs whose processes, or whose state, stay in host memory."""
+        """Waiting jobs whose processes, or whose state, are kept in host memory."""
         ...
 
     def would_keep(self, row: int, leave: Leave) -> Resident | None:
@@ -73,7 +72,7 @@ def _too_many(kept: list[Resident], room: dict[int, float]) -> Iterable[int]:
 
 
 def _wanted(state: State, grants: Iterable[Grant]) -> set[int]:
-    """Nodes of limited memory on which a job that states its memory is to begin, or to go on."""
+    """Nodes of limited memory on which a job that states its memory starts or goes on."""
     limits, needs = state.cluster.node_memory_gib, state.occupancy.needs
     return {node for grant in grants for node, _, gib in needs(grant) if gib and limits.item(node)}
 

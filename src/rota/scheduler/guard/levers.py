@@ -1,4 +1,4 @@
-"""A policy does to jobs what it has said that it may do: worlds and people rely on it."""
+"""The levers of a policy: it does to jobs only what it has declared; worlds and users rely on that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MIGRATE: Final = Lever.MIGRATE
 
 
 def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> list[Breach]:
-    """A breach for each job to which `decision` does what `levers` do not hold."""
+    """A breach for each job to which `decision` applies a lever that is not in `levers`."""
     may_preempt = not decision.preempt or _PREEMPT in levers
     is_plain = not (decision.reject or decision.offers or decision.reservations)
     if may_preempt and is_plain and _only_starts(state, decision, or_moves=_MIGRATE in levers):
@@ -30,7 +30,7 @@ def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> 
 
 
 def _only_starts(state: State, decision: Decision, *, or_moves: bool) -> bool:
-    """True for the common case: jobs get as many whole GPUs as they ask for; `or_moves`, or as they had."""
+    """True for the common case: new jobs get the whole GPUs they want; with `or_moves` running ones too."""
     gpus_of, running = state.gpus_of, state.grants
     for grant in decision.grants:
         row, gpus = grant[0], len(grant[1])
@@ -52,7 +52,7 @@ _DONE = {
 
 
 def _pulled(state: State, decision: Decision) -> Iterator[tuple[Lever, list[int]]]:
-    """The levers that a decision pulls, with the jobs they are pulled on."""
+    """The levers that a decision uses, with the jobs they are used on."""
     if decision.preempt:
         yield Lever.PREEMPT, list(decision.preempt)
     if decision.reject:
@@ -73,7 +73,7 @@ def _pulled(state: State, decision: Decision) -> Iterator[tuple[Lever, list[int]
 
 
 def _is_newly_shared(state: State, grant: Grant, old: Grant | None) -> bool:
-    """True if the job gets less of its devices than it asked for, and did not have as little before."""
+    """True if the job gets a smaller part of its devices than it asked for, and than it had, if any."""
     if grant.share == 1.0 or grant.share >= state.jobs.gpu_share.item(grant.job):
         return False
     return old is None or old.share > grant.share

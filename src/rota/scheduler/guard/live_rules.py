@@ -1,7 +1,7 @@
-"""Rules of live clusters beyond the guard's: whom a decision may not stop, move or resize for now.
+"""Rules of live clusters beyond the guard's: which jobs a decision may not stop, move or resize for now.
 
 Each is a `rota.scheduler.loop.Rules`; `together` joins some.  What a rule refuses, and what depended on it,
-is left as it is; the policy is asked again at the moment from which the rule would allow it.
+is left as it is; the policy is called again at the moment from which the rule would allow it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIVE_RULES = {
 """Codes of the rules, as `rota.scheduler.guard.rules.RULES` has them for the guard."""
 
 CHANGED = "changed"
-"""What becomes of a job that goes on where it is, with another claim on its devices: it loses nothing."""
+"""Effect on a job that goes on where it is, with another claim on its devices: it loses nothing."""
 _HARDLY_S = 1e-3
 """Less work than this is not worth waiting for: moments are rounded."""
 
@@ -36,8 +36,8 @@ _HARDLY_S = 1e-3
 def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
     """Running jobs that would not simply go on, and what would become of them.
 
-    Cancelled jobs do not count: they end because somebody wants them to; nor do those that go on where they
-    are with another batch size, or other limits.
+    Cancelled jobs do not count: a user wants them to end.  Nor do those that go on where they are with
+    another batch size, or other limits.
     """
     for row in decision.preempt:
         if row in state.running:
@@ -59,8 +59,8 @@ class MinimumRun:
     loses nothing.
 
     `began` says of a job that holds devices when its processes began to run on them, NaN if they have not:
-    whoever had the devices may take his time to leave.  Until they have, it may not be stopped at all, or
-    two jobs could send each other away for ever without a step of either.
+    the previous job may take a while to leave.  Until they have, it may not be stopped at all, or two jobs
+    could send each other away for ever without a step of either.
     """
 
     min_run_s: float = 60.0
@@ -95,7 +95,7 @@ class Redo(NamedTuple):
 
     lost_s: float
     left_s: float
-    """What of it has not been done again since the job last began anew."""
+    """The part of it that has not been done again since the job last started over."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class LostWork:
     """A job that lost work by preemption goes on until it has done as much again; opportunistic ones may be
     stopped at any time.
 
-    One that saves nothing, and is stopped in turns, would begin anew for ever.  Under this rule all that it
-    has lost doubles with each time that it loses everything: a job of length L loses its work about
-    log2(L / minimum run) times.  And each time it holds others up for no longer than it was set back itself.
+    One that saves nothing, and is stopped in turns, would start over for ever.  Under this rule all that it
+    has lost doubles with each time that it loses everything: a job of length L loses its work about log2(L /
+    minimum run) times.  Each time it delays others for no longer than it was set back itself.
     """
 
     redo: Callable[[State, int], Redo]
@@ -119,7 +119,7 @@ class LostWork:
             rate = state.progress.rate.item(row)
             if how == CHANGED or left_s < _HARDLY_S or state.jobs.kind[row] == JobKind.OPPORTUNISTIC:
                 continue
-            if rate <= 0.0:  # it has not begun: that is the minimum run's to protect
+            if rate <= 0.0:  # it has not begun: the minimum run protects it
                 continue
             again, lost = format_duration(lost_s - left_s), format_duration(lost_s)
             message = (
@@ -131,7 +131,7 @@ class LostWork:
 
 @dataclass(frozen=True)
 class NoPreemption:
-    """Jobs that cannot be stopped, moved or resized; `rows` is asked for them at each decision."""
+    """Jobs that cannot be stopped, moved or resized; `rows` returns them at each decision."""
 
     rows: Callable[[], Collection[int]]
 
@@ -145,15 +145,16 @@ class NoPreemption:
 
 
 class Gentle:
-    """A policy that takes over a running cluster looks before it acts: its first decision disturbs nobody.
+    """A policy that takes over a running cluster looks before it acts: its first decision disturbs no job.
 
     A policy that begins with an empty memory finds jobs running that it would not have chosen; an order by
     remaining time or by service would stop many of them at once.  Under this rule its first decision only
-    fills what is free; it is asked again soon, and from its second decision on it is free: nobody loses
+    fills what is free; it is called again soon, and from its second decision on it is free: no job loses
     devices to a slip that is taken back at once, and the first decision never preempts more than the second.
 
-    The moment of the first decision counts, in however many rounds that is judged; a decision that was cut
-    short and says nothing is none yet.  The loop must not be strict, so that the sound part is carried out.
+    The moment of the first decision counts, even if it is judged in several rounds; a decision that was cut
+    short and says nothing does not count as one.  The loop must not be strict, so that the sound part is
+    carried out.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Live, a bad decision is not thrown away whole: what breaks a rule is refused with what depends on it.
+"""Live, a bad decision is not discarded whole: what breaks a rule is refused with what depends on it.
 
 A refused job keeps what it holds, so that grants which counted on its devices break a rule in turn and are
 refused as well, until the rest is sound.  A victim whose devices only refused grants wanted keeps them.
@@ -17,12 +17,12 @@ from rota.table.state import State
 
 
 class SoundPart(NamedTuple):
-    """What is left of a decision."""
+    """The sound part of a decision, and the rest."""
 
     decision: Decision
     """The sound part."""
     breaches: list[Breach]
-    """Why the rest was refused, in the order in which it was found."""
+    """Why the rest was refused, in the order of the checks."""
 
 
 Check = Callable[[State, Decision], list[Breach]]

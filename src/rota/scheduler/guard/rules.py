@@ -49,5 +49,5 @@ def breach(state: State, rule: str, row: int, what: str) -> Breach:
 
 def name_of(state: State, row: int) -> str:
     """The id of job `row`, or the number itself where there is no such job."""
-    ids = state.jobs.ids  # one for each job; live, the columns have room for more
+    ids = state.jobs.ids  # one for each job; in a live cluster the columns have room for more
     return ids[row] if 0 <= row < len(ids) else str(row)

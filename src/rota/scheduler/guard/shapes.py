@@ -11,7 +11,7 @@ from rota.table.state import State
 
 
 def check_shape(state: State, grant: Grant) -> list[Breach]:
-    """Breaches of `grant` by itself, for a job that lives."""
+    """Breaches of `grant` by itself, for a live job."""
     breaches = _check_devices(state, grant)
     if breaches:
         return breaches
@@ -52,7 +52,7 @@ def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
     row, jobs = grant.job, state.jobs
     wanted, least, most = state.gpus_of[row], jobs.gpus_min.item(row), jobs.gpus_max.item(row)
     if count == wanted or (grant.purpose is Purpose.PROFILE and 0 < count < wanted):
-        return []  # to be measured, a gang may stand for itself with fewer
+        return []  # a gang that is only measured may run on fewer
     if jobs.gang[row] and least == most:
         return [
             breach(state, "gang", row, f"asks for {plural(wanted, 'GPU')} in a gang and is granted {count}")

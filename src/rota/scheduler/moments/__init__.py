@@ -1,1 +1,1 @@
-"""A moment as a value: what a policy saw and remembered, stored, sent elsewhere, built anew."""
+"""A moment as a value: what a policy saw and remembered, to be stored, sent elsewhere and rebuilt."""

@@ -43,7 +43,7 @@ class Frozen:
     """A stored moment."""
 
     policy: str
-    """The policy that was asked, with its parameters; empty if it has no name."""
+    """The policy that decided, with its parameters; empty if it has no name."""
     memory: Memory
     packed: Packed
     rota: str = __version__
@@ -55,9 +55,9 @@ class Frozen:
         return unpack(self.packed, stored if needs is None else needs)
 
     def decide(self, policy: str | PolicySpec | Policy | None = None) -> Decision:
-        """What `policy`, or the one that was asked, decides.
+        """The decision of `policy`, by default of the stored one.
 
-        Another policy than the one that was asked begins with an empty memory.
+        Another policy than the stored one begins with an empty memory.
         """
         same = policy is None or str(policy) == self.policy
         instance = _instance(self.policy if policy is None else policy)
@@ -78,7 +78,7 @@ def freeze(snapshot: Snapshot, memory: Memory, policy: str | PolicySpec = "") ->
 
 
 def dump(loop: Loop, path: str | Path, policy: str | PolicySpec = "") -> Path:
-    """Write what the policy of `loop`, known to people as `policy`, would see if it were asked now."""
+    """Write what the policy of `loop`, whose public name is `policy`, would see if it were called now."""
     return save(freeze(loop.snapshot(), loop.memory, policy), path)
 
 

@@ -1,9 +1,9 @@
 """A snapshot as a value that can be stored, and back.
 
 Everything a policy may see is in it, to the bit, and nothing else: jobs not yet submitted, their truth and
-knowledge the policy did not declare stay out.  What can be derived (the index of free devices, which jobs
-are plain) is derived again.  `frozen` writes the value to a file; the contract suite hashes it
-to see that nobody has touched a snapshot.
+knowledge the policy did not declare stay out.  What can be derived (the index of free devices, which jobs are
+plain) is derived again.  `frozen` writes the value to a file; the contract suite hashes it to check that a
+snapshot has not been changed.
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ def unpack_cluster(packed: Packed) -> Cluster:
         levels=packed["levels"],
         level_names={level: tuple(names) for level, names in packed["level_names"].items()},
         tenants=Tenants.of(*map(_unpack_tenant, packed["tenants"])),
-        # moments of earlier versions know of none of these
+        # moments of earlier versions have none of these
         device_levels=packed.get("device_levels", {}),
         capacities=packed.get("capacities", {}),
         labels=packed.get("labels", {}),
         prices=packed.get("prices", {}),
         price_classes=packed.get("price_classes", {}),
-        gone=tuple(packed.get("gone", ())),  # moments of earlier versions know of none
+        gone=tuple(packed.get("gone", ())),  # moments of earlier versions have none
     )
 
 
@@ -152,7 +152,7 @@ def _unpack_tenant(fields: list[Any]) -> Tenant:
 
 
 def pack_jobs(jobs: JobTable, submitted: int) -> Packed:
-    """The first `submitted` jobs: who comes later is not for a policy to know."""
+    """The first `submitted` jobs: a policy must not know those that come later."""
     seen = jobs if submitted == len(jobs) else jobs.take(np.arange(submitted))
     packed: Packed = {name: getattr(seen, name) for name in JOB_COLUMNS}
     packed["ids"] = list(seen.ids)
@@ -168,9 +168,9 @@ def pack_jobs(jobs: JobTable, submitted: int) -> Packed:
 
 def unpack_jobs(packed: Packed) -> JobTable:
     columns: Packed = {name: packed[name] for name in JOB_COLUMNS if name in packed}
-    if len(columns) < len(JOB_COLUMNS):  # moments of earlier versions lack what has come since
+    if len(columns) < len(JOB_COLUMNS):  # moments of earlier versions lack later columns
         columns = filled_columns(len(packed["ids"]), columns)
-    columns |= {name: tuple(packed.get(name, ())) for name in _NAMES}  # likewise
+    columns |= {name: tuple(packed.get(name, ())) for name in _NAMES}  # earlier versions lack some
     several = packed.get("deadlines", {})
     return JobTable(
         ids=packed["ids"],
@@ -210,7 +210,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     stored = packed["state"]
     progress = Progress(len(jobs), stored["progress"].get("per_s"))
     for name in PROGRESS:
-        if name in stored["progress"]:  # moments of earlier versions know neither batch sizes nor abilities
+        if name in stored["progress"]:  # moments of earlier versions have neither batch sizes nor abilities
             setattr(progress, name, stored["progress"][name])
     progress.steady = stored["steady"]
     state = State(jobs, cluster, progress)
@@ -227,13 +227,13 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
 
 
 def _refill(kept: RowSet, rows: list[int]) -> None:
-    """The same rows in the same internal order."""
+    """Restore rows in their stored internal order."""
     for row in rows:
         kept.add(row)
 
 
 def pack_occupancy(occupancy: Occupancy) -> Packed:
-    """Sums as they stand, since adding shares again in another order may differ in the last bit."""
+    """The sums are stored as they are, since adding shares in another order may differ in the last bit."""
     return {
         "claimed": _floats(occupancy.claimed),
         "spare": _by_row(occupancy.spare, float),

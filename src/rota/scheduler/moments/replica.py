@@ -1,4 +1,4 @@
-"""A twin of the loop's table in another process, kept in step by telling it what was done to the table.
+"""A twin of the loop's table in another process, kept in step by a trace of the changes to the table.
 
 The loop changes its table through a handful of verbs only.  `TracedState` notes each of them; a `Replica`
 repeats them in order and arrives at the same table, caches of the policy included, at the cost of what has
@@ -28,12 +28,12 @@ Trace = list[tuple[Any, ...]]
 
 
 class TracedState(State):
-    """A table that notes what is done to it; `take_trace` hands the notes over and begins anew."""
+    """A table that records its changes; `take_trace` returns the record and starts a new one."""
 
     def __init__(self, *args: Any) -> None:
         self.trace: Trace = []
         self.paced: set[int] = set()
-        """Rows whose progress the world has touched since the last frame."""
+        """Rows whose progress the world has changed since the last frame."""
         self.inside = False
         super().__init__(*args)
 
@@ -113,7 +113,7 @@ class TracedState(State):
 
     def take_back(self, row: int, *, has_run: bool) -> None:
         self._note("take_back", self.now, row, has_run)
-        self.inside = True  # it frees and stops by itself
+        self.inside = True  # the verb itself frees and stops
         try:
             super().take_back(row, has_run=has_run)
         finally:
@@ -122,17 +122,17 @@ class TracedState(State):
 
 @dataclass
 class Frame:
-    """What closes a trace: the moment as it is no verb's doing."""
+    """The end of a trace: the part of the moment that no verb changes."""
 
     now: float
     refused: dict[int, str]
     reservations: tuple[Reservation, ...]
     progress: list[tuple[int, tuple[float, ...]]]
-    """Row and `PROGRESS` of the jobs whose progress was touched."""
+    """Row and `PROGRESS` of the jobs whose progress was changed."""
     counters: list[tuple[int, int, int]]
     """Row, preemptions and failures of the jobs in the trace."""
     steady: bool = False
-    """As `Progress.steady`."""
+    """The value of `Progress.steady`."""
     trace: Trace = field(default_factory=list)
 
 
@@ -143,12 +143,12 @@ class Whole:
     capacity: int
     cluster: Cluster
     jobs: Packed
-    """Every job of the table, as `rota.scheduler.moments.packing.pack_jobs` puts it."""
+    """Every job of the table, packed by `rota.scheduler.moments.packing.pack_jobs`."""
     kept: Stored
 
 
 def take_frame(state: TracedState) -> Frame:
-    """What a replica has to be told now; the trace begins anew."""
+    """All news for a replica; a new trace starts."""
     trace = state.take_trace()
     progress = state.progress
     columns = [getattr(progress, name) for name in PROGRESS]
@@ -171,13 +171,13 @@ _ROW_AT = {"submit": 1, "submit_held": 1, "hold": 1, "release": 1, "stop": 2, "w
 
 
 def _row(said: tuple[Any, ...]) -> int:
-    """The row a verb is about; -1 if it is about none."""
+    """The row that a verb concerns; -1 if there is none."""
     place = _ROW_AT.get(said[0])
     return -1 if place is None else int(said[place])
 
 
 def take_whole(state: State, table: GrowingTable) -> Whole:
-    """Everything, for a replica that begins."""
+    """The whole table, for a new replica."""
     return Whole(table.capacity, state.cluster, pack_jobs(table.jobs, table.filled), stored(state))
 
 
@@ -191,7 +191,7 @@ class Replica:
         refill(self.state, whole.kept)
 
     def follow(self, frame: Frame) -> None:
-        """Repeat what was done to the original."""
+        """Repeat the changes to the original."""
         state, progress = self.state, self.state.progress
         for verb, *said in frame.trace:
             _REPEAT[verb](self, *said)
@@ -232,7 +232,7 @@ class Replica:
 
 
 def _plain(verb: str) -> Callable[..., None]:
-    """Repeats a verb of the table as it was said."""
+    """Repeats a verb of the table with its recorded arguments."""
 
     def repeat(replica: Replica, *said: Any) -> None:
         getattr(replica.state, verb)(*said)

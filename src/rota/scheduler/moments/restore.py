@@ -1,4 +1,4 @@
-"""A loop's table built anew from what was stored of it: after a crash, or in another process."""
+"""Rebuilds a loop's table from what was stored of it: after a crash, or in another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stored:
     columns: Mapping[str, Array]
     """`COLUMNS`, as long as there are submitted jobs."""
     progress: Mapping[str, Array]
-    """`PROGRESS`, or some of it, likewise."""
+    """`PROGRESS`, or some of it, as long as there are submitted jobs."""
     waiting: Iterable[int]
     """Rows that wait, in the order in which the table holds them."""
     grants: Iterable[Grant]
@@ -34,14 +34,14 @@ class Stored:
     held: Mapping[int, str] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
     failed_start: Mapping[int, int] = field(default_factory=dict)
-    """As `State.failed_start`; of those who wait or are held."""
+    """The `State.failed_start` of jobs that wait or are held."""
     reservations: tuple[Reservation, ...] = ()
     closed_nodes: Iterable[int] = ()
     closed_devices: Iterable[int] = ()
     steady: bool = False
-    """As `Progress.steady`."""
+    """The value of `Progress.steady`."""
     occupancy: Packed | None = None
-    """The sums of all claims as they stand; None to add the grants up anew, which may differ in last bits."""
+    """The sums of all claims as stored; None to add up the grants, which may differ in the last bits."""
 
 
 def stored(state: State) -> Stored:

@@ -19,7 +19,7 @@ from rota.model.columns import Array
 
 _ARRAY, _ROWS = "$array", "$rows"
 _AS_IS = frozenset({type(None), bool, int, float, str})
-"""What JSON knows.  Most values are of these types; looked at where they stand, they cost no call."""
+"""Types that JSON supports.  Most values are of these types; checked in place, they cost no call."""
 
 
 def encode(value: Any, what: str = "memory") -> tuple[str, dict[str, Array]]:

@@ -1,1 +1,1 @@
-"""Why a job waits, or runs as it does: derived from the snapshot when somebody asks."""
+"""Why a job waits, or runs as it does: derived from the snapshot on request."""

@@ -10,7 +10,7 @@ from rota.scheduler.decision import Decision
 from rota.scheduler.reasons.unsaid import unsaid
 from rota.scheduler.snapshot import Snapshot
 
-# As in `model.whole`: there is a reason for most jobs of a trace.
+# These constants are final as in `model.whole`: there is a reason for most jobs of a trace.
 _make: Final[Any] = tuple.__new__
 _CONSTRAINT: Final[Any] = Constraint
 _RESOURCES: Final = Code.RESOURCES
@@ -22,8 +22,8 @@ _NAN: Final[Any] = Constraint(Code.RESOURCES).requested
 def first_reason(snapshot: Snapshot, decision: Decision, row: Row) -> Constraint:
     """The dominant reason in constant time, for the record of a simulation.
 
-    `PRIORITY` counts all others that wait, whoever is before them, and stands for `EARLIER`, `ORDER` and
-    `SHARE` as well.
+    `PRIORITY` counts all other waiting jobs, whether or not they are ahead, and stands for `EARLIER`, `ORDER`
+    and `SHARE` as well.
     """
     if decision.reasons and row in decision.reasons:
         return decision.reasons[row]
@@ -40,9 +40,9 @@ def first_reason(snapshot: Snapshot, decision: Decision, row: Row) -> Constraint
 
 
 def next_round(begins_s: float, left_s: float) -> Constraint:
-    """What a job waits for that no decision has seen: the round that begins at `begins_s`, `left_s` on.
+    """Why a job waits that no decision has seen: for the round that begins at `begins_s`, in `left_s`.
 
-    Both are infinite where the policy did not say when it was to be asked again.
+    Both are infinite where the policy did not say when it was to be called again.
     """
     return Constraint(Code.ROUND, begins_s, left_s)
 

@@ -10,7 +10,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 
 def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:
-    """What the nodes would lack for `row` even if nobody used them."""
+    """What the nodes would lack for `row` even if they were empty."""
     shortfalls = host_shortfalls(snapshot.cluster, need_of(snapshot.jobs.table, row))
     return [Constraint(Code.HOST_TOO_LARGE, *short) for short in shortfalls]
 
@@ -31,7 +31,7 @@ def not_fed(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
 def _short(
     snapshot: Snapshot, after: Occupancy, row: int, resource: tuple[float, Floats, list[float], str]
 ) -> Constraint | None:
-    """What the best of the nodes lacks that cannot feed the job's devices, if the others are too few."""
+    """What the best of the nodes that cannot feed the job's devices lacks, if the others are too few."""
     (need, capacity, used, what), gpus = resource, after.jobs.gpus.item(row)
     lacking, room, free_there = [], 0, 0
     for node in suitable_nodes(snapshot, row):

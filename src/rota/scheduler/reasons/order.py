@@ -1,4 +1,4 @@
-"""In which order a policy serves the jobs that wait, as far as it has one, and what it means to give each."""
+"""The order in which a policy serves waiting jobs, if it has one, and what it means to give each."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rota.scheduler.decision import Ranking
 from rota.scheduler.snapshot import Snapshot
 
 MOST_ASKED = 48
-"""Rows of which a ranking is asked who is before them: an answer takes the longer, the more jobs wait."""
+"""Rows for which a ranking is queried about the jobs ahead: an answer takes longer with more waiting jobs."""
 
 
 @dataclass(frozen=True)
 class Precedence:
-    """How jobs stand with a policy."""
+    """The order in which a policy serves jobs, and what it means to give them."""
 
     order: list[int] | None = None
     """The waiting rows, the next to be served first; None if the policy has no order."""
     targets: Mapping[int, float] = field(default_factory=dict)
-    """What it means to give jobs, by row; empty if it does not say."""
+    """What it means to give jobs, by row; empty if it does not report that."""
     target: str = ""
-    """What that is: `part of its time`, `GPUs`."""
+    """The name of that amount: `part of its time`, `GPUs`."""
 
 
 @runtime_checkable
@@ -37,8 +37,8 @@ class KnowsOrder(Protocol):
 def waiting_order(snapshot: Snapshot, ranking: Ranking | None) -> list[int] | None:
     """All waiting rows, the next to be served first; None if the policy has no order among them.
 
-    Where a ranking is long in telling, the first rows are in order, and the rest is as near as `MOST_ASKED`
-    answers tell.
+    Where a ranking is slow to answer, the first rows are in order, and the rest is as near to it as
+    `MOST_ASKED` answers allow.
     """
     waiting: list[int] = snapshot.waiting.tolist()
     if ranking is None:
@@ -51,7 +51,7 @@ def waiting_order(snapshot: Snapshot, ranking: Ranking | None) -> list[int] | No
 
 
 def _sorted(snapshot: Snapshot, ranking: Ranking, waiting: list[int]) -> list[int]:
-    """By parts, the foremost divided first, each by one of its rows and who is before that."""
+    """Sort by parts: divide the foremost part first, each by one of its rows and the jobs ahead of that."""
     done: list[int] = []
     parts, asked = [waiting], 0
     while parts:

@@ -17,7 +17,7 @@ class KnowsSizes(Protocol):
     """A ranking of a policy that decides numbers of GPUs."""
 
     def size(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What the number of GPUs that the running `row` has is worth to it, beside others it could have."""
+        """The value that the number of GPUs of the running `row` has for it, beside others it could have."""
         ...
 
 

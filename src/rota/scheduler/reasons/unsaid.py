@@ -1,4 +1,4 @@
-"""What is said of a job that nothing keeps waiting but a rule of its policy."""
+"""The reason for a job that nothing keeps waiting but a rule of its policy."""
 
 from __future__ import annotations
 

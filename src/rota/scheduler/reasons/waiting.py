@@ -1,8 +1,8 @@
-"""Why a job waits: all binding constraints, derived from the snapshot when somebody asks.
+"""Why a job waits: all binding constraints, derived from the snapshot on request.
 
-What only the policy knows comes first, then what it has lost, then what no order could change (size,
-quota), then what is free, then the jobs in front.  A constraint is binding if it alone would keep the job
-waiting once the decision is in force.  Why a job runs as it does is `rota.scheduler.reasons.running`'s.
+What only the policy knows comes first, then what it has lost, then what no order could change (size, quota),
+then what is free, then the jobs in front.  A constraint is binding if it alone would keep the job waiting
+once the decision is in force.  `rota.scheduler.reasons.running` says why a job runs as it does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import Phase
 
 _BY_SUBMISSION: Ranking = ByPriority(lambda snapshot, row: row)
-"""The best guess of who is ahead, for policies that do not say."""
+"""The best guess of which jobs are ahead, for policies that do not say."""
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class KnowsTurns(Protocol):
     """A ranking by which jobs take turns in rounds."""
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """Which part of the time is for `row`, what it has had, who is before it and until when."""
+        """The part of the time for `row`, what it has had, which jobs are before it and until when."""
         ...
 
 
@@ -66,7 +66,7 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
     ranking = decision.ranking or _BY_SUBMISSION
     turn = ranking.turn(snapshot, row) if isinstance(ranking, KnowsTurns) else None
     if turn is not None:
-        # Who is before it in its rounds is said there.
+        # `turn` says already which jobs are before it in its rounds.
         return tuple(dict.fromkeys((*constraints, turn)))
     ahead = [int(other) for other in ranking.ahead(snapshot, row) if other != row and other not in granted]
     constraints += _behind(snapshot, ranking, row, ahead)
@@ -85,7 +85,7 @@ def _held(snapshot: Snapshot, row: int) -> Constraint:
 
 
 def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
-    """Who got the devices of a preempted job."""
+    """The jobs that got the devices of a preempted job."""
     devices = set(snapshot.grants[row].devices)
     heirs = [g.job for g in decision.grants if devices.intersection(g.devices)]
     names = _names(snapshot, heirs) or "nobody yet"
@@ -93,7 +93,7 @@ def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
 
 
 def _refused(snapshot: Snapshot, row: int) -> Constraint:
-    """Why the decision to start `row` was not carried out: mostly, somebody else has to be left alone."""
+    """Why the decision to start `row` was not carried out: usually another job may not be disturbed."""
     refused, held = snapshot.refused, snapshot.grants
     kept = [why for other, why in refused.items() if other in held and other != row]
     causes = kept[:2] if kept and row not in held else [refused[row]]
@@ -104,7 +104,7 @@ def _refused(snapshot: Snapshot, row: int) -> Constraint:
 
 
 def _behind(snapshot: Snapshot, ranking: Ranking, row: int, ahead: list[int]) -> list[Constraint]:
-    """Those `ahead`, by what puts them there: their priority, their tenant, their age, or the policy."""
+    """The jobs `ahead`, by what puts them there: their priority, their tenant, their age, or the policy."""
     jobs, constraints = snapshot.jobs.table, []
     own = jobs.priority.item(row)
     higher = [other for other in ahead if jobs.priority.item(other) > own]
@@ -125,7 +125,7 @@ def _behind(snapshot: Snapshot, ranking: Ranking, row: int, ahead: list[int]) ->
 def _of_poorer(
     snapshot: Snapshot, ranking: KnowsShares, row: int, ahead: list[int], constraints: list[Constraint]
 ) -> list[int]:
-    """Notes in `constraints` that poorer tenants come first; returns who is ahead for another reason."""
+    """Notes in `constraints` that poorer tenants come first; the jobs that are ahead for another reason."""
     known = ranking.share(snapshot, row)
     if known is None:
         return ahead
@@ -149,8 +149,8 @@ def _names(snapshot: Snapshot, rows: list[int]) -> str:
 def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constraint]:
     """What the cluster lacks for `row`; nothing if it would fit beside all others.
 
-    A closed node comes first only if `row` cannot run without it: others wait for devices that are in use
-    as well, and are not to be told of a machine that has nothing to do with them.
+    A closed node comes first only if `row` cannot run without it: others also wait for devices that are in
+    use, and should not be shown a node that does not concern them.
     """
     ranking = decision.ranking or _BY_SUBMISSION
     after = _after(snapshot, decision)
@@ -171,7 +171,7 @@ def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constra
 
 
 def _reserved(snapshot: Snapshot, decision: Decision, after: Occupancy, row: int) -> list[Constraint]:
-    """Devices that would do and are kept free for others; nothing if none are."""
+    """Devices that would do but are kept free for other jobs; empty if there are none."""
     others = _reserved_for_others(snapshot, decision, row)
     if not others:
         return []
@@ -188,7 +188,7 @@ def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
 def _closed(snapshot: Snapshot, ranking: Ranking, after: Occupancy, row: int) -> list[Constraint]:
     """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free.
 
-    Nodes that the job may not use are no one's business here.
+    Nodes that the job may not use do not count.
     """
     cluster, constraints, suitable = snapshot.cluster, [], set(suitable_nodes(snapshot, row))
     nodes = sorted((after.down_nodes & suitable).difference(cluster.gone))
@@ -229,7 +229,7 @@ def _after(snapshot: Snapshot, decision: Decision) -> Occupancy:
 
 
 def _empty(snapshot: Snapshot) -> Occupancy:
-    """The cluster if nobody held anything; what is closed stays closed."""
+    """The cluster if no job held anything; what is closed stays closed."""
     empty = snapshot.scratch()
     for grant in snapshot.grants.values():
         empty.release(grant)
@@ -237,7 +237,7 @@ def _empty(snapshot: Snapshot) -> Occupancy:
 
 
 def _asked(snapshot: Snapshot, row: int) -> float:
-    """GPUs needed, parts of them summed up if it asks for less than whole ones."""
+    """GPUs needed; for parts of GPUs, their sum."""
     share: float = snapshot.jobs.table.gpu_share.item(row)
     return snapshot.gpus_of[row] * share
 
@@ -285,7 +285,7 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
 
 
 def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]) -> list[Constraint]:
-    """CPU cores or host memory that are in use, unless it is `said` that there are too few anyway."""
+    """CPU cores or host memory that are in use, unless `said` names a lack of them already."""
     known = {one.detail for one in said}
     return [one for one in not_fed(snapshot, after, row) if one.detail not in known]
 
@@ -305,14 +305,14 @@ def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
 
 
 def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
-    """Enough is free and allowed, and yet the placement refuses: it lies on too many nodes."""
+    """Enough is free and allowed, but the placement refuses: it lies on too many nodes."""
     codes, kinds = acceptable(snapshot, row), after.cluster.node_type
     most = max((n for node, n in enumerate(after.free.count) if int(kinds[node]) in codes), default=0)
     return Constraint(Code.FRAGMENTATION, _devices_asked(snapshot, row), most, "node")
 
 
 def _devices_asked(snapshot: Snapshot, row: int) -> float:
-    """GPUs needed: each part of a gang of parts is one of its own, and a single part what it is."""
+    """GPUs needed: for a gang of parts, one for each part; for a single part, its size."""
     gpus: int = snapshot.gpus_of[row]
     return gpus if gpus > 1 else _asked(snapshot, row)
 
@@ -320,7 +320,7 @@ def _devices_asked(snapshot: Snapshot, row: int) -> float:
 def _most_free(after: Occupancy, codes: list[int], row: int, admitted: Bools) -> float:
     """Free GPUs of the type that has most of them on `admitted` nodes; for a part, the most one has left.
 
-    For a gang of parts those count that have room for one.
+    For a gang of parts, devices with room for one part count.
     """
     cluster, share = after.cluster, after.jobs.gpu_share.item(row)
     room = [0] * len(cluster.type_names)
@@ -363,7 +363,7 @@ def _reserved_for_others(snapshot: Snapshot, decision: Decision, row: int) -> li
 
 
 def _without(after: Occupancy, reservations: list[Reservation]) -> Occupancy:
-    """The occupancy on which what is reserved is not free either."""
+    """The occupancy in which reserved devices are not free either."""
     scratch = after.copy()
     for device in {device for reservation in reservations for device in reservation.devices}:
         if scratch.free.is_free(device):

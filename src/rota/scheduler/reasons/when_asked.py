@@ -1,4 +1,4 @@
-"""Why jobs wait, made out when somebody asks: a decision about thousands writes no thousands of sentences."""
+"""Why jobs wait, computed on request: a decision about thousands of jobs writes no thousands of sentences."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class ReasonsWhenAsked(Mapping[int, Constraint]):
 
     @abstractmethod
     def of(self, row: int) -> Constraint | None:
-        """Why `row` waits; None if nothing is said of it."""
+        """Why `row` waits; None if no reason is given."""
 
     @abstractmethod
     def rows(self) -> Iterable[int]:
-        """Rows of which something is said, each once."""
+        """Rows that have a reason, each once."""
 
     def __getitem__(self, row: int) -> Constraint:
         reason = self.of(row)
