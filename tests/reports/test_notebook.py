@@ -10,7 +10,7 @@ import rota
 from play import trace_of
 from rota.reports.compare import compare
 from rota.reports.likeness import Calibration
-from rota.reports.page import breakable
+from rota.reports.name_breaks import breakable
 from rota.reports.report import brief
 from rota.reports.summary import summarise
 

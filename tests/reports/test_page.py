@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rota.reports.page import breakable, loose, told
+from rota.reports.name_breaks import breakable, loose
+from rota.reports.page import told
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from answers_play import AskedSite, site
 from site_play import EPOCH_S
 
-from rota.cli.live import listing
+from rota.cli.live import job_rows
 from rota.cli.live.show import plan_lines
 from rota.model.units import format_duration
 from rota.server.answers.why import as_planned_now
@@ -95,11 +95,11 @@ def test_a_promise_that_a_lost_node_puts_at_risk_is_said(tmp_path: Path, policy:
     assert said.at_s - lost < 2.0
     row = int(said.job) - 1
     assert said.text in (
-        f"its promised deadline is {listing.RISK.removeprefix('deadline ')}: {why}"
+        f"its promised deadline is {job_rows.RISK.removeprefix('deadline ')}: {why}"
         for why in ("no plan keeps it", late_of(s, row))
     )
-    told = listing.jobs_text([view(s, other) for other in rows])
-    assert [listing.RISK in line for line in told.splitlines()[1:]] == [other == row for other in rows]
+    told = job_rows.jobs_text([view(s, other) for other in rows])
+    assert [job_rows.RISK in line for line in told.splitlines()[1:]] == [other == row for other in rows]
 
 
 def late_of(s: AskedSite, row: int) -> str:

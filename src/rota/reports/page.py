@@ -14,6 +14,7 @@ from rota.model.atomic import replacing
 from rota.model.units import format_duration
 from rota.reports.chart import UNITS
 from rota.reports.finding import ReportPage
+from rota.reports.name_breaks import breakable, loose
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.wording import words
 
@@ -73,21 +74,3 @@ def told(sentence: str) -> Markup:
         return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"
 
     return Markup(_TYPED.sub(code, str(escape(sentence))))
-
-
-_JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
-"""Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
-_SHORT = 20
-"""Letters up to which a table keeps a name on one line."""
-
-
-def breakable(name: str) -> Markup:
-    """`name` for a page: broken between its parts where it has to be, inside one only if that is too long."""
-    parts = [str(escape(part)) for part in _JOINT.split(name)]
-    kind = "name short" if len(name) <= _SHORT else "name"
-    return Markup(f'<span class="{kind}">{"<wbr>".join(parts)}</span>')
-
-
-def loose(name: str) -> str:
-    """`name` with places to break it, where no element can stand: the label of a cell."""
-    return _JOINT.sub("\u200b", name)

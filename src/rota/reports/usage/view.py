@@ -164,7 +164,7 @@ def usage_table(usage: UsageView, most: int | None = None) -> DataTable:
     )
     texts = tuple(TableColumn(name, is_text=True) for name in others)
     numbers = tuple(TableColumn(column.head, column.means) for column in shown)
-    return DataTable("In figures", first, (*texts, *numbers), rows, style="headline cards")
+    return DataTable("GPU-hours", first, (*texts, *numbers), rows, style="headline cards")
 
 
 def show(usage: UsageView, screen: Console) -> None:

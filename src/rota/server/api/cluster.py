@@ -9,7 +9,6 @@ from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from rota.reports.usage.prices import parse_prices
-from rota.reports.usage.view import csv_text
 from rota.server.api.forms import MOST_ENDED, Reason, TableFormat
 from rota.server.api.problems import refusals
 from rota.server.api.route_parts import (
@@ -121,6 +120,8 @@ def usage(
     format: TableFormat = TableFormat.JSON,
 ) -> Response:
     """Say where the GPU-hours went, jobs that still run with what they have had, and what they cost."""
+    from rota.reports.usage.view import csv_text
+
     prices = None if price is None else parse_prices(price)
     table = history.usage(by.split(","), since, until, prices)
     return Response(csv_text(table), media_type="text/csv") if format is TableFormat.CSV else answer(table)

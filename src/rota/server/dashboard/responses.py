@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from rota.model.units import number, plural
 from rota.model.words import ahead, count, duration, gib, hours, share, utc
-from rota.reports.page import breakable
+from rota.reports.name_breaks import breakable
 from rota.reports.palette import BARS
 from rota.server.api.services import ClusterService
 from rota.server.callers import Caller
