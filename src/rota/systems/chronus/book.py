@@ -1,4 +1,4 @@
-"""What Chronus remembers: who was promised which deadline, and by which leases it is kept."""
+"""What Chronus remembers: the deadline each job was promised, and the leases by which it is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Book:
     aims: dict[int, float] = field(default_factory=dict)
     """By accepted row, the deadline that it is planned for."""
     fresh: list[int] = field(default_factory=list)
-    """Rows accepted since the present lease began, in order: they may still be planned anew."""
+    """Rows accepted since the present lease began, in order: they may still be planned again."""
     refused: list[int] = field(default_factory=list)
     """Rows whose deadline could not be promised."""
     overrun: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Book:
     done: dict[int, float] = field(default_factory=dict)
     """Work that each accepted row had done."""
     told: dict[int, list[float]] = field(default_factory=dict)
-    """By row, the promise that users were told last: the deadline, and 1 if it is at risk."""
+    """By row, the promise last reported to users: the deadline, and 1 if it is at risk."""
     doubted: list[int] = field(default_factory=list)
     """Accepted rows whose promise is at risk as long as the cluster is as small as it is."""
     capacity: int = 0
@@ -47,7 +47,7 @@ class Book:
 
     @property
     def leaves_out(self) -> bool:
-        """True if somebody who has a deadline is without a promise."""
+        """True if a job that has a deadline is without a promise."""
         return bool(self.refused or self.overrun)
 
     def holds_lease(self, row: int) -> bool:
@@ -94,9 +94,9 @@ class Book:
         self.dues[ask.row] = ask.due_s
 
     def outrun(self, ask: LeaseAsk) -> None:
-        """It has taken longer than estimated: it has no plan, but is first on spare GPUs.
+        """The job has taken longer than estimated: it has no plan, but is first on spare GPUs.
 
-        Who was sure of its GPUs to the end of the lease still is.
+        A job that was sure of its GPUs to the end of the lease still is.
         """
         is_sure = ask.row in self.sure
         self.drop(ask.row)
@@ -105,7 +105,7 @@ class Book:
         self.dues[ask.row] = ask.due_s
 
     def bring_up(self, asks: LiveAsks, lease: int) -> None:
-        """Forget who is gone, and whoever asks for something else now or has lost work: they come anew."""
+        """Forget jobs that are gone, ask for something else now or have lost work: these come again."""
         gone = [row for row in self.dues if row not in asks]
         self.anew = [row for row in [*self.anew, *gone] if row in asks or asks.is_held(row)]
         for row in gone:
@@ -126,8 +126,8 @@ class Book:
     def shorten(self, asks: LiveAsks, now: float, lease_s: float, *, begins: bool) -> None:
         """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
 
-        A lease that is under way stays; one that `begins` may be given back.  Who has outrun its estimate
-        is noted, with a promise or without, but for those whose lease is under way.
+        A lease that is under way stays; one that `begins` may be given back.  Jobs that have outrun their
+        estimate are noted, with a promise or without, except jobs whose lease is under way.
         """
         for row in [row for row in self.refused if asks[row].left_s <= 0.0]:
             self.outrun(asks[row])

@@ -19,7 +19,7 @@ MOST_LEASES = 20_000
 
 
 class LeasePlanner:
-    """The leases from `first` on, on a cluster of so many GPUs."""
+    """The leases from `first` on, on a cluster of a given number of GPUs."""
 
     def __init__(self, book: Book, asks: LiveAsks, capacity: int, first: int, p: ChronusParameters) -> None:
         self.book, self.asks, self.capacity, self.first, self.p = book, asks, capacity, first, p
@@ -117,7 +117,7 @@ class LeasePlanner:
         self.book.fresh.append(ask.row)
 
     def _soonest_s(self, ask: LeaseAsk) -> float:
-        """The earliest deadline that could be promised to `ask`; infinite if none, or nobody asks."""
+        """The earliest deadline that could be promised to `ask`; infinite if none, or if it is not wanted."""
         if not self.p.offer_s and self.p.tolerance == 1.0:
             return math.inf
         demand = self.demand(ask.row, ask.need(self.p.lease_s), ask.due_s)
@@ -127,7 +127,7 @@ class LeasePlanner:
     # -- a lease begins ------------------------------------------------------------------------------
 
     def assign(self) -> None:
-        """Plan all leases of all accepted jobs anew; whoever cannot be in time any more loses its promise."""
+        """Plan all leases of accepted jobs again; a job that cannot be in time any more loses its promise."""
         fixed, free_rows = self._split()
         levels = {row: self._levels(row) for row in free_rows}
         for row in [row for row, own in levels.items() if not own]:
@@ -173,7 +173,7 @@ class LeasePlanner:
         return [one for one in levels if one[0].last >= need]
 
     def _split(self) -> tuple[list[int], list[int]]:
-        """Accepted rows that stay as planned because there are too many, and those that are planned anew."""
+        """Accepted rows that stay as planned because there are too many, and rows that are planned again."""
         rows = sorted(self.book.plans)
         fixed: list[int] = []
         size = {row: self._size(row) for row in rows}
@@ -205,7 +205,7 @@ class LeasePlanner:
     ) -> None:
         """The most valuable first, each in its latest leases.
 
-        If somebody finds too few, all stay as they were planned, as far as there is room for that.
+        If one finds too few, all stay as they were planned, as far as there is room for that.
         """
         free, laid = capacity.copy(), dict[int, tuple[Ints, float]]()
         ranked = [(-one.value, one.demand.rank, place) for place, one in enumerate(candidates)]

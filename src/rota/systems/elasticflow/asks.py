@@ -42,7 +42,7 @@ class ShareAsk(NamedTuple):
     stays: int = 0
     """Slots from the present one on for which it keeps what it has, as it has just begun."""
     is_late: bool = False
-    """Its promise was broken: it comes after all promises that can be kept, until it can be promised anew."""
+    """Its promise was broken: it comes after all promises that can be kept, until it gets a new one."""
 
     def pin(self) -> Plan:
         """The GPUs that it keeps in any case."""
@@ -51,13 +51,13 @@ class ShareAsk(NamedTuple):
         return Plan(np.array([0, self.stays]), np.array([self.held, 0]), math.inf)
 
     def as_it_is(self) -> ShareAsk:
-        """The same on the GPUs that it has and no others."""
+        """The ask on the GPUs that the job has and no others."""
         rate = self.levels.rates[self.levels.within(np.array([self.held]))[0]]
         return self._replace(levels=SpeedLevels(np.array([0, self.held]), np.array([0.0, float(rate)])))
 
     @property
     def rank(self) -> tuple[float, float, int]:
-        """The earliest deadline first, then who came first."""
+        """The earliest deadline first, then the earliest submission."""
         return self.due, self.submit_s, self.row
 
 
@@ -103,7 +103,7 @@ def asks_of(
 ) -> list[ShareAsk]:
     """What each job with GPUs asks, in slots from `origin_s`; `sizes` are what jobs may have now.
 
-    Who began less than `min_run_s` ago keeps what it has.  Curves are concave, or as `measured`.
+    A job that began less than `min_run_s` ago keeps what it has.  Curves are concave, or as `measured`.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     scaling = snapshot.know(Knowledge.SCALING)
@@ -147,7 +147,7 @@ def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...
     """Jobs with GPUs, ascending, the numbers of GPUs each may be given, and those that bear no stop.
 
     The numbers are powers of two, for which buddies can always make room; one that cannot use any takes what
-    it can.  Who bears no stop keeps what it has.
+    it can.  A job that bears no stop keeps what it has.
     """
     among = set(sizes.rows.tolist())
     stays = {row for row, grant in snapshot.grants.items() if grant.devices and row not in among}
@@ -159,7 +159,7 @@ def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...
 
 
 def powers_of(may: Sequence[int]) -> tuple[int, ...]:
-    """Those of `may` that are powers of two; all if none is."""
+    """The numbers of `may` that are powers of two; all if none is."""
     return _powers_of(may if isinstance(may, range) else tuple(may))
 
 

@@ -85,9 +85,9 @@ class ElasticFlow:
 
     Memory    `rows`     live rows that were tried for admission
               `due_s`    the deadline each of them was promised; infinite if none
-              `at_risk`  rows of which it was said that their promise is not expected to be kept
+              `at_risk`  rows whose promise was reported as not expected to be kept
               `late`     rows whose promise was broken, and has not been made again
-              `no_place` the moment, rows that find no place for more than so many GPUs, and their
+              `no_place` the moment, rows that find no place for more than a number of GPUs, and their
                          share, if there are any
               `paused`   rows that were admitted and are held now, if there are any
     """
@@ -144,9 +144,9 @@ class ElasticFlow:
         )
 
     def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
-        """The decision where nobody has a promise and everybody can have all that it can use; None elsewhere.
+        """The decision where no job has a promise and each can have all that it can use; None elsewhere.
 
-        It is what planning for everybody comes to: all steps are taken, in whatever order.
+        It equals the result of planning for all jobs: all steps are taken, in whatever order.
         """
         p, plenty = self.parameters, self._plenty
         if not p.surplus or p.min_run_s or memory.get("refused") or not plenty.holds(snapshot):
@@ -176,7 +176,7 @@ class ElasticFlow:
         return levels.most
 
     def _apart(self, memory: Memory, asks: list[ShareAsk], origin_s: float) -> list[ShareAsk]:
-        """Who runs on a node that is drained goes on there to its end, beside the plan."""
+        """Jobs that run on a drained node go on there to their end, outside the plan."""
         slot_s = self.parameters.slot_s
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         return [
@@ -199,7 +199,7 @@ class ElasticFlow:
         ]
         admitted = promised_anew(planner, standing)
         fresh = sorted((ask for ask in asks if ask.row not in known), key=lambda ask: (ask.submit_s, ask.row))
-        # Who runs when this policy comes in cannot be sent away for it.
+        # A job that runs when this policy takes over cannot be sent away for it.
         admitted += [aimed(ask, 0) for ask in fresh if ask.held or not ask.dues]
         new = [ask for ask in fresh if ask.dues and not ask.held]
         accepted, failed = planner.admit([ask for ask in admitted if ask.due < math.inf], new)
@@ -223,7 +223,7 @@ class ElasticFlow:
     ) -> Settled:
         """Shares, where what some find no place for, on several types or unlike nodes, goes to others.
 
-        Those are told the share that they were meant to have.
+        The jobs that found no place keep the share that they were meant to have for reports.
         """
         stays = {ask.row for ask in [*promised.asks, *others] if ask.stays}
         at_s, known = memory.pop("no_place", (-math.inf, ()))

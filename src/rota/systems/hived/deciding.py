@@ -1,4 +1,4 @@
-"""One decision: who is served in which order, and what becomes of those in the way."""
+"""One decision: the order in which jobs are served, and what happens to jobs in the way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USED_UP = "the cores and the memory of the nodes where it has cells, or a quota
 
 
 class Deciding:
-    """What is granted, and who has to leave, while one decision is made."""
+    """The grants, and the jobs that have to leave, while one decision is made."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Deciding:
         standing: Standing,
         runners: Runners | None = None,
     ) -> None:
-        """With `runners` those who run stand on `clusters` already; else as is remembered, or can be."""
+        """With `runners` running jobs are on `clusters` already; else they are as remembered, or can be."""
         self.snapshot, self.clusters, self.requests = snapshot, clusters, requests
         self.gang_of: dict[int, Gang] = {} if runners is None else runners.gang_of
         self.row_of: dict[Gang, int] = {} if runners is None else runners.row_of
@@ -62,7 +62,7 @@ class Deciding:
         low = self._without_cells(self.gang_of if runners is None else runners.low)
         self._low = dict.fromkeys(sorted(low, key=lambda row: self._rank(row, standing)))
         self._kept: set[int] = set()
-        """Those of them that stay where they are."""
+        """Rows of the opportunists that stay where they are."""
         for row in self._low:
             self.scratch.release(snapshot.grants[row])
 
@@ -70,7 +70,7 @@ class Deciding:
         return [self.clusters.leaf_of[device] for device in devices if device in self.clusters.leaf_of]
 
     def _adopt(self, standing: Standing) -> None:
-        """Those who run, on the cells that they have: the remembered ones first, then by priority."""
+        """Place running jobs on the cells that they have: the remembered ones first, then by priority."""
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if grant.devices]
         for row in sorted(rows, key=lambda row: self._rank(row, standing)):
@@ -92,7 +92,7 @@ class Deciding:
     # -- serving -----------------------------------------------------------------------------------
 
     def guaranteed(self, lines: Lines) -> None:
-        """Serve `lines` by priority, then submission; whoever does not fit stands in nobody's way."""
+        """Serve `lines` by priority, then submission; a job that does not fit blocks no other."""
         priority = self.requests.jobs.priority
         self._lines = lines
         self._failed = self._rounds(lines, lambda row: (-priority.item(row), row))
@@ -119,11 +119,11 @@ class Deciding:
         self.reasons.update((row, failed[shape]) for shape, line in lines.items() for row in line)
 
     def _without_cells(self, rows: Iterable[int]) -> list[int]:
-        """Those of `rows` that run without a guarantee."""
+        """The jobs of `rows` that run without a guarantee."""
         return [row for row in rows if row in self.gang_of and not self.gang_of[row].virtual]
 
     def _rounds(self, lines: Lines, rank: Rank) -> dict[Shape, Constraint]:
-        """Try everybody in order until nobody starts any more; why those who are left in `lines` wait."""
+        """Try lines in order until no more jobs start; returns why the jobs left in `lines` wait."""
         while True:
             turns, started = LineTurns(lines, rank), False
             while (tried := turns.next()) is not None:
@@ -172,7 +172,7 @@ class Deciding:
         return known[key]
 
     def could_hold(self, row: int) -> bool:
-        """Whether the cells of its tenant could hold `row` if nobody else were there."""
+        """Whether the cells of its tenant could hold `row` if no other job were there."""
         return bool(self._gangs(row))
 
     def _carry_out(self, row: int, plan: GangPlan) -> bool:
@@ -210,7 +210,7 @@ class Deciding:
         return Constraint(Code.POLICY, detail=f"{why.detail}; nobody has a guarantee: {problem}")
 
     def put(self, row: int, gang: Gang, virtual: VirtualPods) -> None:
-        """Start `row` on virtual GPUs that somebody else has chosen; it waits if nothing can serve them."""
+        """Start `row` on virtual GPUs chosen by another step; it waits if nothing can serve them."""
         free = all(leaf.gang is None for pod in virtual for leaf in pod)
         plan = (
             self.clusters.bound(gang, virtual, self.requests.suggested(self.scratch, row, gang))
@@ -261,7 +261,7 @@ class Deciding:
     # -- the others --------------------------------------------------------------------------------
 
     def keep_opportunists(self) -> None:
-        """Those who run without a guarantee stay as far as cores, memory and quotas are left to them."""
+        """Keep jobs without a guarantee running as far as cores, memory and quotas are left to them."""
         for row in self._low:
             grant = self.snapshot.grants[row]
             if row not in self.gang_of or row in self.granted:
@@ -293,7 +293,7 @@ class Deciding:
         )
 
     def _guaranteed(self) -> frozenset[int] | None:
-        """Who runs on cells of its tenant; None where no tenant has any."""
+        """Jobs that run on cells of their tenant; None where no tenant has any."""
         layout = self.requests.layout
         if not layout.owned and not layout.problem:
             return None
@@ -306,7 +306,7 @@ class Deciding:
 
     @property
     def is_plain(self) -> bool:
-        """True if who runs stands alone on healthy cells of its tenant, or as an opportunist."""
+        """True if every running job is alone on healthy cells of its tenant, or is an opportunist."""
         return not (self.strangers or self.requests.homeless or self.snapshot.occupancy.down)
 
 

@@ -1,7 +1,7 @@
-"""Who waits, in lines of jobs that fit, or do not, alike: a decision looks at the first of each line.
+"""Waiting jobs in lines of jobs that fit, or do not, alike: a decision looks at the first of each line.
 
-Of a line that cannot start nobody can, so that what a decision costs depends on how many kinds of requests
-there are and who starts, not on how many wait.
+If the first of a line cannot start none of it can, so the cost of a decision depends on the kinds of
+requests and on the jobs that start, not on how many wait.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Lines = dict[Shape, list[int]]
 """By what they ask for: rows, each line in the order in which its jobs are served."""
 
 Rank = Callable[[int], Any]
-"""Who is served first: the least."""
+"""Order of service: the least comes first."""
 _NOBODY: list[int] = []
 
 
 class WaitingLines:
-    """Waiting jobs by what they ask for, brought up to date from who came or left; rows ascend in a line.
+    """Waiting jobs by what they ask for, updated from jobs that came or left; rows ascend in a line.
 
     A cache: dropping it changes no decision.
     """
@@ -36,11 +36,11 @@ class WaitingLines:
         """What lines are made by: while it is kept, requests do not change."""
         self.guaranteed: Lines = {}
         self.low: list[int] = []
-        """Those whose tenants own no cells, and who want none."""
+        """Waiting jobs that want no cells, and whose tenants own none."""
         self.idle: list[int] = []
         """Jobs without GPUs."""
         self.again: list[int] = []
-        """Those of `guaranteed` that have run: its cells may have moved since."""
+        """Jobs of `guaranteed` that have run: their cells may have moved since."""
         self._line_of: dict[int, list[int]] = {}
         self._cursor = Cursor()
 
@@ -97,13 +97,13 @@ class LineTurns:
     def __init__(self, lines: Lines, rank: Rank) -> None:
         self.lines, self.rank = lines, rank
         self.failed: dict[Shape, Constraint] = {}
-        """Why nobody of a line can start."""
+        """Why no job of a line can start."""
         self._heads: list[tuple[Any, int, Shape]] = []
         for shape in lines:
             self._push(shape)
 
     def next(self) -> tuple[int, Shape] | None:
-        """Who is tried next; None once all lines have failed or are empty."""
+        """The job to try next; None once all lines have failed or are empty."""
         while self._heads:
             _, row, shape = heappop(self._heads)
             if shape not in self.failed and self.lines.get(shape, _NOBODY)[:1] == [row]:

@@ -11,7 +11,7 @@ from heapq import heappush, heappushpop
 from math import fsum
 
 EVERYBODY = None
-"""Stands for the key of a job of which no key has a past: all completed jobs speak for it."""
+"""Stands for the key of a job none of whose keys has a past: all completed jobs speak for it."""
 
 
 class Recurrence:
@@ -46,7 +46,7 @@ class Mean:
 
     def __init__(self) -> None:
         self.count = 0
-        self._parts: list[float] = []  # numbers of which no two overlap in a bit; their sum is exact
+        self._parts: list[float] = []  # numbers no two of which overlap in a bit; their sum is exact
 
     def add(self, number: float) -> None:
         self.count += 1
@@ -70,8 +70,8 @@ class Median:
     """The median of some numbers, 0 of none."""
 
     def __init__(self) -> None:
-        self._low: list[float] = []  # the smaller half, negative: a heap of which the largest is first
-        self._high: list[float] = []  # the larger half, of which the smallest is first
+        self._low: list[float] = []  # the smaller half, negative: a heap with the largest first
+        self._high: list[float] = []  # the larger half, with the smallest first
 
     def add(self, number: float) -> None:
         if len(self._low) > len(self._high):

@@ -147,7 +147,7 @@ class Shockwave:
     # -- the plan ----------------------------------------------------------------------------------
 
     def _is_due(self, book: ShockwaveMemory, live: _Live, ahead: Outlook, capacity: Floats) -> bool:
-        """True if the plan is to be made anew, which notes new targets if jobs or GPUs have changed."""
+        """True if a new plan is to be made; notes new targets if jobs or GPUs have changed."""
         if not (np.array_equal(live.rows, book.rows) and np.array_equal(capacity, book.capacity)):
             return True
         if self.parameters.resolve_on_regime_change and not np.array_equal(ahead.mode, book.mode):
@@ -175,7 +175,7 @@ class Shockwave:
     def _turns(
         self, snapshot: Snapshot, book: ShockwaveMemory, ahead: Outlook, decision: Decision
     ) -> PlanTurns:
-        """What the plan says to those who ask."""
+        """The plan's turns, to explain why a job runs or waits."""
         stopped = set(decision.preempt)
         stay = [row for row, grant in snapshot.grants.items() if grant.devices and row not in stopped]
         now_run = dict.fromkeys([*stay, *(grant.job for grant in decision.grants if grant.devices)])
@@ -204,7 +204,7 @@ def _idle_rounds(snapshot: Snapshot, book: ShockwaveMemory, rows: Ints) -> Ints:
     return np.array([0 if row in held else before.get(row, -1) + 1 for row in rows.tolist()], dtype=np.int64)
 
 
-# -- who runs where --------------------------------------------------------------------------------
+# -- which job runs where --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class _Live:
 
 
 def _walk(snapshot: Snapshot, live: _Live, order: Ints, capacity: Floats) -> list[Pick]:
-    """Those of `order` for whom there are GPUs, each on the type it is on if that has room."""
+    """The jobs of `order` for which there are GPUs, each on the type it is on if that has room."""
     left, kind_of = capacity.tolist(), snapshot.cluster.device_type
     need_of = dict(zip(live.rows.tolist(), live.gpus.tolist(), strict=True))
     picks: list[Pick] = []
@@ -255,7 +255,7 @@ def _walk(snapshot: Snapshot, live: _Live, order: Ints, capacity: Floats) -> lis
 
 
 def _anybody(snapshot: Snapshot, decision: Decision) -> bool:
-    """True if somebody holds GPUs once `decision` is in force."""
+    """True if any job holds GPUs once `decision` is in force."""
     if any(grant.devices for grant in decision.grants):
         return True
     stopped = set(decision.preempt)

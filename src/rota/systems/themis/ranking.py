@@ -1,4 +1,4 @@
-"""Whose turn it is: apps by finish-time fairness, and what is said to those who ask."""
+"""The order of apps by finish-time fairness, and how a job's place in it is explained."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AppStanding:
     rho: float
     """With what it holds under leases in force; infinite if that is nothing."""
     at_best: float
-    """The same with the smallest gang it could get: of those that hold nothing the larger is worse."""
+    """ρ with the smallest gang it could get: of apps that hold nothing the larger is worse."""
 
     def rank(self, app: App) -> tuple[float, float, float, int]:
         """The worst first."""
@@ -51,7 +51,7 @@ def standings(
 
 @dataclass(frozen=True)
 class ToldApp:
-    """What an app was told when GPUs were last handed out."""
+    """What was reported of an app when GPUs were last handed out."""
 
     rows: tuple[int, ...]
     rho: float
@@ -63,7 +63,7 @@ class ToldApp:
 
 
 class LeaseTurns:
-    """Who is before whom, and until when GPUs are leased, for whoever asks."""
+    """Which apps come before which, and until when GPUs are leased, for explanations."""
 
     spreads = True
 
@@ -100,7 +100,7 @@ class LeaseTurns:
         return Fitter(snapshot, consolidate)(scratch, row) is not None
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """ρ of its app, what it has had, who is before it and until when; None of one that takes no turns."""
+        """ρ of its app, what it has had, apps before it and until when; None if it takes no turns."""
         if snapshot.gpus_of[row] == 0 or (row not in self._told and row not in self.until):
             return None
         runs = row in snapshot.grants
@@ -120,7 +120,7 @@ class LeaseTurns:
         return f"{said}, {_ordinal(own.place + 1)} worst of {len(self._in_want)} that want GPUs"
 
     def _own_lease(self, snapshot: Snapshot, row: int) -> list[str]:
-        """What becomes of a job that runs, and who is in want of its GPUs."""
+        """What becomes of a running job, and which jobs want its GPUs."""
         left_s = self.until.get(row, math.nan) - snapshot.now
         if math.isnan(left_s):
             return []
@@ -130,7 +130,7 @@ class LeaseTurns:
         return [f"its lease ends {_in(left_s)}{then}"]
 
     def _leases(self, snapshot: Snapshot, row: int) -> list[str]:
-        """Who is before a job that waits, and until when."""
+        """Which jobs are before a waiting job, and until when they hold GPUs."""
         before = self._names(snapshot, [other for other in self.ahead(snapshot, row) if other != row])
         words = [f"before it: {before}"] if before else []
         winners = [winner for winner in self._won if winner in self.until]
