@@ -51,7 +51,7 @@ from rota.stages.resize import Settled
 from rota.stages.sizes import BySize, Sizes, remember_nothing_new, settle_sizes, sizes_now
 
 _SOON_S = 1.0
-"""AFS-P: who may reach the next queue within this counts as there, so that no two decisions follow each other
+"""AFS-P: a job that may reach the next queue within this counts as there, so that no two decisions follow
 closely and undo each other: one because something happened, the other because a limit is reached."""
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
@@ -125,9 +125,9 @@ class Afs:
         )
 
     def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
-        """The decision where everybody can have all that it can use; None where that is not so.
+        """The decision where each job can have all that it can use; None where that is not so.
 
-        It is what going through everybody comes to: whoever wins, nobody loses.
+        It equals the result of going through all jobs: whichever wins, none loses.
         """
         moment_s, misfits = memory.get("no_place", (-math.inf, ()))
         is_asked_again = moment_s == snapshot.now and misfits
@@ -161,7 +161,7 @@ class Afs:
     def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> Settled:
         """Shares, grants and preemptions that stand when asked again at once.
 
-        Who was resized of late shrinks only if somebody has to wait otherwise: then nobody waits any more.
+        A job resized of late shrinks only if a job has to wait otherwise: then no job waits any more.
         """
         calm = sizes.calm()
         if calm is not None:
@@ -204,7 +204,7 @@ class Afs:
         return fill_apathetic(Filling(rates, counts, caps), sizes.gpus, alone_s.tolist(), work)
 
     def _left(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """w: work left of each job, in the unit of its speeds; infinite if nobody knows."""
+        """w: work left of each job, in the unit of its speeds; infinite if it is unknown."""
         asked = rates_on(snapshot.know(Knowledge.SCALING), rows, snapshot.jobs.gpus[rows])
         left: Floats = np.maximum(remaining_s(snapshot, rows), 0.0) * asked
         return np.where(np.isnan(left), math.inf, left)
@@ -234,11 +234,11 @@ class Afs:
         return queue.astype(np.float64)
 
     def _just_begun(self, snapshot: Snapshot, memory: Memory) -> frozenset[int]:
-        """AFS-P: who restores, or has worked for less than a period since: stopped now, it would get nowhere.
+        """AFS-P: jobs that restore, or worked for less than a period since: stopped now, they get nowhere.
 
         A period may be shorter than a start and what is lost since the last checkpoint: jobs that took turns
-        so fast would never end.  They come before all others when everybody gets the least, and only then:
-        who has begun by a decision has the same share when asked again.
+        so fast would never end.  They come before all others when every job gets the least, and only then:
+        a job that has begun by a decision has the same share when asked again.
         """
         if self.parameters.lengths or self.parameters.queues:
             return frozenset()

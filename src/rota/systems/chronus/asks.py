@@ -19,7 +19,7 @@ from rota.systems.chronus.parameters import ChronusParameters
 STRICT_VALUE = 10.0
 """What it is worth to keep the deadline of a job that has one only."""
 _UNITS = 20
-"""Estimates are rounded down to so many parts of a lease: whole minutes of 20."""
+"""Estimates are rounded down to this number of parts of a lease: whole minutes of 20."""
 _MOST_S = 1e9
 _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
 
@@ -107,13 +107,13 @@ class Requested:
         self.is_due &= self.claims != 0.0
 
     def holds_for(self, snapshot: Snapshot, capacity: int) -> bool:
-        """True if this is what `snapshot` has, for a cluster of so many GPUs."""
+        """True if this is what `snapshot` has, for a cluster of `capacity` GPUs."""
         is_same = self.jobs is snapshot.jobs.table and self.cluster is snapshot.cluster
         return is_same and self.capacity == capacity
 
 
 class LiveAsks:
-    """What the live jobs ask for, as columns; one of them as a `LeaseAsk` once somebody looks at it."""
+    """What the live jobs ask for, as columns; one of them as a `LeaseAsk` once it is looked at."""
 
     def __init__(self, snapshot: Snapshot, requested: Requested, parameters: ChronusParameters) -> None:
         self._snapshot, self.requested = snapshot, requested
@@ -142,7 +142,7 @@ class LiveAsks:
         return row in self._snapshot.grants or self._snapshot.waits(row)
 
     def is_held(self, row: int) -> bool:
-        """True if nobody sees `row` for now: it pauses after a failure, or its user holds it."""
+        """True if `row` is out of sight for now: it pauses after a failure, or its user holds it."""
         return row in self._snapshot.held
 
     def __getitem__(self, row: int) -> LeaseAsk:
@@ -172,7 +172,7 @@ class LiveAsks:
         return places
 
     def with_deadlines(self) -> list[LeaseAsk]:
-        """Those who have one."""
+        """The asks of the jobs that have a deadline."""
         return [self[row] for row in self.rows[self.requested.is_due[self.rows]].tolist()]
 
     def service(self) -> Floats:

@@ -1,4 +1,4 @@
-"""From ranks to grants: who gets GPUs now, and who gives way."""
+"""From ranks to grants: which jobs get GPUs now, and which give way."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def carry_out(
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows that give way.
 
-    When a lease `begins`, all who hold none stand in one order.  Within a lease those who run stay, but for
-    jobs that hold it or are sure of their GPUs: for them the last in order give way.
+    When a lease `begins`, all jobs that hold none stand in one order.  Within a lease running jobs stay, but
+    not before jobs that hold it or are sure of their GPUs: for them the last in order give way.
     """
     at = asks.places(order.rows)
     runs, late = asks.runs[at], np.arange(len(at)) >= order.sure
@@ -67,7 +67,7 @@ def carry_out(
     first = np.argsort(places[~runs], kind="stable")
     rows = order.rows[~runs][first]
     waiting = InOrder(rows, places[~runs][first], asks.requested.kinds[rows])
-    if not begins and late[~runs].all() and not snapshot.reservations:  # nobody gives way to any of them
+    if not begins and late[~runs].all() and not snapshot.reservations:  # none gives way to them
         return admit_in_order(waiting, snapshot, fit, rooms={}), []
     stays = ~(late & asks.bears_stops[at] & (asks.claims[at] != 0.0))
     places = np.where(stays, _NEVER, places)
@@ -79,7 +79,7 @@ def carry_out(
 def _where_they_are(
     snapshot: Snapshot, fit: Fitter, grants: list[Grant], gone: list[int]
 ) -> tuple[list[Grant], list[int]]:
-    """The same jobs run, but who goes on does so on its GPUs, if those that come find room beside them."""
+    """The same jobs run, but each that goes on keeps its GPUs, if those that come find room beside them."""
     coming = [grant.job for grant in grants if grant.job not in snapshot.grants]
     if len(coming) == len(grants):
         return grants, gone
@@ -95,7 +95,7 @@ def _where_they_are(
 def let_go(
     snapshot: Snapshot, fit: Fitter, order: ServiceOrder, asks: LiveAsks
 ) -> tuple[list[Grant], list[int]]:
-    """The authors' way to begin a lease: who holds it runs, all others give way and are placed anew after."""
+    """The authors' way to begin a lease: its holders run, all others give way and are placed again after."""
     planned = order.rows[: order.planned].tolist()
     gives_way = asks.runs & asks.bears_stops & (asks.claims != 0.0)
     gives_way[asks.places(planned)] = False

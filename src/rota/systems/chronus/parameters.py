@@ -18,7 +18,7 @@ class LeaseObjective(StrEnum):
 
 
 GUARANTEE_UP_TO_S = 1800.0
-"""Leases may be so long for jobs without a promise to be sure of their GPUs to the end of one."""
+"""Longest lease with which jobs without a promise can be sure of their GPUs to the end of one."""
 
 
 @dataclass(frozen=True)

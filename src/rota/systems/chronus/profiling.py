@@ -1,4 +1,4 @@
-"""Profiling runs: who comes is measured for a short while, on nodes set apart, before the plan sees it.
+"""Profiling runs: a new job is measured for a short while, on nodes set apart, before the plan sees it.
 
 Section   "Profiler" of the paper: four nodes, 30 s for each GPU, two minutes at most
 """
@@ -32,7 +32,7 @@ class Trials:
     most_s: float = 120.0
     """And at most."""
     patience_s: float = 600.0
-    """Who has waited so long for a run goes without."""
+    """A job that has waited this long for a run goes without."""
     most_gpus: int = 8
     """Jobs with more go without."""
     again: bool = False

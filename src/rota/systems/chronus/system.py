@@ -63,7 +63,7 @@ _SLOTS = Constraint(Code.POLICY, detail="GPUs are given out when the next inner 
     rotates=True,
 )
 class Chronus:
-    """Leases for promised deadlines, inner slots for everybody else.
+    """Leases for promised deadlines, inner slots for all other jobs.
 
     The memory is a `Book`, or with profiling runs that of `SetApart` with a book inside.
     """
@@ -97,7 +97,7 @@ class Chronus:
         is_new = is_new and (book.lease >= 0 or late_s < 1e-6)
         book.lease = lease
         book.bring_up(asks, lease)
-        # Without plans nobody looks at a lease in which nobody waits: whoever comes to it comes amid it.
+        # Without plans a lease in which no job waits is skipped: a job that comes to it comes amid it.
         begins = is_new and (bool(book.plans) or late_s < p.slot_s - 1e-6)
         book.shorten(asks, now, p.lease_s, begins=begins)
         is_cut = is_new and self._begin(book, asks, capacity)
@@ -114,7 +114,7 @@ class Chronus:
         return self._requested
 
     def _next_s(self, snapshot: Snapshot, book: Book) -> float:
-        """When there is something to decide: as was asked for, or when a slot begins for whoever waits."""
+        """When there is something to decide: as was asked for, or when a slot begins for waiting jobs."""
         slot_s, asked_s = self.parameters.slot_s, book.next_s if book.next_s >= 0.0 else math.inf
         if asked_s < math.inf and not snapshot.waiting_count:
             return asked_s
@@ -148,7 +148,7 @@ class Chronus:
         begins: bool,
         is_cut: bool,
     ) -> Decision:
-        """An inner slot begins: who has come is admitted, what is free is given out."""
+        """Begin an inner slot: admit jobs that have come, give out what is free."""
         p = self.parameters
         came = [ask for ask in asks.with_deadlines() if ask.row not in book.dues]
         came.sort(key=lambda ask: (ask.submit_s, ask.row))
@@ -172,7 +172,7 @@ class Chronus:
     def _offers(
         self, snapshot: Snapshot, book: Book, later: dict[int, float], asks: LiveAsks
     ) -> dict[int, Offer]:
-        """A later deadline for those who have come, wait and could be promised one."""
+        """A later deadline for jobs that have come, wait and could be promised one."""
         offer_s = self.parameters.offer_s
         offers: dict[int, Offer] = {}
         for row, due_s in later.items():
@@ -184,7 +184,7 @@ class Chronus:
         return offers
 
     def _promises(self, book: Book) -> dict[int, Promise]:
-        """What users have not been told yet: new promises, and those that are at risk."""
+        """What has not been reported to users yet: new promises, and promises at risk."""
         made = {}
         for row, aim_s in book.aims.items():
             said = [aim_s, float(row in book.doubted)]
@@ -222,7 +222,7 @@ class Chronus:
         )
 
     def _wake_s(self, snapshot: Snapshot, book: Book, preempted: int) -> float:
-        """The next slot if somebody waits, else the next lease; never if nobody has a plan either."""
+        """The next slot if a job waits, else the next lease; never if no job has a plan either."""
         waits = snapshot.waiting_count or preempted
         length_s = self.parameters.slot_s if waits else self.parameters.lease_s
         if not waits and not book.dues:

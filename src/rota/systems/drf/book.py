@@ -1,8 +1,8 @@
 """What a decision needs to know of each tenant: what it holds, what it has received, which of its jobs wait.
 
 All of it follows from the snapshot.  It is kept up to date from the rows that changed, so that a decision
-costs no more with a long queue than with a short one, and in whole numbers, so that building it anew gives
-the same.
+costs no more with a long queue than with a short one, and in whole numbers, so that building it again
+gives the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TenantBook:
         self.all_held = 0
         """What all of them hold of the first."""
         self.queued: dict[int, int] = {}
-        """Tenants of which jobs wait, and how many."""
+        """Tenants with waiting jobs, and how many wait."""
         self.queued_kinds: dict[int, dict[Row, None]] = {}
         """Kinds of request of those that wait, with their rows."""
         self._cursor = Cursor()
@@ -107,7 +107,7 @@ class TenantBook:
             self._hold(row, tenant, 1, since)
 
     def _serve(self, row: Row, tenant: int, ran_ms: int) -> None:
-        """`row` has run for so long before the present stretch."""
+        """Count the `ran_ms` that `row` has run before the present stretch."""
         before = self._served_ms.get(row, 0)
         if ran_ms != before:
             self._settled[tenant] += (ran_ms - before) * self.amounts[row][0]
@@ -171,7 +171,7 @@ class TenantQueue:
 
     @property
     def is_over(self) -> bool:
-        """True if nobody is left."""
+        """True if no jobs are left."""
         return not self._fronts
 
     def next(self, hopeless: Set[int]) -> int:

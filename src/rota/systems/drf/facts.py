@@ -63,7 +63,7 @@ class Facts:
     arrival: Ints
     """First row of each tenant."""
     shares: DominantShare
-    """Of tenants; who keeps the book enters what they hold."""
+    """Shares of tenants; the owner of the book enters what they hold."""
     service: DominantShare
     """Says what service received is to be multiplied by."""
     most: int

@@ -1,4 +1,4 @@
-"""One decision of DRF: who starts, and who gives way."""
+"""One decision of DRF: which jobs start, and which give way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[int, int, int]
 
 
 class TaskFilling:
-    """One decision: who starts, and who gives way."""
+    """One decision: which jobs start, and which give way."""
 
     def __init__(self, snapshot: Snapshot, book: TenantBook, site: JobPlacer) -> None:
         self.snapshot = snapshot
@@ -68,7 +68,7 @@ class TaskFilling:
             heapreplace(order, (self._share(tenant), order[0][1], order[0][2], tenant))
 
     def _is_any_hopeful(self, hopeless: set[int]) -> bool:
-        """False if counting says that nobody can start; kinds of which it says so become `hopeless`."""
+        """False if counting says that no job can start; kinds that cannot start become `hopeless`."""
         hopeful, book = False, self.book
         for kind, rows in book.queued_kinds.items():
             if kind in hopeless:
@@ -81,7 +81,7 @@ class TaskFilling:
         return hopeful
 
     def _turns(self, hopeless: set[int]) -> dict[int, TenantQueue]:
-        """The queues of tenants of which somebody may start."""
+        """The queues of tenants with a job that may start."""
         started = {grant[0] for grant in self.grants}
         waiting, turns = self.book.waiting, dict[int, TenantQueue]()
         for tenant in self.book.queued:

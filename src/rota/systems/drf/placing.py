@@ -30,7 +30,7 @@ class Counting(JobPlacer):
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self._present: Free = snapshot.occupancy.free
         self._free: Free | None = None
-        """What is left, once somebody has taken some."""
+        """What is left, once a job has taken some."""
         self._left = self._present.total
         self.gpus_of = snapshot.gpus_of
         self.place = by_type(place, snapshot.occupancy.node_sets.of_type)
@@ -82,7 +82,7 @@ class Placing(JobPlacer):
         return grant
 
     def _hold_last(self) -> None:
-        """Somebody is to be tried beside who was granted last: mostly nobody is, and no scratch is needed."""
+        """Hold the last grant before another job is tried: mostly there is none, and no scratch is needed."""
         last = self._last
         if last is None:
             return

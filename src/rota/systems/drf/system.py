@@ -98,7 +98,7 @@ class Drf:
         return self._facts
 
     def _rooms_of(self, snapshot: Snapshot) -> dict[int, Room]:
-        """The room that each kind of request wants, as far as somebody has asked on this cluster."""
+        """The room that each kind of request wants, as far as jobs have asked on this cluster."""
         facts = self.facts(snapshot)
         if self._rooms_of_facts is not facts or self._rooms_on is not snapshot.cluster:
             self._rooms_of_facts, self._rooms_on, self._rooms = facts, snapshot.cluster, {}
@@ -114,7 +114,7 @@ class Drf:
 
 
 class _ByShare:
-    """Who is before whom, for those who ask why a job waits."""
+    """The order of jobs, to explain why a job waits."""
 
     def __init__(self, policy: Drf) -> None:
         self.policy = policy

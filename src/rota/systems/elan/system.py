@@ -79,7 +79,7 @@ class Elan:
     def _taken_in(self, snapshot: Snapshot, sizes: Sizes, left_out: Set[int]) -> list[int]:
         """Places of the jobs that run, or are to start, at their least sizes if need be.
 
-        Who is `left_out` has found no place.  In elastic FIFO nobody passes it by, nor whom a quota keeps.
+        A `left_out` job has found no place.  In elastic FIFO no job passes it, or one that a quota keeps.
         """
         room, caps = _room(sizes), caps_of(snapshot, sizes.rows)
         taken = [place for place, has in enumerate(sizes.held) if has]
@@ -102,7 +102,7 @@ class Elan:
     def _shares(
         self, snapshot: Snapshot, sizes: Sizes, speeds: Speeds, taken: Sequence[int]
     ) -> dict[int, int]:
-        """GPUs of those who are taken in; nobody who runs is without."""
+        """GPUs of the jobs taken in; no running job is without."""
         rates, counts = [speeds.rates[place] for place in taken], [speeds.counts[place] for place in taken]
         filling = Filling(rates, counts, caps_of(snapshot, sizes.rows[list(taken)]))
         gpus = sizes.gpus - sum(filling.give(job) for job in range(len(taken)))
@@ -112,7 +112,7 @@ class Elan:
 
 
 def _room(sizes: Sizes) -> int:
-    """GPUs that are left if everybody who runs has its least size."""
+    """GPUs that are left if every running job has its least size."""
     least = (counts[0] for counts, has in zip(sizes.counts, sizes.held, strict=True) if has)
     return sizes.gpus - sum(least)
 

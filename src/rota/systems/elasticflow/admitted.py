@@ -1,4 +1,4 @@
-"""Who was admitted before: a job is asked in once, however often it pauses or its deadline is moved."""
+"""Jobs admitted before: a job is asked in once, however often it pauses or its deadline is moved."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rota.systems.elasticflow.promises import Planner, aimed
 def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
     """Rows that are not refused any more; those of them that are held now are remembered as `paused`.
 
-    Nobody sees a job while it pauses after a failure, or its user holds it.  To an empty memory all have been
-    admitted that have run, by whatever policy.
+    No policy sees a job while it pauses after a failure, or its user holds it.  If the memory is empty, all
+    jobs that have run count as admitted, whichever policy ran them.
     """
     if "rows" not in memory:
         starts_of = snapshot.by_row.starts_of
@@ -31,7 +31,7 @@ def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
 def promised_before(ask: ShareAsk, due: float, slot_s: float, *, is_late: bool = False) -> ShareAsk:
     """`ask` with the deadline that it was promised, which is not one of its own any more if that was moved.
 
-    Who asks for none any more has no promise.
+    A job that asks for no deadline any more has no promise.
     """
     if due == math.inf or not ask.dues:
         return ask
@@ -42,7 +42,7 @@ def promised_before(ask: ShareAsk, due: float, slot_s: float, *, is_late: bool =
 
 
 def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareAsk]:
-    """`standing`, in which all who lack a promise have one if it breaks no other.
+    """`standing`, in which all jobs that lack a promise have one if it breaks no other.
 
     They lack it because their deadline was moved, or could not be promised when they came, or because what
     they were promised was broken.  Else what they were promised stands, as far as they were, and they are

@@ -1,4 +1,4 @@
-"""GPUs free in the slots to come, for all and for those who share what a hard quota leaves them."""
+"""GPUs free in the slots to come, for all jobs and for those that share what a hard quota leaves them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FreeRoom:
 
     @classmethod
     def of(cls, gpus: int, rows: Sequence[int] = (), caps: SharedCaps | None = None) -> FreeRoom:
-        """So many GPUs for ever, as far as `caps`, numbered by the places of `rows`, leave them."""
+        """`gpus` GPUs for ever, as far as `caps`, numbered by the places of `rows`, leave them."""
         if caps is None:
             return cls(FreeCurve.of(gpus))
         limits = [FreeCurve.of(_in_parts(min(left, gpus))) for left in caps.left]

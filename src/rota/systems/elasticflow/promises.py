@@ -163,8 +163,8 @@ class Planner:
     def plan(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that were promised their deadlines.
 
-        Who cannot be done in time any more, or only at the cost of a promise that was made since, comes after
-        those who can.  Who has lost its margin by then is planned without.
+        A job that cannot be done in time any more, or only at the cost of a later promise, comes
+        after those that can.  One that has lost its margin by then is planned without.
         """
         free = self.free
         kept: list[tuple[ShareAsk, Plan]] = []
@@ -193,7 +193,7 @@ class Planner:
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
         """Of `new`, in order of arrival: those that can be promised a deadline, each with it, and the others.
 
-        Nobody is admitted who would break the promise of another.  Of several that come at once those that
+        No job is admitted that would break the promise of another.  Of several that come at once those that
         are due first are tried first; where one of them breaks an older promise, the last to come gives way.
         """
         broken = set(self.plan(promised).broken)
@@ -221,7 +221,7 @@ class Planner:
     ) -> ShareAsk | None:
         """Fill all in order of deadlines; the first promised job that is broken by those that are tried.
 
-        Who is tried and does not fit goes for its next deadline, or to `refused`.
+        A tried job that does not fit goes for its next deadline, or to `refused`.
         """
         free = self.free
         queue = sorted((ask.rank, ask) for ask in (*promised, *trying.values()) if ask.row not in broken)
@@ -244,7 +244,7 @@ class Planner:
         return None
 
     def earliest(self, promised: Promised, ask: ShareAsk, wait: float = 0.0) -> float:
-        """When `ask` could be promised to be done if nobody else's promise is touched, in slots.
+        """When `ask` could be promised to be done without touching another job's promise, in slots.
 
         It is admitted in `wait` slots.
         """

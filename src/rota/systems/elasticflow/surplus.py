@@ -1,4 +1,4 @@
-"""GPUs that no promise needs, to whoever loses least GPU time by one more step: section 4.3 of the paper."""
+"""GPUs that no promise needs, to the job that loses least GPU time by one more step: section 4.3."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Surplus:
                 heapq.heappush(heap, self._entry(place))
 
     def _begin(self, places: list[int]) -> list[_Entry]:
-        """The first step for those who have nothing, by deadline; entries of who could have another."""
+        """The first step for jobs that have nothing, by deadline; entries of jobs that could have another."""
         begun = []
         for place in sorted(places, key=lambda place: self._asks[place].rank):
             if self.left <= 0:
@@ -111,7 +111,7 @@ class Surplus:
         return begun
 
     def _entry(self, place: int) -> _Entry:
-        """The best first: who has nothing, then the largest return; equal ones by deadline."""
+        """The best first: jobs that have nothing, then the largest return; equal ones by deadline."""
         return -round(self._return(place), _DIGITS), self._asks[place].rank, place
 
     def _now(self, place: int) -> int:

@@ -31,7 +31,7 @@ class Queues:
         self._jobs: JobTable | None = None
         self._cluster: Cluster | None = None
         self._known: dict[bytes, tuple[Ints, list[int]]] = {}
-        """By the sets of nodes that somebody asks for: the queue of each set, and the nodes of each queue."""
+        """By the sets of nodes that jobs ask for: the queue of each set, and the nodes of each queue."""
 
     def of(self, snapshot: Snapshot, order: Ints) -> list[PartQueue]:
         """Rows in `order` by queue, the queue of the first row first."""

@@ -108,7 +108,7 @@ class TurnEnds:
         return min(self.ends, default=math.inf)
 
     def take_over(self, now: float) -> set[int]:
-        """Homes of which the turn ends now, or has: from now on they have none."""
+        """Homes whose turn ends now, or has ended: from now on they have none."""
         over = set[int]()
         for end_s in [end_s for end_s in self.ends if end_s <= now]:
             over |= self.ends.pop(end_s)

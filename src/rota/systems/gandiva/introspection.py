@@ -94,7 +94,7 @@ class PairTrials:
                 home["trial"] = pair[0]
 
     def part_needless(self, home: ServerGroup) -> None:
-        """Part pairs of which both jobs would have GPUs of their own."""
+        """Part pairs in which both jobs would have GPUs of their own."""
         for first, second in list(home["pairs"].items()):
             if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
                 self.homes.part(home, first)

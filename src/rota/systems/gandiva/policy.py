@@ -8,7 +8,7 @@ Memory    `homes`    servers with the jobs that belong to them (`servers.ServerG
           `bad`      per job, the jobs it was parted from because sharing did not pay
           `moves`    per moved job: home before, rate before, moment at which to compare
           `barred`   per job, the homes it was sent back from
-          `strays`   per job that runs on nodes of which some are being emptied, and has no home, these nodes
+          `strays`   per job without a home that runs on nodes some of which are being emptied, these nodes
           `turns`, `longer`   per job, the lengths of its turns (`stages.turn_lengths`)
 """
 

@@ -373,7 +373,7 @@ class ServerIndex:
 
 
 def _first(places: list[Place], start: int, able: Able) -> Place:
-    """The first place from `start` on of which the home is able."""
+    """The first place from `start` on whose home passes `able`."""
     for at in range(start, len(places)):
         if able(places[at][1]):
             return places[at]

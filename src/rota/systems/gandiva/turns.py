@@ -68,7 +68,7 @@ def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> tu
 
 
 def counting(sizes: Sequence[int], room: int) -> Fits:
-    """Whether a job fits on `room` GPUs, of which it then takes its own."""
+    """Whether a job fits on `room` GPUs, from which it then takes its own."""
 
     def fits(row: int) -> bool:
         nonlocal room

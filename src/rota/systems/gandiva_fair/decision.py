@@ -190,7 +190,7 @@ class FairDecision:
 
     @cached_property
     def rates_of(self) -> dict[int, Floats]:
-        """The same by job."""
+        """Rates by job."""
         return dict(zip(self.live.tolist(), self.rates, strict=True))
 
     @cached_property

@@ -24,12 +24,12 @@ from rota.systems.gavel.problem import GavelProblem
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
 MOST_LEVELS = 1000
-"""The most levels that are told apart, from the lowest, each a program: among 2,000 jobs there are 664."""
+"""The most levels that are distinguished, from the lowest, each a program: 2,000 jobs have 664."""
 
 
 @dataclass(frozen=True)
 class _Water:
-    """The jobs of the division, of which one may stand for several that are alike."""
+    """The jobs of the division, one of which may stand for several that are alike."""
 
     division: Division
     gains: Floats

@@ -86,7 +86,7 @@ class GavelProblem:
 
     @cached_property
     def entries(self) -> Entries:
-        """The same jobs as a division of time, with the rates that the objective sees."""
+        """The jobs as a division of time, with the rates that the objective sees."""
         demand = RoundDemand(self.rows, self.gpus, self.rates, self.capacity, self.pairs)
         apart_by = np.zeros((0, 0)) if self.pairs is None else self._apart_by()
         return entries(demand, self.seen, apart_by, all_pairs=self.all_pairs)

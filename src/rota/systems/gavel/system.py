@@ -9,13 +9,13 @@ Idea      1. A job's effective throughput is its rate averaged over the types it
           2. An objective (fairness, makespan, finish time, cost, ...) in effective throughputs instead of GPU
              counts: a linear program, or a few, gives the fraction of its time each job spends on each type.
           3. Rounds of 6 minutes carry the fractions out: the job furthest behind its fraction comes first.
-          4. GPUs of which no job has a fraction go to any job that fits (not under `fifo`).
+          4. GPUs that no job has a fraction of go to any job that fits (not under `fifo`).
 Departs   Jobs that come within a round run in the next one where GPUs are idle, and fractions are recomputed
           in every round in which a job or a GPU has come or gone.
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
           Many allocations are optimal: `tie` says which.  The authors' is the one at which their
           interior-point solver ends (`tie=interior`), as is ours under `max_min` by types without pairs;
-          else ours has the largest sum.  A job whose types are not told apart (`aware=no`) has, with the
+          else ours has the largest sum.  A job whose types are not distinguished (`aware=no`) has, with the
           largest sum, its time spread over the types in proportion to their GPUs.
           Bisection ends at a tolerance of 1e-4 (the authors': 5 % for the makespan).  The worst finish is
           found by linear programs too, and by the authors' cone program only with `tie=interior`.  Water

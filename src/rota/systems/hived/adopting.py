@@ -1,4 +1,4 @@
-"""Who runs already: gangs put back on the cells that they hold, as remembered or as can be made out.
+"""Jobs that run already: gangs put back on the cells that they hold, as remembered or as can be made out.
 
 Source    HiveD's published code, which rebuilds its state so after a restart, and after a new configuration
 """
@@ -18,7 +18,7 @@ def adopt(
     remembered: Sequence[int] | None = None,
     level: int = 0,
 ) -> None:
-    """`gang` runs on `gpus`; its virtual ones have the numbers `remembered`, None if nobody knows.
+    """`gang` runs on `gpus`; its virtual ones have the numbers `remembered`, None if unknown.
 
     Where it cannot have cells of its virtual cluster, or not without breaking a promise, it runs on without a
     guarantee.  `level` is that of the cells it had, where it is known; 0 if any will do.

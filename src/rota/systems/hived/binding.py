@@ -175,7 +175,7 @@ class Binder:
         return True
 
     def _match(self, wanted: Sequence[Virtual], usable: Sequence[Physical]) -> bool:
-        """The same where whom the first took was needed by another: augmenting paths."""
+        """Match by augmenting paths where the first choice takes a cell that another needs."""
         fits = [[at for at, cell in enumerate(usable) if self._descend(one, cell)] for one in wanted]
         owner: dict[int, int] = {}
 

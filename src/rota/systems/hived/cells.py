@@ -15,7 +15,7 @@ from typing import TypeVar
 from rota.model.cells import CellKind
 
 FREE = -2
-"""Priority of a GPU that nobody uses; an opportunistic job has -1, guaranteed ones 0 or more."""
+"""Priority of a GPU that no job uses; an opportunistic job has -1, guaranteed ones 0 or more."""
 OPPORTUNISTIC = -1
 
 
@@ -36,14 +36,14 @@ class Gang:
     pin: str = ""
     """The fixed cell that it asks for."""
     lazy: bool = False
-    """True if whoever needs its virtual cells takes no more than those, as long as there are other GPUs."""
+    """True if a job that needs its virtual cells takes only those, as long as there are other GPUs."""
     most_per_node: int = 1 << 30
     """GPUs of it that one node can feed."""
 
     physical: list[list[Physical]] = field(default_factory=list)
     """GPUs of each pod, in the order of `pods`; empty while it does not run."""
     virtual: list[list[Virtual]] = field(default_factory=list)
-    """What they are in the virtual cluster; empty for whoever runs without a guarantee."""
+    """What they are in the virtual cluster; empty for a gang without a guarantee."""
 
     numbers: list[int] = field(default_factory=list)
     """Numbers of its virtual GPUs in the order of its devices, once that has been made out."""
@@ -84,7 +84,7 @@ class Cell:
         self.priority = FREE
         """Of the gang on a GPU."""
         self.changed: dict[Cell, None] | None = None
-        """Where it is noted that what is used of it has changed; None if nobody wants to know."""
+        """Records cells whose use has changed; None if no caller wants to know."""
         self.gang: Gang | None = None
 
     def free_for(self, priority: int) -> int:

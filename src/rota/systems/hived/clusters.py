@@ -1,4 +1,4 @@
-"""Virtual clusters on one cluster: who gets which GPUs, and who has to leave them.
+"""Virtual clusters on one cluster: which gang gets which GPUs, and which gangs have to leave them.
 
 Source    Zhao et al., "HiveD", OSDI 2020; HiveD's published code for what the paper leaves open
 
@@ -41,7 +41,7 @@ VirtualPods = list[list[Virtual]]
 
 
 class CellPromise(NamedTuple):
-    """So many cells of one level that a virtual cluster owns, wherever they are."""
+    """A number of cells of one level that a virtual cluster owns, wherever they are."""
 
     vc: str
     kind: str
@@ -97,9 +97,9 @@ class GangPlan:
     virtual: list[list[Virtual]]
     """Empty if it runs without a guarantee."""
     victims: list[Gang]
-    """Who has to stop."""
+    """Gangs that have to stop."""
     demoted: list[Gang]
-    """Who goes on without a guarantee."""
+    """Gangs that go on without a guarantee."""
 
 
 class VirtualClusters:
@@ -175,7 +175,7 @@ class VirtualClusters:
     # -- health ------------------------------------------------------------------------------------
 
     def spoil(self, bad: Iterable[Physical]) -> None:
-        """These GPUs have become bad; who runs on them runs on."""
+        """Note that these GPUs have become bad; gangs on them go on running."""
         for leaf in bad:
             self.pools[leaf.kind.name].spoil(leaf)
             self.doom[leaf.kind.name].settle()
@@ -237,7 +237,7 @@ class VirtualClusters:
         return gang.kind in ("", kind) and (not gang.gpu_types or self.kinds[kind].gpu_type in gang.gpu_types)
 
     def could_hold(self, gang: Gang) -> bool:
-        """Whether its virtual cluster, with nobody on it and all of it healthy, has room for `gang`."""
+        """Whether its virtual cluster, empty and healthy, has room for `gang`."""
         return any(packing.could_hold(gang) for _, packing in self._packings(gang))
 
     def _plan_low(self, gang: Gang, suggested: GangNodes | None) -> GangPlan | str:
@@ -255,9 +255,9 @@ class VirtualClusters:
     def bound(
         self, gang: Gang, virtual: list[list[Virtual]], suggested: GangNodes | None = None
     ) -> GangPlan | None:
-        """The plan that puts `gang` on these GPUs of its virtual cluster; None if nothing that will do can.
+        """The plan that puts `gang` on these GPUs of its virtual cluster; None if no suitable GPUs can.
 
-        Its own plans keep to one kind; who chose them otherwise may have taken nodes of several sizes.
+        Its own plans keep to one kind; a caller that chose the GPUs may have taken nodes of several sizes.
         """
         wanted = [leaf for pod in sorted(virtual, key=len) for leaf in pod]
         others = dict.fromkeys(leaf.gang for leaf in wanted if leaf.gang is not None)
@@ -289,13 +289,13 @@ class VirtualClusters:
     # -- doing -------------------------------------------------------------------------------------
 
     def start(self, plan: GangPlan) -> None:
-        """Carry `plan` out: who has to stop does, who is demoted goes on."""
+        """Carry `plan` out: its victims stop, and demoted gangs go on without a guarantee."""
         for victim in plan.victims:
             self.leave_unchecked(victim)
         for other in plan.demoted:
             self._demote(other)
         self.hold_unchecked(plan.gang, plan.physical, plan.virtual)
-        # Not before: a cell that victims leave is the heir's, and nobody else's meanwhile.
+        # Not before: a cell that victims leave is the heir's, and no other gang's meanwhile.
         self._settle(plan.gang, *plan.victims)
         for victim in plan.victims:
             victim.physical, victim.virtual = [], []

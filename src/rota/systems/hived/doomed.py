@@ -25,7 +25,7 @@ class Doom:
         """Bind what is doomed now, and free what is not any more."""
         if not self.bound and not any(self.pool.bad):
             return
-        # Who runs on what is left of a doomed cell holds it as any other.
+        # A gang that runs on what is left of a doomed cell holds it as any other.
         self.bound = [root for root in self.bound if not root.busy]
         for root in reversed(self.bound):
             if root.physical is not None and not root.physical.is_bad:

@@ -34,7 +34,7 @@ class AskedOnce:
         self.vc: dict[int, str] = {}
         self.shape: dict[int, Shape] = {}
         self.gangs: dict[tuple[Shape, bool], list[Gang]] = {}
-        """By shape, and whether it has a guarantee: what nobody runs as, to make gangs from."""
+        """By shape, and whether it has a guarantee: unused gangs, to make gangs from."""
 
 
 class Requests:
@@ -161,11 +161,11 @@ class WillDo:
 
 
 def grant_of(share: float, row: int, devices: tuple[int, ...]) -> Grant:
-    """Whole GPUs, or the part of each that the job asks for: nobody else gets the rest."""
+    """Whole GPUs, or the part of each that the job asks for: no other job gets the rest."""
     return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
 
 
 def pods_of(gpus: int, most: int) -> tuple[int, ...]:
-    """As few pods as possible of at most so many GPUs."""
+    """As few pods as possible of at most `most` GPUs."""
     full, rest = divmod(gpus, most)
     return (most,) * full + ((rest,) if rest else ())

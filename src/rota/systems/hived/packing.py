@@ -43,7 +43,7 @@ class Packing(Generic[AnyCell]):
     def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
 
-        Nobody is stopped if that can be done without; else those of a lower priority may be.
+        No gang is stopped if that can be done without; else gangs of a lower priority may be.
         `suggested` are the nodes that will do; None for all.
         """
         order = sorted(range(len(gang.pods)), key=gang.pods.__getitem__)
@@ -52,7 +52,7 @@ class Packing(Generic[AnyCell]):
         for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
             if priority > OPPORTUNISTIC and self._rooms is not None and not self._rooms.has_more(priority):
                 priority = OPPORTUNISTIC
-                break  # nobody is there who would have to stop
+                break  # no gang is there that would have to stop
             nodes = self._nodes_for(gang, order, priority, suggested)
             if not isinstance(nodes, str):
                 break
@@ -66,7 +66,7 @@ class Packing(Generic[AnyCell]):
         return gpus
 
     def could_hold(self, gang: Gang) -> bool:
-        """Whether all pods have room while nobody else is there."""
+        """Whether all pods have room while no other gang is there."""
         asked = gang.pods, gang.most_per_node
         if asked not in self._could_hold:
             self._could_hold[asked] = self._holds(gang)
@@ -193,7 +193,7 @@ def _others_why(
 
 
 def closest(node: AnyCell, gpus: int, priority: int, taken: Set[int]) -> list[AnyCell]:
-    """So many GPUs of `node` in the smallest cell that has them, the first such; free ones first."""
+    """`gpus` GPUs of `node` in the smallest cell that has them, the first such; free ones first."""
     free = [leaf for leaf in node.leaves if leaf.priority == FREE and id(leaf) not in taken]
     held = [leaf for leaf in node.leaves if FREE < leaf.priority < priority and id(leaf) not in taken]
     candidates = free + held

@@ -23,7 +23,7 @@ class FreeCells:
         self.free: list[list[Physical]] = [[] for _ in range(kind.top + 1)]
         self.owed: ByLevel = [0] * (kind.top + 1)
         self.owed_to: dict[str, ByLevel] = {}
-        """The same by virtual cluster."""
+        """What is owed, by virtual cluster."""
         self.bad: list[list[Physical]] = [[] for _ in range(kind.top + 1)]
         """Bad cells of each level that are free, or inside of free ones."""
         for cell in tops:
@@ -41,7 +41,7 @@ class FreeCells:
         return cells
 
     def healthy(self, level: int) -> int:
-        """Those of `left` that are not bad."""
+        """The cells of `left` that are not bad."""
         return self.left(level) - len(self.bad[level])
 
     def splittable(self) -> ByLevel:
@@ -58,7 +58,7 @@ class FreeCells:
                 )
 
     def owe(self, vc: str, level: int, cells: int) -> None:
-        """So many more cells of `level` belong to `vc` and are not in use."""
+        """Count `cells` more cells of `level` that belong to `vc` and are not in use."""
         self.owed[level] += cells
         self.owed_to.setdefault(vc, [0] * (self.kind.top + 1))[level] += cells
 

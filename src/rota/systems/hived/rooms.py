@@ -1,4 +1,4 @@
-"""Node cells by what is free and in use on them, so that who needs many GPUs looks at no full ones."""
+"""Node cells by what is free and in use on them, so that a job with many GPUs looks at no full ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic
 from rota.systems.hived.cells import OPPORTUNISTIC, AnyCell, Cell
 
 MOST_PRIORITIES = 16
-"""So many are kept in order; for others all cells are looked at, as for any before the first is asked for."""
+"""Number kept in order; for others all cells are looked at, as for any before the first is asked for."""
 
 _Use = tuple[int, int, int]
 """Of a node: GPUs free for some priority, GPUs in use, and those of them that opportunists use."""
@@ -28,7 +28,7 @@ class Rooms(Generic[AnyCell]):
         self._places: dict[int, dict[_Use, list[int]]] = {}
         """By priority and use: places of nodes, ascending."""
         self._more: dict[int, int] = {}
-        """By priority: on how many nodes more is free for it than nobody uses."""
+        """By priority: on how many nodes more GPUs are free for it than are unused."""
         for node in self._nodes:
             assert node.changed is None, "a cell is a node of one packing"
             node.changed = self._changed
@@ -49,7 +49,7 @@ class Rooms(Generic[AnyCell]):
                 yield self._nodes[place]
 
     def has_more(self, priority: int) -> bool:
-        """False if no more is free for `priority` than for opportunists, who stop nobody."""
+        """False if no more is free for `priority` than for opportunists, which stop no gang."""
         self._places_for(priority)
         return self._more.get(priority, 1) > 0
 

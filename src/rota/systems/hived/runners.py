@@ -1,4 +1,4 @@
-"""Those who run, kept from one decision to the next."""
+"""Running jobs, kept from one decision to the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Runners:
         """Rows without a guarantee, once they are noted."""
 
     def note(self, rows: Iterable[int]) -> None:
-        """Make out anew which of `rows` run without a guarantee."""
+        """Determine again which of `rows` run without a guarantee."""
         for row in rows:
             gang = self.gang_of.get(row)
             if gang is None or gang.virtual:

@@ -1,4 +1,4 @@
-"""Whole quanta of service received: who has received one more, and who will be the next.
+"""Whole quanta of service received: which jobs have received one more, and which will be next.
 
 Running jobs receive service steadily, so the moment of each one's next quantum is known when it starts
 (`stages.alarms`).  Those on equally many GPUs stay in the order in which they would have begun had they run
@@ -43,7 +43,7 @@ class Quanta:
         self._places: dict[Row, tuple[float, Item]] = {}
 
     def key(self, snapshot: Snapshot, row: Row) -> int:
-        """Twice the whole quanta received, and one more for who does not run; -1 for who is `ahead`."""
+        """Twice the whole quanta received, plus one for a waiting job; -1 for one that is `ahead`."""
         if self.ahead and row in self.ahead:
             return -1
         waits: bool = snapshot.by_row.phase_of[row] != _RUNNING

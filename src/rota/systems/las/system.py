@@ -66,7 +66,7 @@ class TurnsByService(TurnLengths):
         self.divides = not parameters.every and parameters.metric is ServiceMetric.GPU_TIME
 
     def of_running(self) -> list[int]:
-        """Running rows that have longer turns; who has ended is forgotten now and then."""
+        """Running rows that have longer turns; ended ones are forgotten now and then."""
         snapshot = self.snapshot
         if len(self.turns) > 2 * (len(snapshot.grants) + snapshot.waiting_count):
             self.forget({*snapshot.running.tolist(), *snapshot.waiting.tolist()})

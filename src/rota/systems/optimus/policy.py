@@ -32,7 +32,7 @@ _OUTBID_OF_BOTH = Constraint(Code.POLICY, detail="GPUs, or CPUs for a server, we
 class MarginalSavings:
     """One more worker, or server, for the job that saves most time by it, every interval.
 
-    Memory    `refused`  running jobs of which a change was refused: see `left_alone`
+    Memory    `refused`  running jobs to which a change was refused: see `left_alone`
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class ExpectedOrder:
         self._firsts: dict[int, SortedItems] = {}
         """Per kind, the first row of each line."""
 
-    # -- who waits ---------------------------------------------------------------------------------
+    # -- waiting jobs ------------------------------------------------------------------------------
 
     def add(self, row: int, keys: Keys, kind: int) -> None:
         """`row` waits from now on, unless it does already."""
@@ -88,7 +88,7 @@ class ExpectedOrder:
         self._part(row)
 
     def learn(self, keys: Keys, seconds: float) -> None:
-        """A job with `keys` has completed after `seconds`; what these keys and everybody tell moves."""
+        """Count a job with `keys` completed after `seconds`: the means of its keys and of all jobs change."""
         for key in self.history.add(keys, seconds):
             for alike, rows in self._alike.get(key, {}).items():
                 if self.history.speaker(alike) == key:
@@ -137,12 +137,12 @@ class ExpectedOrder:
     # -- in order ----------------------------------------------------------------------------------
 
     def walk(self) -> Walk:
-        """All waiting rows in order, kind by kind if need be, as long as nobody comes or goes."""
+        """All waiting rows in order, kind by kind if need be, as long as no job comes or goes."""
         return Walk(self._firsts, self._line_of)
 
 
 class Walk:
-    """Goes through the waiting rows; a kind of which one row has been passed over can be left aside."""
+    """Goes through the waiting rows; a kind can be left aside once one of its rows was passed over."""
 
     def __init__(self, firsts: dict[int, SortedItems], line_of: dict[int, ExpectationLine]) -> None:
         self._firsts = firsts

@@ -20,7 +20,7 @@ Departs   The performance model behind "high-GPU" is not public: more than one G
           another policy, because that attempt was not timed.
           Fractions are placed on devices, and those of a gang on different ones (ours); the simulator pools
           those of a machine.  More than one GPU and a fraction (1.5) is rounded up.  A job is one task: its
-          roles (ps, worker) are not told apart.  Of device memory only what a job states counts.
+          roles (ps, worker) are not distinguished.  Of device memory only what a job states counts.
           Service jobs have no reserve of their own and preempt no job.
 Checked   systems/pai.md, worked examples 1 to 7; a naive scheduler of our own (36 random runs with gangs of
           fractions, every start equal); the authors' simulator by each of its three columns of estimates
@@ -57,7 +57,7 @@ class EstimateSource(StrEnum):
     GROUP_GPU = "group_gpu"  # completed jobs of the group, user and size (SJGG)
     GROUP = "group"  # of the group and user (SJG)
     USER = "user"  # of the user (SJU)
-    KNOWN = "known"  # somebody says it (SJF with the truth)
+    KNOWN = "known"  # it is stated (SJF with the truth)
     NONE = "none"  # none: order of submission (FIFO)
 
 

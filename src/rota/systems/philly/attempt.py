@@ -258,7 +258,7 @@ class GangAttempts:
         return shares.granted >= self.much - EPSILON and shares.somebody_borrows()
 
     def _has_just_begun(self, row: int) -> bool:
-        """True at the moment of its start or move, of which there may be several decisions."""
+        """True at the moment of its start or move, at which several decisions may be made."""
         return self.snapshot.by_row.placed_s.item(row) >= self.now
 
     def _reclaim(self, row: int) -> None:
@@ -290,7 +290,7 @@ class GangAttempts:
         self._collect(row)
 
     def _part(self, gone: list[int], used: set[int]) -> None:
-        """Of the jobs `gone`, those of which no device is `used` keep all; the others wait again."""
+        """Of the jobs `gone`, keep whole those with no `used` device; the others wait again."""
         for victim in gone:
             grant = self.snapshot.grants[victim]
             if used.isdisjoint(grant.devices):

@@ -46,7 +46,7 @@ def size_bucket(gpus: int) -> str:
 
 
 def label_of(shares: QuotaShares, name: str, gpus: int, free: float) -> str:
-    """Why a job of virtual cluster `name` waits while `free` GPUs are granted to nobody."""
+    """Why a job of virtual cluster `name` waits while `free` GPUs are not granted to any job."""
     if not shares.is_due(name, gpus):
         return FAIR_SHARE
     return BORROWED if free < gpus else FRAGMENTATION
@@ -57,7 +57,7 @@ class Delays:
 
     def __init__(self, memory: Memory, cycle: Cycle) -> None:
         self.labels: dict[str, dict[int, ReasonHistory]] = memory.setdefault("labels", {})
-        """By virtual cluster and GPUs, for classes of which jobs wait."""
+        """By virtual cluster and GPUs, for classes with waiting jobs."""
         self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
         """Seconds of the waits that are over, by class of size and label."""
         self.cycle = cycle
@@ -73,7 +73,7 @@ class Delays:
         self.labels.update(kept)
 
     def begin(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
-        """Of `classes` in which nobody has waited, jobs wait for the reason `label`, and always have."""
+        """Record that jobs of `classes` in which none has waited wait for reason `label`, and always have."""
         for name, gpus in classes:
             of_name = self.labels.setdefault(name, {})
             if gpus not in of_name:
@@ -142,7 +142,7 @@ def _last(history: ReasonHistory, moment_s: float, side: Literal["left", "right"
 
 
 class DelayReasons(Mapping[int, Constraint]):
-    """The labels of waiting jobs as constraints, made when somebody asks."""
+    """The labels of waiting jobs as constraints, made when asked for."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class LatestAttempt:
         self.level = level
         """What it asks for."""
         self.wants = -1
-        """Its candidate nodes, a mask; -1 before somebody has looked."""
+        """Its candidate nodes, a mask; -1 before they were looked at."""
 
 
 class Latest:
@@ -170,7 +170,7 @@ class Calendar:
         del self._phases[place], self._rows[place]
 
     def opened(self, from_s: float, to_s: float) -> list[int]:
-        """Rows of which an attempt opened at one of these moments, both included; ascending."""
+        """Rows whose attempt opened at one of these moments, both included; ascending."""
         latest, near = self.latest, self._near_s
         around = self._within(from_s - near, to_s - from_s + 2.0 * near)
         rows = [row for row in around if latest.of(row, to_s).opened_s >= from_s]

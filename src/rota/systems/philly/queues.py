@@ -35,7 +35,7 @@ class Kind:
 
     def __init__(self, nodes: int, first: int, others: list[int], gpus: int) -> None:
         self.nodes = nodes
-        """Mask of the nodes that will do, whoever is there."""
+        """Mask of the nodes that are suitable, whether free or not."""
         self.first = first
         """Those on which an attempt that does not fit at once has its candidates."""
         self.others = others
@@ -93,11 +93,11 @@ class Line:
         self.kind = kind
         self.rows: list[int] = []
         self.astray: list[int] = []
-        """Those of which an attempt has had other candidate nodes than `kind.first`, ascending."""
+        """Rows with an attempt whose candidate nodes differed from `kind.first`, ascending."""
         self._since_s: list[float] = []
         """Since when each row waits."""
         self._paused = 0
-        """So many of the first rows are between two attempts, and stay so until `_until_s`."""
+        """Number of first rows that are between two attempts, and stay so until `_until_s`."""
         self._until_s = math.inf
         self._period_s, (self._closed_s, self._opens_s) = cycle.period_s, cycle.pause_s
 
@@ -122,7 +122,7 @@ class Line:
             self.astray.insert(place, row)
 
     def first_open(self, now: float) -> int:
-        """Place of the first row of which an attempt may be open: all before it are in a pause."""
+        """Place of the first row whose attempt may be open: all before it are in a pause."""
         place, until_s, since_s = self._paused, self._until_s, self._since_s
         period_s, closed_s, opens_s = self._period_s, self._closed_s, self._opens_s
         if now >= until_s:
@@ -139,7 +139,7 @@ class Line:
         return place
 
     def next_open(self, place: int, now: float) -> int:
-        """The first place, `place` or one behind it, of which an attempt may be open."""
+        """The first place, `place` or one behind it, whose attempt may be open."""
         since_s, period_s, closed_s, opens_s = self._since_s, self._period_s, self._closed_s, self._opens_s
         while place < len(since_s) and closed_s < (now - since_s[place]) % period_s < opens_s:
             place += 1
@@ -168,11 +168,11 @@ class AttemptQueues:
         self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
         """Free GPUs, those used and due, and classes when the reasons of the classes were last noted."""
         self.unwanted = 0
-        """Nodes whose free GPUs no open attempt wanted when somebody last looked."""
+        """Nodes whose free GPUs no open attempt wanted when they were last looked at."""
         self.offered: dict[tuple[float, ...], dict[int, int]] = {}
         """Candidate nodes in a full cluster, by needs and level."""
         self.offered_to: dict[int, dict[int, int]] = {}
-        """The same of each row that somebody asked for: its needs are looked up once."""
+        """GPUs offered to each row that was asked for: its needs are looked up once."""
 
     def add(self, row: int, of: Class, kind: Kind) -> None:
         """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
@@ -218,7 +218,7 @@ class AttemptQueues:
         return of, self.attempts.pop(row)
 
     def in_order(self) -> list[Class]:
-        """The classes that wait, in order; a list that nobody changes."""
+        """The classes that wait, in order; callers must not change the list."""
         if self._in_order is None:
             self._in_order = sorted(self.classes)
         return self._in_order
@@ -230,7 +230,7 @@ class AttemptQueues:
             self.lines[self.class_of[row][0]][kind.key].goes_astray(row)
 
     def opened(self, from_s: float, to_s: float, but: Collection[Key] = ()) -> list[int]:
-        """Rows of which an attempt opened at one of these moments, both included; ascending.
+        """Rows whose attempt opened at one of these moments, both included; ascending.
 
         Without those of the kinds `but`.
         """

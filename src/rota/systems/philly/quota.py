@@ -1,7 +1,7 @@
-"""Quotas of virtual clusters: who uses how much of what is his, and from whom to take back.
+"""Quotas of virtual clusters: which uses how much of its own, and from which to take GPUs back.
 
 A virtual cluster is a configured tenant without a configured parent.  A quota here is no cap: what others
-leave idle may be borrowed.  Jobs of tenants that nobody configured share a virtual cluster without quota;
+leave idle may be borrowed.  Jobs of unconfigured tenants share a virtual cluster without quota;
 where no tenant is configured at all, one virtual cluster owns the cluster.
 """
 
@@ -50,7 +50,7 @@ class QuotaShares:
         occupancy = snapshot.occupancy
         held = sum(occupancy.claimed[device] > EPSILON for device in occupancy.down)
         self.there = float(snapshot.cluster.gpus - len(occupancy.down) + held)
-        """GPUs that somebody has or could be granted: those of nodes that are lost are nobody's."""
+        """GPUs that are held or could be granted: GPUs of lost nodes do not count."""
         self.granted = self.there - occupancy.free.total
         """GPUs granted to anybody."""
         self.used = {name: occupancy.tenant_gpus.get((name, -1), 0.0) for name in self.quota if name}
@@ -90,7 +90,7 @@ def reclaim(
     """Rows to preempt until `fits`, called with each victim as it goes, says True; None if it never does.
 
     `running` holds (start, row, GPUs).  Victims come from the virtual cluster with the largest ratio of use
-    to quota, latest start first, larger row first on ties; nobody is taken whose loss would leave his
+    to quota, latest start first, larger row first on ties; no job is taken whose loss would leave its
     virtual cluster below its quota.  `shares` shows the losses only if the answer is not None.
     """
     queues: dict[str, list[tuple[float, int, float]]] = {}

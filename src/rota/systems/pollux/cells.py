@@ -131,7 +131,7 @@ def _least_sizes(problem: SharingProblem) -> Ints:
 
 
 def _on_emptiest(need: int, room: Array) -> Array | None:
-    """So many GPUs by node, of the nodes with most room; None if there are too few."""
+    """`need` GPUs by node, of the nodes with most room; None if there are too few."""
     taken = np.zeros_like(room)
     for node in np.argsort(-room, kind="stable").tolist():
         if not need or room[node] <= 0:

@@ -91,7 +91,7 @@ class Carrier:
     def carry_out(self, wanted: dict[int, dict[int, int]]) -> dict[int, Grant]:
         """Grants with these GPUs on each node; those that hosts or quotas do not allow are left out.
 
-        Everybody keeps devices on nodes where it stays, before others take what is free.
+        Every job keeps devices on nodes where it stays, before others take what is free.
         """
         kept = {row: self._kept(row, nodes) for row, nodes in wanted.items()}
         free = self.scratch.free

@@ -267,7 +267,7 @@ class Search:
     # -- repair ------------------------------------------------------------------------------------
 
     def repaired(self, states: Array) -> Array:
-        """The same within all rules, changed in place: earlier jobs go before later ones."""
+        """The states within all rules, changed in place: earlier jobs go before later ones."""
         problem = self.problem
         if self._has_closed:
             states[np.broadcast_to(self._closed[:, None, :], states.shape)] = 0

@@ -36,7 +36,7 @@ class Models:
     profiled: Floats
     """[row]: the most GPUs that it was measured on; infinite if all is known."""
     stages: Ints
-    """[row]: GPUs of one replica, of which fits and limits are."""
+    """[row]: GPUs of one replica, the unit of fits and limits."""
 
     @property
     def known(self) -> Bools:
@@ -89,7 +89,7 @@ class Speedups:
         return min(self.node_gpus, self.most)
 
     def goodputs(self, models: Models) -> Floats:
-        """[row, one node or several, GPUs]; NaN for a row of which nothing is known."""
+        """[row, one node or several, GPUs]; NaN for a row with no known speeds."""
         best = self.sizes.best(models.fits, models.limits, models.noises).goodput
         table = np.zeros((len(models.rows), 2, self.most + 1))
         table[:, 1, 2:] = best[:, self.local :]

@@ -14,7 +14,7 @@ from rota.solvers.regimes import Epochs, posterior_left_s, restated_left_s
 from rota.systems.shockwave.parameters import Predictor, ShockwaveParameters
 
 OFF = 1.4
-"""A job so many times slower or faster than its profile has its forecast corrected by what was measured."""
+"""Factor: a job slower or faster than its profile by this has its forecast corrected by measurement."""
 
 
 class Outlook(NamedTuple):

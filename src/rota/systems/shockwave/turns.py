@@ -1,4 +1,4 @@
-"""Why a job waits, or runs, under a plan: how many rounds it has, when the next is, who is before it."""
+"""Why a job waits, or runs, under a plan: how many rounds it has, when the next is, which jobs are ahead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlanTurns:
     ) -> None:
         self._rows = rows
         self._later = later
-        """[job, round] who is planned for the rounds after this one."""
+        """[job, round] planned for the rounds after this one."""
         self._left_s = left_s
         self._now_run = now_run
         """Those that run in this round, ..."""
@@ -36,7 +36,7 @@ class PlanTurns:
         self._round_s = round_s
 
     def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
-        """Waiting jobs whose next round is earlier; of those without one, who has more time left."""
+        """Waiting jobs whose next round is earlier; of jobs without one, those that have more time left."""
         rounds = self._later.shape[1]
         first = np.where(self._later.any(axis=1), self._later.argmax(axis=1) if rounds else 0, rounds)
         order = self._rows[np.lexsort((self._rows, -self._left_s, first))]

@@ -179,7 +179,7 @@ def _accepted(snapshot: Snapshot, rows: Ints) -> Bools:
 
 
 def _of_least_size(places: Ints, least: Ints, accepts: Bools, shapes: Sequence[TypeShape]) -> Ints:
-    """The least size of the jobs at `places` on each type that has so many GPUs: [4, option]."""
+    """The least size of the jobs at `places` on each type with enough GPUs: [4, option]."""
     rows = [
         (place, kind, -(-least.item(place) // shape.per_node), least.item(place))
         for place in places.tolist()

@@ -1,4 +1,4 @@
-"""The goodput of each configuration on a menu: measured, told, or taken over from another GPU type."""
+"""The goodput of each configuration on a menu: measured, stated, or taken over from another GPU type."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Goodputs:
         return np.where(np.isnan(ratio), 1.0, ratio)
 
     def _unknown(self, menu: Menu, *, alone_known: bool) -> Floats:
-        """What jobs of which nothing is known do on their least size of each type."""
+        """What jobs with no known speeds do on their least size of each type."""
         least = np.full(self.has_fit.shape, _NEVER)
         np.minimum.at(least, (menu.job, menu.kind), menu.gpus)
         is_least = menu.gpus == least[menu.job, menu.kind]

@@ -112,7 +112,7 @@ class Placer:
     # -- making room -------------------------------------------------------------------------------
 
     def _clear_nodes(self, one: WantedConfiguration) -> None:
-        """Whoever holds parts of the emptiest nodes leaves them, until there are whole nodes enough."""
+        """Move jobs that hold parts of the emptiest nodes off them, until there are whole nodes enough."""
         free, per_node = self.scratch.free, self.shapes[one.kind].per_node
         whole = free.buckets[per_node] & self._nodes_of[one.kind]
         lacking = one.gpus // per_node - whole.bit_count()

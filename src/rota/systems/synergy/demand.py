@@ -37,7 +37,7 @@ class Asked:
         self._made_of: list[Array] = []
 
     def classes(self, table: Table) -> list[HostSpeeds]:
-        """The speeds of each class of `table`, made anew only where an array of it is new."""
+        """The speeds of each class of `table`, made again only where an array of it is new."""
         arrays = list(table.shared.values())
         if len(arrays) != len(self._made_of) or any(map(is_not, arrays, self._made_of)):
             self._made_of, self._classes = arrays, speeds_of(table)
@@ -62,7 +62,7 @@ class Demands:
             self.classes, self._class = asked.classes(table), table.by_row["class"]
 
     def class_of(self, row: int) -> int:
-        """Number of what is known of the job in `classes`; -1 if nobody has profiled it."""
+        """Number of what is known of the job in `classes`; -1 if it has no profile."""
         return -1 if self._class is None or row >= len(self._class) else int(self._class.item(row))
 
     def of(self, row: int, gpus: int) -> Floats:
@@ -82,12 +82,12 @@ class Demands:
         return self._best[number]
 
     def disk(self, number: int, cpus: float, gib: float) -> float:
-        """Storage bandwidth for each GPU; NaN, its share, where nobody measured."""
+        """Storage bandwidth for each GPU; NaN, its share, where it was not measured."""
         speeds = self.classes[number]
         return math.nan if speeds.disk is None else min(speeds.disk_at(cpus, gib), self.most.item(2))
 
     def _asked(self, row: int) -> Floats:
-        """What somebody without a profile asked for, but no more than a node has; his share of the rest."""
+        """What a job without a profile asked for, but no more than a node has; its share of the rest."""
         wants = self.asked.wants.get(row)
         if wants is None:
             jobs, gpus = self.jobs, max(self.jobs.gpus.item(row), 1)

@@ -1,4 +1,4 @@
-"""What was made out of those who run in the last round, for those of whom nothing has changed since."""
+"""What was computed for running jobs in the last round, for those to which nothing has happened since."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class KeptAsks:
         self.asks: dict[int, KeptAsk] = {}
         """By row, of the last round."""
         self.nodes: dict[tuple[float, ...], Bools] = {}
-        """By what a job asks for: where it may be, as long as nobody counts cores, memory or quotas."""
+        """By what a job asks for: where it may be, as long as no cores, memory or quotas are counted."""
         self._free: Free | None = None
         self._down: frozenset[int] = frozenset()
 
     def empty(self, down: Set[int]) -> Free:
-        """A copy of the index of free devices while nobody runs; those in `down` are none."""
+        """A copy of the index of free devices while no job runs; those in `down` are none."""
         if self._free is None or self._down != down:
             self._down, self._free = frozenset(down), Free.of(self.cluster)
             for device in down:
@@ -52,6 +52,6 @@ class KeptAsks:
 
 
 def by_size(ask: Ask) -> SizeKey:
-    """Most GPUs first, then those that want most of each amount; who wants none of one in particular last."""
+    """Most GPUs first, then most of each amount; a job that wants none of one in particular comes last."""
     wants = [0.0 if math.isnan(want) else -want for want in ask.wants.tolist()]
     return (-ask.gpus, *wants, ask.row)

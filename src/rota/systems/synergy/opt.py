@@ -1,6 +1,6 @@
 """Opt: cores and memory divided over the whole cluster by an integer program, as an upper bound of `tune`.
 
-The sum of the speeds relative to the shares in proportion is largest, and nobody is slower than with his own.
+The sum of speeds relative to proportional shares is largest, and no job is slower than with its own share.
 Jobs of one class with as many GPUs are counted together, so that it is as large as there are classes.
 """
 

@@ -12,7 +12,7 @@ from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner
 
 
 class SynergyMechanism(StrEnum):
-    """Who gets which cores and which memory."""
+    """How cores and memory are divided among jobs."""
 
     TUNE = "tune"  # what it wants, or its share in proportion where that is too much
     OPT = "opt"  # as an integer program divides them over the whole cluster
@@ -59,5 +59,5 @@ class SynergyParameters:
 
     @property
     def inner(self) -> PolicySpec:
-        """The policy that says who runs."""
+        """The policy that decides which jobs run."""
         return parse_inner(self.policy)

@@ -199,7 +199,7 @@ class Room:
         return taken
 
     def keep(self, ask: Ask, devices: tuple[int, ...], parts: Parts, each: Floats) -> None:
-        """The same on `devices`, which are `parts`; some of them may not be free for others."""
+        """Keep the job on `devices`, which are `parts`; some of them may not be free for others."""
         if self.is_free(devices):
             self.free.remove_all(devices)
             for node, gpus in parts:

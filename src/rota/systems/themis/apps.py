@@ -1,4 +1,4 @@
-"""Apps and what is known of them: who belongs together, how long each would take on what it might hold.
+"""Apps and what is known of them: which jobs belong together, how long each takes on what it might hold.
 
 An app is the live jobs of one group that belong together, or a job by itself.  It ends with the first of them
 to complete if all of them say so (`group_rule`), else with the last.
@@ -89,7 +89,7 @@ class Readings:
         )
 
     def only(self, which: Bools) -> Readings:
-        """The same of some of them."""
+        """The readings of some of the jobs only."""
         rows, left, total = self.rows[which], self.left_s[which], self.total_s[which]
         rates, can = self.rates[which], self.can[which]
         return replace(self, rows=rows, left_s=left, total_s=total, rates=rates, can=can)
@@ -162,7 +162,7 @@ class Estimates:
         return self.left_s[row] / speed if speed > 0.0 else math.inf
 
     def at_best(self, row: int, count: int) -> float:
-        """The same on so many GPUs of the fastest type, as close as can be."""
+        """The value on `count` GPUs of the fastest type, as close as can be."""
         gain = self._gain(row, count)
         return self.left_s[row] / gain if gain > 0.0 else math.inf
 

@@ -1,4 +1,4 @@
-"""Apps that hold all they can use under leases in force: no part of an auction, but told how they stand."""
+"""Apps that hold all they can use under leases in force: outside auctions, but with their state reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def are_content(snapshot: Snapshot, rows: Ints, leases: Leases, members: Members
 
 
 class ContentApps:
-    """How they stood at the moment of an auction, worked out if somebody asks."""
+    """Their state at the moment of an auction, worked out when asked for."""
 
     def __init__(self, seen: Readings, snapshot: Snapshot, crowd: Crowd[str], groups: Groups) -> None:
         """What changes afterwards is copied: `seen` is of these apps alone, `crowd` of all."""

@@ -58,8 +58,8 @@ class Tables:
         self._of = (jobs, cluster, rates)
         self.closely = Closely(cluster, placement)
         self.kinds = request_kinds(jobs, cluster).tolist()
-        # Where it matters neither how many GPUs a job has nor which, who holds its gang can do no better;
-        # where only their type matters, who holds it on its fastest.
+        # Where it matters neither how many GPUs a job has nor which, a holder of its gang can do no better;
+        # where only their type matters, a holder of it on its fastest.
         is_rigid = bool((jobs.gpus_min == jobs.gpus_max).all())
         self.fastest_will_do = is_rigid and not (rates < 1.0).any()
         self.any_will_do = self.fastest_will_do and len(cluster.type_names) == 1
@@ -202,7 +202,7 @@ class OpenMarket:
                 yield from ((row, count) for count in counts(row)[-1:] if count > has)
 
     def _group(self, bidder: int, row: int, count: int) -> AppGroup | None:
-        """The group of so many GPUs for `row`, on the best of what is left; None if there is no place."""
+        """The group of `count` GPUs for `row`, on the best of what is left; None if there is no place."""
         old = self.holds[bidder].get(row)
         kind = (self._kinds[row], count) if old is None else None
         if kind in self._hopeless:
@@ -296,7 +296,7 @@ class OpenMarket:
     def _may_return(self, old: Grant) -> bool:
         """True unless its devices, or the cores and memory beside them, have been given to others since.
 
-        Closed devices take nobody new, and may well be its own.
+        Closed devices take no new jobs, and may well be its own.
         """
         claimed = self.scratch.claimed
         return all(claimed[d] <= EPSILON for d in old.devices) and self.fit.admits(self.scratch, old)

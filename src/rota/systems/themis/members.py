@@ -1,4 +1,4 @@
-"""Who lives, app by app: kept from one decision to the next, by what comes and goes."""
+"""The live jobs, app by app: kept from one decision to the next, by what comes and goes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Members:
         self._several: set[str] = set()
         """Apps of more than one."""
         self._news: dict[str, None] = {}
-        """Apps of which somebody has come or gone since the crowd last heard of it."""
+        """Apps with a job that has come or gone since the crowd last heard of it."""
         self._crowd: object = None
         """The memory of the crowd that has heard of the others."""
         self._cursor = Cursor()
@@ -87,7 +87,7 @@ class Members:
         self._news = {}
 
     def is_as_before(self, crowd: object) -> bool:
-        """True if nobody has come or gone since the crowd of that memory last heard."""
+        """True if no job has come or gone since the crowd of that memory last heard."""
         return crowd is not None and crowd is self._crowd and not self._news
 
     def apps(self, seen: Readings, estimates: Estimates) -> list[App]:

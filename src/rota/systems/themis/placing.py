@@ -87,7 +87,7 @@ def _rule(above: Sequence[list[int]], inside: Sequence[list[list[int]]], first: 
 def _inside(
     free: Free, gpus: int, within: int, levels: Sequence[list[list[int]]], first: list[int]
 ) -> tuple[int, ...] | None:
-    """Devices of one unit of a node, the unit with the fewest free ones; None if no unit has so many."""
+    """Devices of one unit of a node, the unit with the fewest free ones; None if no unit has enough."""
     nodes = [n for n, count in enumerate(free.count) if count >= gpus and within >> n & 1] if levels else []
     for units in levels:
         best: tuple[int, int, int, int] | None = None

@@ -74,7 +74,7 @@ class Themis:
         self._members = Members(self.parameters.groups)
         self._leases = Leases(self.parameters.lease_s)
         self._turns = LeaseTurns(lambda: (), (), {})
-        """What was told when GPUs were last handed out."""
+        """What was reported of each app when GPUs were last handed out."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         leases, members = self._leases, self._members
@@ -104,20 +104,20 @@ class Themis:
         return self._decision(snapshot, memory, market, order, standing, others)
 
     def _has_only_renewals(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True if nobody has come or gone, and whoever bids wins what it holds: nobody wants more."""
+        """True if no job came or went, every bidder wins what it holds, and no app wants more."""
         tables = self._tables
         if not tables.fastest_will_do or snapshot.waiting_count or not self._are_the_same(snapshot, memory):
             return False
         return tables.any_will_do or self._bids_alone(snapshot, memory)
 
     def _are_the_same(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True if those who live are those of the last auction."""
+        """True if the live jobs are those of the last auction."""
         if self._members.is_as_before(memory.get("crowd")):
             return True
         return bool(_live(snapshot).tolist() == memory.get("rows"))
 
     def _bids_alone(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True if those whose leases have ended are of one app, and win what they hold; notes that they do.
+        """True if the leases that have ended belong to one app, which wins what it holds; notes that it does.
 
         That is so where each holds its gang on its fastest type, and more is on offer than is solved exactly.
         """
@@ -219,7 +219,7 @@ class Themis:
     def _together(self, snapshot: Snapshot, market: OpenMarket, order: list[int], fresh: Holds) -> float:
         """When leases in force will have made room for the smallest gang of the worst app that has nothing.
 
-        What is granted now, `fresh`, counts as free then.  Infinite if nobody lacks room, or no lease that
+        What is granted now, `fresh`, counts as free then.  Infinite if no app lacks room, or no lease that
         ends can make it.
         """
         worst = next((i for i in order if not market.holds[i]), None)

@@ -59,7 +59,7 @@ class Planned:
     """One job while a decision is made."""
 
     def __init__(self, ask: ShareAsk, levels: list[int], speeds: list[float], due_s: float) -> None:
-        """`ask` has moments and rates in seconds; `speeds` are those of `levels`, of which the first is 0."""
+        """`ask` has moments and rates in seconds; `speeds` are those of `levels`, the first of which is 0."""
         self.ask, self.levels, self.speeds, self.due_s = ask, levels, speeds, due_s
         self.work: float = ask.work
         self.plan: SlotPlan = NOT_PLANNED
@@ -164,7 +164,7 @@ class Pieces:
 
 
 class BackwardPlanner:
-    """Plans of single jobs on a cluster of so many GPUs, from `now` on."""
+    """Plans of single jobs on a cluster of a given number of GPUs, from `now` on."""
 
     def __init__(self, gpus: int, now: float, slot_s: float) -> None:
         self.gpus, self.now, self.slot_s = gpus, now, slot_s
@@ -177,7 +177,7 @@ class BackwardPlanner:
         return self.now + self._slots(moment - self.now)
 
     def plan(self, job: Planned, free: Steps, first: int | None = None) -> SlotPlan:
-        """What `job` is given of `free`; with `first`, so many GPUs until the next step of it or the end.
+        """What `job` is given of `free`; with `first`, that many GPUs until the next step of it or the end.
 
         One that cannot be in time gets its largest level whenever it is free.
         """

@@ -2,7 +2,7 @@
 
 Each decision notes for every job that has begun the next moment at which its plan changes, and never takes
 one back.  A moment goes when it has come, or with the end of a job that was planned for it: whenever the end
-of a job moves away from a moment, and nobody else ends then, whatever was noted for that moment goes too.
+of a job moves away from a moment, and no other ends then, whatever was noted for that moment goes too.
 Ends move when a job is planned again, when it is raised, and once more when the standstill of the decision is
 added to the end of each job that holds GPUs: the seconds of the round less those that the job could work.
 """
@@ -55,7 +55,7 @@ class EventList:
                 self.began.append(row)
 
     def _begin(self) -> None:
-        """Who is planned to have GPUs now begins, by arrival; of the others it is noted when they will."""
+        """Jobs planned to have GPUs now begin, by arrival; for the others it is noted when they will."""
         asks, got, began = self._asks, self._got, set(self.began)
         fresh = [place for place, ask in enumerate(asks) if ask.row not in began]
         for place in sorted(fresh, key=lambda place: (asks[place].submit_s, asks[place].row)):

@@ -1,4 +1,4 @@
-"""What plans leave goes to whoever's GPU time grows most by it, as in the authors' elastic modes."""
+"""Gives what plans leave to the job whose GPU time grows most by it, as in the authors' elastic modes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Climbed(NamedTuple):
     order: list[int]
     """Places, in the order in which the last step left them."""
     raised: list[tuple[int, float]]
-    """Who was raised by each step, and when it ends since."""
+    """The job raised by each step, and when it ends since."""
 
 
 def climbed_in_steps(
@@ -90,7 +90,7 @@ class ArtifactSurplus:
         """Rows and new ends, step by step."""
 
     def hand_out(self) -> None:
-        """Until nobody can be raised; `ordered` is as the last step left it."""
+        """Raise jobs until no job can be raised; `ordered` is as the last step left it."""
         if not self._left:
             return
         self._sort(self.ordered)
@@ -106,13 +106,13 @@ class ArtifactSurplus:
         return 0 < job.next_level - job.gpus <= self._left
 
     def _sort(self, jobs: Sequence[Planned]) -> None:
-        """Work out the keys of `jobs` anew; equal keys stay as they stood."""
+        """Compute the keys of `jobs` again; equal keys keep their order."""
         for job in jobs:
             self._keys[job.ask.row] = self._key(job)
         self.ordered.sort(key=lambda job: -self._keys[job.ask.row])
 
     def _key(self, job: Planned) -> float:
-        """GPU-seconds that the next level adds for each GPU of it; who has nothing comes first."""
+        """GPU-seconds that the next level adds for each GPU of it; a job that has nothing comes first."""
         self._plans.pop(job.ask.row, None)
         if not self._fits(job):
             return -math.inf

@@ -71,7 +71,7 @@ class EqualNodeSets:
         self.gpus_of = gpus_of
         self.order = order
         self.changed: set[int] = set()
-        """Sizes of which the sets may be others than at first."""
+        """Sizes whose sets may differ from the first ones."""
         self._shared: set[int] = set()
         """Sizes whose sets belong to another object as well, and are copied before they change."""
         self._sums: dict[int, _Sum] = {}
@@ -81,7 +81,7 @@ class EqualNodeSets:
         """The sizes that there were then."""
 
     def copy(self) -> EqualNodeSets:
-        """The same sets, to try steps on; they may not change as long as the copy is in use."""
+        """A copy of the sets, to try steps on; they may not change as long as the copy is in use."""
         others = EqualNodeSets(self.sets.copy(), self.free.copy(), self.node_gpus, self.gpus_of, self.order)
         others._shared, others._sums = set(self.sets), self._sums.copy()
         return others

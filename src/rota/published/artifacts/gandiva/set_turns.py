@@ -347,7 +347,7 @@ def _quiet_steps(
 
 
 def _after(now: float, steps: int) -> float:
-    """The moment so many steps later."""
+    """The moment `steps` steps later."""
     for _ in range(steps):
         now += STEP_S
     return now
@@ -365,7 +365,7 @@ def _retry(queue: list[int], sets: EqualNodeSets) -> None:
 def _sits_otherwise(
     ahead: EqualNodeSets, sets: EqualNodeSets, seats: dict[int, dict[int, list[int]]]
 ) -> bool:
-    """True if it is another's turn than in `sets`, or his on other nodes; `seats` keeps those of `sets`."""
+    """True if another job has the turn than in `sets`, or on other nodes; `seats` keeps those of `sets`."""
     for size in ahead.changed:
         if size not in seats:
             seats[size] = sets.seats(size)

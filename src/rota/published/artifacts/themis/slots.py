@@ -9,7 +9,7 @@ Differs   1. No auction, no leases, no placement: in each slot x, the fraction o
              so that slow jobs have the larger ρ.
           3. Seconds since submission are counted up to the last slot in which a job came or went.
           4. x is where their solver ends (`solvers.ratio_walk`), among more than 150 jobs the centre of all
-             that are optimal (`solvers.worst_ratio`).  Who is alike keeps its order.
+             that are optimal (`solvers.worst_ratio`).  Jobs that are alike keep their order.
 Clock     `elasticflow-themis`: slots from the first arrival on, all that happens in one is seen at its end
 """
 
@@ -55,7 +55,7 @@ class Slots:
         order, is_new = self._follow(snapshot, memory)
         capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
         suffices = snapshot.plain and snapshot.jobs.gpus[order].sum() <= capacity
-        # While all run, nothing depends on x, and equal parts are the same until somebody comes or goes.
+        # While all run, nothing depends on x, and equal parts are the same until a job comes or goes.
         if len(order) and (is_new or not suffices):
             alone = self._alone(snapshot, memory, order, capacity)
             if not suffices:
@@ -119,7 +119,7 @@ def _left(snapshot: Snapshot, rows: Ints) -> Floats:
 
 
 def _run(snapshot: Snapshot, order: Sequence[int]) -> tuple[list[Grant], list[int]]:
-    """Who runs in `order` as far as there is room, each where it was if nobody before it is there."""
+    """Jobs that run in `order` as far as there is room, each where it was if no job before it is there."""
     fit = Fitter(snapshot, consolidate)
     scratch = fit.scratch(snapshot)
     held = {row: grant for row, grant in snapshot.grants.items() if grant.devices}

@@ -3,8 +3,8 @@
 From      petuum/adaptdl (osdi21-artifact), `simulator/tiresias.py`
 Differs   1. A queue is a list: new jobs go to the tail of the first, demoted ones to the tail of the next.
              Whether a job runs does not move it.
-          2. The running set is taken anew from the queues at each look, skipping what does not fit.
-          3. Nobody is promoted, and a running job keeps its GPUs as long as it runs.
+          2. The running set is taken from the queues again at each look, skipping what does not fit.
+          3. No job is promoted, and a running job keeps its GPUs as long as it runs.
           4. GPUs are taken from the node with most of them free, repeatedly.
           Its limit is 16 GPU-hours (`limits=57600`), its looks are the ticks of the semantics `pollux`.
 """
@@ -25,7 +25,7 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 class Fifos(ByPriority):
-    """Who is in which queue, and where in it.
+    """Which jobs are in which queue, and where in it.
 
     Memory    `seats`  queue and place of each live job that was demoted; all others are in the first queue
               `tail`   the place given out last
@@ -51,7 +51,7 @@ class Fifos(ByPriority):
         return Decision(memory, grants, preempt, wake=Wake(at_s=at_s), ranking=self)
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
-        """Queue and place; who was never demoted sits in order of submission."""
+        """Queue and place; a job that was never demoted sits in order of submission."""
         queue, place = self.seats.get(row, (0, 0))
         return queue, place
 
