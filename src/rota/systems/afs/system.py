@@ -210,7 +210,7 @@ class Afs:
         return np.where(np.isnan(left), math.inf, left)
 
     def _paying(self, counts: Sequence[int], has: int, rates: Sequence[float], left: float) -> Sequence[int]:
-        """Of `counts`, those that a job which has `has` GPUs would not get in vain.
+        """The numbers of `counts` that a job with `has` GPUs would not get in vain.
 
         One that ends within the cost of a resize is left alone; a larger number has to save as much.
         """

@@ -97,12 +97,12 @@ class Requested:
         sizes, place = np.unique(self.claims, return_inverse=True)
         factors = [1.0 + overhead_s(gpus, parameters) / parameters.lease_s for gpus in sizes.tolist()]
         self.factor: Floats = np.array(factors)[place]
-        """By which one stop in each lease makes each longer."""
+        """Factor by which one stop in each lease makes the others longer."""
         self.planned: Ints = np.array([planned_gpus(gpus, capacity) for gpus in sizes.tolist()])[place]
         self.kinds: Ints = request_kinds(jobs, self.cluster)
         """Where one finds no place, others of its kind do not either."""
         self.is_due: Bools = ~np.isnan(jobs.deadline_s)
-        """Those that have a deadline, and GPUs to keep it with."""
+        """Jobs that have a deadline, and GPUs to keep it with."""
         self.is_due[[row for row, dues in jobs.deadlines.items() if dues]] = True
         self.is_due &= self.claims != 0.0
 

@@ -16,7 +16,7 @@ from rota.systems.chronus.asks import LiveAsks
 from rota.systems.chronus.ranks import ServiceOrder
 
 _NEVER = -1
-"""Place of those that never give way."""
+"""Place of jobs that never give way."""
 
 
 class InOrder:
@@ -31,7 +31,7 @@ class InOrder:
         ends = np.append(begins[1:], len(ordered))[: len(begins)]
         spans = zip(begins.tolist(), ends.tolist(), strict=True)
         self._lists = dict(zip(ordered[begins].tolist(), spans, strict=True))
-        """By kind: from where to where its jobs stand."""
+        """By kind: the range of places of its jobs."""
 
     def _item(self, at: int) -> Item:
         return float(self._places.item(at)), self._rows.item(at)

@@ -59,7 +59,7 @@ class LeasePlanner:
         return later
 
     def _free(self, rows: Sequence[int], newcomers: Sequence[LeaseAsk]) -> Ints:
-        """GPUs that the plans of `rows` leave in each lease, as far ahead as matters to anybody."""
+        """GPUs that the plans of `rows` leave in each lease, as far ahead as matters to any job."""
         book = self.book
         planned = [*book.plans.values(), [self.first]]
         dues_s = [*(ask.due_s for ask in newcomers), *(book.aims[row] for row in book.fresh)]
@@ -77,7 +77,7 @@ class LeasePlanner:
         return plan[plan >= 0]
 
     def _is_admitted(self, ask: LeaseAsk, due_s: float) -> bool:
-        """Accept `ask` if it can be done by `due_s`, beside those that are accepted."""
+        """Accept `ask` if it can be done by `due_s`, beside the accepted ones."""
         demand = self.demand(ask.row, ask.need(self.p.lease_s), due_s)
         leases = latest_fit(self._left, demand)
         if leases is not None:

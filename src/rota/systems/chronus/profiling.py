@@ -21,7 +21,7 @@ from rota.table.occupancy import Occupancy
 class Trials:
     """A job is measured once, on as many GPUs as it asks for.
 
-    Those that name nodes, ask for parts of GPUs or belong to tenants with hard quotas go without, and so do
+    Jobs that name nodes, ask for parts of GPUs or belong to tenants with hard quotas go without, and so do
     all while no other nodes are left.  The nodes stay apart: what is promised counts on the others alone.
     """
 

@@ -3,21 +3,21 @@
 Paper     Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learning Training Jobs", SoCC 2021
 Decides   admission, order, preemption, placement
 Needs     durations; how much jobs are slowed down by lying apart
-Idea      1. A deadline is promised if the job finds enough leases before it, beside all that are promised.
+Idea      1. A deadline is promised if the job finds enough leases before it, beside all promised jobs.
              Each takes its latest leases, so that near ones stay free for urgent jobs.
           2. When a lease begins an integer program plans all leases again: the sum of the values of the
              deadlines is largest; then as many GPUs as possible are in use now or, while some job has no
              promise, as few.
           3. In every inner slot GPUs that no job holds by a lease go to jobs without a promise, by shortest
              remaining service, and then to those that run ahead of their plan.
-          4. Jobs that start together are placed in several orders, of which the fastest counts.
+          4. Jobs that start together are placed in several orders; the fastest placement counts.
 Departs   A job that runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is
           served again (ours).  A job that ends within a lease is judged by the estimate.  A plan is never
           longer than before, so that it is kept whole; a job that loses work to a fault is admitted again.  A
           far deadline of a job with several decides whether it is admitted, and the program chooses among
-          them (the simulator tests the first).  Speeds of splits are known as whether GPUs lie apart, not
-          split by split.  Profiling runs (`profile_nodes`) measure how fast a job is, not what each split
-          costs it.  The cluster is taken to be of one type for plans.
+          them (the simulator tests the first).  Of splits it is known only whether GPUs lie apart, not the
+          speed of each.  Profiling runs (`profile_nodes`) measure how fast a job is, not what a split costs
+          it.  For plans the cluster is assumed to have one type.
 Checked   systems/chronus.md, worked examples 1 to 5; that no accepted strict job is late while estimates are
           exact and nothing fails
 """

@@ -81,7 +81,7 @@ class DeadlineSlaParameters:
     heeds_deadlines=True,
 )
 class DeadlineSla:
-    """In order of the reward at risk."""
+    """Serves jobs in order of the reward at risk."""
 
     def __init__(self, parameters: DeadlineSlaParameters | None = None) -> None:
         self.parameters = p = parameters or DeadlineSlaParameters()

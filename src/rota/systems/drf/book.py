@@ -44,7 +44,7 @@ class TenantBook:
         self.queued: dict[int, int] = {}
         """Tenants with waiting jobs, and how many wait."""
         self.queued_kinds: dict[int, dict[Row, None]] = {}
-        """Kinds of request of those that wait, with their rows."""
+        """Kinds of request of waiting jobs, with their rows."""
         self._cursor = Cursor()
         self._where: dict[Row, tuple[SortedItems, Item]] = {}
         self._since: dict[Row, int] = {}
@@ -155,7 +155,7 @@ class TenantBook:
 class TenantQueue:
     """The waiting jobs of one tenant while one decision is made: first come first, by kind of request.
 
-    Without those of `hopeless` kinds; those that it has `started` already are passed by.
+    Without rows of `hopeless` kinds; rows that it has `started` already are passed by.
     """
 
     def __init__(self, waiting: Mapping[int, SortedItems], started: Set[int], hopeless: Set[int]) -> None:

@@ -25,7 +25,7 @@ _MILLI: Final = 1000
 
 
 class Share(StrEnum):
-    """By what tenants are compared."""
+    """The quantity by which tenants are compared."""
 
     DOMINANT = "dominant"  # the largest of their shares
     ASSETS = "assets"  # the sum of their shares
@@ -38,7 +38,7 @@ class DrfParameters:
     """Parameters of `drf`."""
 
     share: Share = Share.DOMINANT
-    """By what tenants are compared."""
+    """The quantity by which tenants are compared."""
     weighted: bool = True
     """Divide by the weights of the tenants; without, all are equal."""
     preempt: bool = False
@@ -59,7 +59,7 @@ class Facts:
     amounts: Ints
     """Thousandths of each resource that a job needs: rows x resources."""
     kinds: Ints
-    """Of the request of each row."""
+    """Kind of the request of each row."""
     arrival: Ints
     """First row of each tenant."""
     shares: DominantShare

@@ -14,7 +14,7 @@ from rota.systems.drf.facts import first_of_each
 from rota.systems.drf.placing import JobPlacer, Placing
 
 Key = tuple[int, int, int]
-"""Of a tenant, lowest first: share, service received over weight, arrival."""
+"""Key of a tenant, lowest first: share, service received over weight, arrival."""
 
 
 class TaskFilling:
@@ -33,7 +33,7 @@ class TaskFilling:
         """What this decision adds to what tenants hold."""
 
     def key(self, tenant: int) -> Key:
-        """Of `tenant`, after what has been decided so far."""
+        """The key of `tenant`, after what has been decided so far."""
         service = self.book.service_keys([tenant], self.snapshot.now)[0]
         return self._share(tenant), service, self.book.arrival[tenant]
 

@@ -16,7 +16,7 @@ class JobPlacer:
     """Where the jobs of one decision are placed; nothing leaves it while they are."""
 
     def may_hold(self, kind: int, row: Row) -> bool:
-        """False if counting says that `row` does not fit, nor anybody else whose request is of `kind`."""
+        """False if counting says that neither `row` nor any other job whose request is of `kind` fits."""
         raise NotImplementedError
 
     def take(self, kind: int, row: Row) -> Grant | None:

@@ -70,7 +70,7 @@ def _is_elastic(parameters: EdfParameters) -> bool:
     heeds_deadlines=True,
 )
 class Edf:
-    """In order of deadlines."""
+    """Serves jobs in order of deadlines."""
 
     def __init__(self, parameters: EdfParameters | None = None) -> None:
         self.parameters = parameters or EdfParameters()

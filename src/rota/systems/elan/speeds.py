@@ -17,7 +17,7 @@ from rota.stages.sizes import Sizes
 
 
 class Speeds(NamedTuple):
-    """By job, in the order of the rows that were asked for."""
+    """Speeds by job, in the order of the rows that were asked for."""
 
     rates: list[list[float]]
     """Speed on 0, 1, 2, ... GPUs."""

@@ -13,7 +13,7 @@ from rota.systems.elasticflow.promises import Planner, aimed
 
 
 def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
-    """Rows that are not refused any more; those of them that are held now are remembered as `paused`.
+    """Rows that are not refused any more; the held ones among them are remembered as `paused`.
 
     No policy sees a job while it pauses after a failure, or its user holds it.  If the memory is empty, all
     jobs that have run count as admitted, whichever policy ran them.
@@ -59,7 +59,7 @@ def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareA
 
 
 def not_promised(ask: ShareAsk, *, was_promised: bool) -> ShareAsk:
-    """`ask`, whose deadlines cannot be kept beside those of others, where it stays all the same.
+    """`ask`, whose deadlines cannot be kept beside those of others, where it stays nevertheless.
 
     It has what they leave: as one whose promise is broken if it had one, else as those without a deadline.
     """

@@ -12,7 +12,7 @@ from rota.solvers.shared_caps import SharedCaps
 from rota.systems.elasticflow.asks import ShareAsk
 
 _PARTS = 1000
-"""Of a GPU: quotas count the parts of GPUs that jobs claim."""
+"""Parts of a GPU: quotas count the parts of GPUs that jobs claim."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class FreeRoom:
 
     curve: FreeCurve
     limits: tuple[FreeCurve, ...] = ()
-    """In parts of GPUs."""
+    """Limits in parts of GPUs."""
     counts: Mapping[int, tuple[Sequence[int], int]] | None = None
     """By row, the limits that it counts in, and the parts that its GPU counts."""
 

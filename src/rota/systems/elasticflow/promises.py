@@ -17,7 +17,7 @@ from rota.systems.elasticflow.free_room import FreeRoom
 from rota.systems.elasticflow.parameters import ElasticFlowParameters
 
 _MOST_PIECES = 2_000_000
-"""Of curves kept within a decision: some 32 MB."""
+"""Most pieces of curves kept within a decision: some 32 MB."""
 _Taken = tuple[Plan, FreeRoom]
 """What a job has, and what it leaves free."""
 
@@ -27,7 +27,7 @@ class Promised:
     """A plan that keeps the deadlines of some jobs."""
 
     asks: list[ShareAsk]
-    """By deadline."""
+    """Asks by deadline."""
     plans: list[Plan]
     """What each of `asks` has."""
     room: FreeRoom
@@ -85,7 +85,7 @@ class Planner:
         self._taken: dict[tuple[int, int, float, float], tuple[FreeRoom, _Taken | None]] = {}
         """What `take` came to, by the identity of the curve, which is kept for it; row, deadline, margin."""
         self._pieces = 0
-        """Of the curves that were kept so."""
+        """Number of pieces of the curves kept."""
 
     def caps_of(self, asks: Sequence[ShareAsk]) -> SharedCaps | None:
         """What some of `asks` may have together, numbered by their places; None if nothing limits it."""
@@ -125,7 +125,7 @@ class Planner:
     def _after_pin(self, curve: FreeCurve, ask: ShareAsk, due: float) -> Plan | None:
         """What it has for as long as it keeps that, then the least share that is done by `due`.
 
-        As soon as can be if `due` is infinite.
+        The earliest possible if `due` is infinite.
         """
         stays, levels, held = ask.stays, ask.levels, ask.held
         rate = float(levels.rates[levels.within(np.array([held]))[0]])
@@ -191,7 +191,7 @@ class Planner:
     def admit(
         self, promised: Sequence[ShareAsk], new: Sequence[ShareAsk]
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
-        """Of `new`, in order of arrival: those that can be promised a deadline, each with it, and the others.
+        """Splits `new`, in order of arrival: jobs that can be promised a deadline, with it, and the others.
 
         No job is admitted that would break the promise of another.  Of several that come at once those that
         are due first are tried first; where one of them breaks an older promise, the last to come gives way.
@@ -219,7 +219,7 @@ class Planner:
         refused: list[ShareAsk],
         broken: set[int],
     ) -> ShareAsk | None:
-        """Fill all in order of deadlines; the first promised job that is broken by those that are tried.
+        """Fill all in order of deadlines; returns the first promised job that the tried ones break.
 
         A tried job that does not fit goes for its next deadline, or to `refused`.
         """

@@ -80,7 +80,7 @@ class Surplus:
                 pass
 
     def begin(self) -> None:
-        """The first step for those without a promise, and no other for anybody."""
+        """The first step for jobs without a promise, and no other step for any job."""
         free = [place for place, ask in enumerate(self._asks) if self._is_free(ask)]
         self._begin([place for place in free if not self._level[place] and self._next(place) < math.inf])
 

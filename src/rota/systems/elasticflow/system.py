@@ -23,8 +23,7 @@ Departs   Of several that come at once those due first are tried first (the pape
           in time any more, by faults, pauses or because it was longer than known, comes after all that can.
           The cluster is taken to be of one type: on several a job gets the first type on which its share
           fits, and what some cannot have there goes to others.  Plans and promises keep to what hard quotas
-          leave (ours).  Slots are those of the clock, so
-          that a plan can be made again inside one (ours).
+          leave (ours).  Slots are those of the clock, so that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes
 """
@@ -189,7 +188,7 @@ class ElasticFlow:
     def _sort(
         self, memory: Memory, planner: Planner, asks: list[ShareAsk], origin_s: float, stays: set[int]
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
-        """Live jobs with the deadline each is planned for, and those that are refused, none of `stays`."""
+        """Live jobs with the deadline each is planned for, and the refused jobs, none of `stays`."""
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         slot_s, late = self.parameters.slot_s, memory.get("late", ())
         standing = [
@@ -286,7 +285,7 @@ class ElasticFlow:
     def _promises(
         self, memory: Memory, before: dict[int, float], promised: Promised, origin_s: float
     ) -> dict[int, Promise]:
-        """New promises, as against those of `before`, and those that are at risk now, or were until now."""
+        """New promises, compared with `before`, and promises at risk now, or until now."""
         slot_s, were_at_risk = self.parameters.slot_s, set(memory.get("at_risk", ()))
         made: dict[int, Promise] = {}
         at_risk = []

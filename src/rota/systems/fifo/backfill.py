@@ -90,7 +90,7 @@ def by_submission(snapshot: Snapshot) -> Ints:
 
 
 def submitted_first(snapshot: Snapshot) -> Ints:
-    """Waiting rows, first come first, whatever their priority."""
+    """Waiting rows in order of submission, whatever their priority."""
     return snapshot.waiting
 
 

@@ -83,7 +83,7 @@ class PairTrials:
             self.alone[row] = self.snapshot.rate(row)
 
     def review(self, home: ServerGroup) -> None:
-        """Judge all pairs, part those that need not share, and try the next one."""
+        """Judge all pairs, part the pairs that need not share, and try the next one."""
         for first in list(home["pairs"]):
             self._judge(home, first)
         self.part_needless(home)

@@ -40,7 +40,7 @@ def take_turn(circle: list[int], fits: Fits) -> list[int]:
 
 
 def join_turn(circle: list[int], running: Collection[int], fits: Fits) -> list[int]:
-    """The jobs of a turn under way: those that run already, and others that fit beside them."""
+    """The jobs of a turn under way: the running jobs, and others that fit beside them."""
     stay = [row for row in circle if row in running and fits(row)]
     joined = [row for row in circle if row not in running and fits(row)]
     _to_tail(circle, joined)
@@ -291,7 +291,7 @@ class TurnDevices:
         self.leaving: list[int] = []
 
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
-        """Of the jobs whose home is `node`, `leaving` give way there, and `coming` run, in order."""
+        """At `node`, the home of these jobs, let `leaving` give way and `coming` run, in order."""
         held, sizes, first, bits = self._held, self._sizes, self._free.first[node], self._free.devices[node]
         row: Any  # it stays the object that it is: as an int it would be made again wherever it is looked up
         for row in leaving:

@@ -26,7 +26,7 @@ class Standing(NamedTuple):
     """What a tenant has at one moment, in GPUs."""
 
     due: float
-    """By its tickets."""
+    """What it is due by its tickets."""
     placed: float
     """The sum of what its jobs are due on the servers they belong to."""
     held: float

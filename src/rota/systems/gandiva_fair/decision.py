@@ -207,7 +207,7 @@ class FairDecision:
         self.memory["arrears"] = arrears.after(self.memory["arrears"], stood, elapsed_s)
 
     def _note_tenants(self, grants: Iterable[Grant], leaving: Iterable[int]) -> None:
-        """Remember what tenants hold, and what they are due, while anybody takes turns."""
+        """Remember what tenants hold, and what they are due, while any job takes turns."""
         self.memory["tenants"] = {}
         if not self.memory["due"]:
             return

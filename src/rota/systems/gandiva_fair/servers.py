@@ -82,7 +82,7 @@ class Servers:
         return sorted(row for row in self.rows[node] if len(self.parts_of[row]) > 1)
 
     def of_type(self, kind: int, accepts: int = -1) -> list[int]:
-        """Servers of a type among those of a mask."""
+        """Servers of a type, restricted to those in a mask."""
         return [node for node in self.gpus if self.type_of[node] == kind and accepts >> node & 1]
 
     # -- where to go -------------------------------------------------------------------------------

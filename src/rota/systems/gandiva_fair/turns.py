@@ -139,7 +139,7 @@ class StrideTurns:
         self.entries[node] = min(self.entries.get(node, least), most)
 
     def _stride(self, row: int) -> float:
-        """By how much a turn advances `row`, as far as is known what it is due."""
+        """The advance of `row` in a turn, as far as what it is due is known."""
         due: float = self.memory["due"].get(row, math.inf)
         return max(self._demand(row) / max(due, EPSILON), 1.0) * self.lengths.times(row)
 

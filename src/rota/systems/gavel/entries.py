@@ -27,11 +27,11 @@ MOST_APART = 100
 
 @dataclass(frozen=True)
 class Entries:
-    """A division, and how its jobs are those of the demand."""
+    """A division, and how its jobs relate to the jobs of the demand."""
 
     division: Division
     classes: Ints
-    """Job of the division that each job is, or is one of; where they are told apart by more than their
+    """Job of the division that each job is, or is one of; if distinguished by more than their
     places, these are in another order."""
 
     def shares(self, fractions: Floats) -> Shares:

@@ -22,7 +22,7 @@ from rota.systems.gavel.policy import optimal, scaled
 from rota.systems.gavel.problem import GavelProblem
 
 _ROUNDING = 1e-6
-"""By how much a share that is to be kept may fall short where solvers round."""
+"""Amount by which a share that is to be kept may fall short, because solvers round."""
 MOST_LEVELS = 1000
 """The most levels that are distinguished, from the lowest, each a program: 2,000 jobs have 664."""
 
@@ -44,7 +44,7 @@ class _Water:
     """Only the first job of a tenant that can still rise does."""
 
     def slope(self, frozen: Bools) -> Floats:
-        """How fast the share of each rises: its weight among those of its tenant that rise, over its GPUs."""
+        """How fast each share rises: its weight among the rising ones of its tenant, over its GPUs."""
         rise, stays = [0.0] * len(frozen), frozen.tolist()
         for jobs, weight in zip(self.by_tenant, self.of_tenants, strict=True):
             mine = [each for each in jobs if not stays[each[0]]]

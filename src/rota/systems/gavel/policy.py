@@ -66,7 +66,7 @@ def spread_evenly(fractions: Floats, runs_on: Bools, gpus: Floats, capacity: Flo
 
 
 def fifo(problem: GavelProblem) -> Shares:
-    """By arrival, each job has the fastest type that still has room; the first without room ends it (4.2).
+    """In order of arrival, each job has the fastest type with room left; the first without ends it (4.2).
 
     A job that takes all types for equally fast draws one, and stays there as long as there are such GPUs.
     With pairs, a waiting job may run beside one that has a type.
@@ -82,7 +82,7 @@ def fifo(problem: GavelProblem) -> Shares:
 
 
 def shortest(problem: GavelProblem) -> Shares:
-    """By the time that the work left takes on the fastest type; each job has the fastest with room."""
+    """In order of the time of the work left on the fastest type; each job has the fastest type with room."""
     quotas = RoundQuotas.of(problem.snapshot)
     return problem.by_job(fastest(problem, by_work_left(problem), quotas, problem.seen > 0.0, stop=False))
 

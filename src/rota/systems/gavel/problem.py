@@ -123,7 +123,7 @@ class GavelProblem:
 
     @cached_property
     def work_to_go(self) -> Floats:
-        """The same, less than nothing for a job that has done more than there is: where batch sizes change at
+        """Work left; below 0 for a job that has done more than there is: where batch sizes change at
         round ends, all epochs may be over at once."""
         total_s = self.snapshot.know(Knowledge.DURATION)[self.rows]
         left: Floats = (total_s - self.snapshot.jobs.work_s(self.rows)) * self.rates.max(axis=1)

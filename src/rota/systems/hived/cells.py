@@ -1,4 +1,4 @@
-"""Cells: trees of equal units over GPUs, those that are there and those promised; gangs, which use them.
+"""Cells: trees of equal units over GPUs, physical and promised ones; gangs, which use them.
 
 Source    Zhao et al., "HiveD", OSDI 2020, section 3
 
@@ -82,7 +82,7 @@ class Cell:
         """GPUs in use."""
         self.size = kind.gpus(level)
         self.priority = FREE
-        """Of the gang on a GPU."""
+        """Priority of the gang on a GPU."""
         self.changed: dict[Cell, None] | None = None
         """Records cells whose use has changed; None if no caller wants to know."""
         self.gang: Gang | None = None

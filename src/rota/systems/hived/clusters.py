@@ -31,7 +31,7 @@ from rota.systems.hived.packing import GangNodes, Packing
 from rota.systems.hived.pool import FreeCells
 
 HIGHEST_PRIORITY = 1000
-"""Of the published system; Rota's own priorities are not limited."""
+"""Highest priority of the published system; Rota's own priorities are not limited."""
 NOT_BOUND = "no cells that are healthy and will do for it can be had without breaking a promise to others"
 
 
@@ -63,7 +63,7 @@ class VirtualCluster:
 
     name: str
     roots: dict[str, list[Virtual]] = field(default_factory=dict)
-    """By kind: cells as they were promised."""
+    """Cells by kind, as they were promised."""
     packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
     pins: dict[str, Virtual] = field(default_factory=dict)
     pin_packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
@@ -241,7 +241,7 @@ class VirtualClusters:
         return any(packing.could_hold(gang) for _, packing in self._packings(gang))
 
     def _plan_low(self, gang: Gang, suggested: GangNodes | None) -> GangPlan | str:
-        """Idle GPUs of anybody."""
+        """Idle GPUs of any tenant."""
         why = ""
         for name, packing in self._low.items():
             if not self._will_do(gang, name):
@@ -350,7 +350,7 @@ def _flat(pods: list[list[Physical]] | list[list[Virtual]]) -> list:  # type: ig
 
 
 def _node_cells(kind: CellKind, tops: Sequence) -> list:  # type: ignore[type-arg]
-    """Node cells in `tops`, then those of them that are smaller than a node, larger ones first."""
+    """Node cells in `tops`, then those that are smaller than a node, larger ones first."""
     small = sorted((cell for cell in tops if cell.level < kind.node_level), key=lambda cell: -cell.level)
     large = [cell for top in tops for cell in below(top) if cell.level == kind.node_level]
     return large + small

@@ -19,7 +19,7 @@ from rota.systems.hived.lines import LineReasons, Lines, LineTurns, Rank
 from rota.systems.hived.runners import Runners
 
 Standing = dict[int, list[int]]
-"""By row that runs: numbers of its virtual GPUs, in the order of its devices; none if it has no guarantee."""
+"""By running row: numbers of its virtual GPUs, in the order of its devices; none without a guarantee."""
 
 
 _USED_UP = "the cores and the memory of the nodes where it has cells, or a quota, are used up"
@@ -53,7 +53,7 @@ class Deciding:
         self.reasons: dict[int, Constraint] = {}
         """Why single rows wait, beside those with a guarantee."""
         self._lines: Lines = {}
-        """Those with a guarantee that have failed, and why by line."""
+        """Rows with a guarantee that have failed, and why by line."""
         self._failed: dict[Shape, Constraint] = {}
         if runners is None:
             self._adopt(standing)

@@ -15,7 +15,7 @@ from rota.systems.hived.pool import FreeCells
 
 
 class Doom:
-    """The doomed cells of one kind; `roots` are those that each virtual cluster owns."""
+    """The doomed cells of one kind; `roots` are the cells that each virtual cluster owns."""
 
     def __init__(self, pool: FreeCells, roots: Mapping[str, Sequence[Virtual]]) -> None:
         self.pool, self.roots = pool, roots

@@ -37,7 +37,7 @@ class Inner:
         self._said = LastSaid()
 
     def serves(self, deciding: Deciding, row: int) -> bool:
-        """Whether `row`, which has a guarantee, is one of those that inner policies decide on."""
+        """Whether `row`, which has a guarantee, is decided on by an inner policy."""
         jobs = deciding.requests.jobs
         return jobs.gpu_share.item(row) == 1.0 and jobs.node_set.item(row) < 0
 
@@ -99,7 +99,7 @@ class Inner:
     def _view(
         self, deciding: Deciding, vc: VirtualCluster, cells: Sequence[Virtual], waiting: list[int]
     ) -> View:
-        """What the policy of `vc` sees: its jobs, and its cells as devices; those that are bad are closed."""
+        """What the policy of `vc` sees: its jobs, and its cells as devices; bad ones are closed."""
         view = deciding.snapshot.view(_private(deciding.snapshot, deciding.requests.layout, vc), [])
         served_by = {id(cell): cell.physical.device for cell in cells if cell.physical is not None}
         for roots in vc.roots.values():

@@ -17,7 +17,7 @@ from rota.systems.hived.clusters import VirtualClusters
 from rota.systems.hived.runners import Runners
 
 Numbers = dict[str, list[int]]
-"""By row that runs: numbers of its virtual GPUs, as a memory can hold them."""
+"""By running row: numbers of its virtual GPUs, as a memory can hold them."""
 
 
 class KeptCells:

@@ -18,7 +18,7 @@ from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.systems.hived.gang_requests import AskedOnce, Requests, Shape
 
 Lines = dict[Shape, list[int]]
-"""By what they ask for: rows, each line in the order in which its jobs are served."""
+"""Rows by what they ask for, each line in the order in which its jobs are served."""
 
 Rank = Callable[[int], Any]
 """Order of service: the least comes first."""
@@ -81,7 +81,7 @@ class WaitingLines:
         return sorted(row for line in self.guaranteed.values() for row in line)
 
     def copied(self, without: Iterable[int] = ()) -> Lines:
-        """Those with a guarantee but for some rows, for one decision to change."""
+        """The guaranteed lines but for some rows, for one decision to change."""
         lines = {shape: line.copy() for shape, line in self.guaranteed.items()}
         for row in without:
             line = lines[self.asked.shape[row]]

@@ -37,7 +37,7 @@ class Packing(Generic[AnyCell]):
         """GPUs of the largest node."""
         self.keeps_order = keeps_order
         self._could_hold: dict[tuple[tuple[int, ...], int], bool] = {}
-        """By pods, and GPUs of them that one node can feed."""
+        """By the pods, and the GPUs of them that one node can feed."""
         self._rooms: Rooms[AnyCell] | None = None if keeps_order else Rooms(self.nodes)
 
     def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
@@ -112,7 +112,7 @@ class Packing(Generic[AnyCell]):
     def _ranked(
         self, gang: Gang, least: int, priority: int, suggested: GangNodes | None
     ) -> Iterable[AnyCell]:
-        """Nodes that may have room for `least` GPUs of `gang`: those that will do in the order of `_rank`."""
+        """Nodes that may have room for `least` GPUs of `gang`: suitable ones in the order of `_rank`."""
         if self._rooms is not None:
             return self._rooms.in_order(priority, least, is_low=gang.priority == OPPORTUNISTIC)
         self.nodes = sorted(self.nodes, key=lambda node: self._rank(node, gang, suggested))
@@ -181,7 +181,7 @@ def _is_suggested(node: AnyCell, suggested: GangNodes | None) -> bool:
 def _others_why(
     others: Iterable[AnyCell], gang: Gang, pod: int, priority: int, suggested: GangNodes | None
 ) -> str:
-    """Why there is no node for `pod`: those that will not do may have room."""
+    """Why there is no node for `pod`: unsuitable nodes may have room."""
     reasons = set()
     for node in others:
         if min(node.free_for(priority), gang.most_per_node) >= pod:

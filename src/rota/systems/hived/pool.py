@@ -45,7 +45,7 @@ class FreeCells:
         return self.left(level) - len(self.bad[level])
 
     def splittable(self) -> ByLevel:
-        """Cells of each level beyond those that are owed."""
+        """Cells of each level beyond those owed."""
         return spare_cells(self.kind, [len(cells) for cells in self.free], self.owed)
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ MOST_PRIORITIES = 16
 """Number kept in order; for others all cells are looked at, as for any before the first is asked for."""
 
 _Use = tuple[int, int, int]
-"""Of a node: GPUs free for some priority, GPUs in use, and those of them that opportunists use."""
+"""For a node: GPUs free for some priority, GPUs in use, and GPUs that opportunists use."""
 
 
 class Rooms(Generic[AnyCell]):
@@ -24,7 +24,7 @@ class Rooms(Generic[AnyCell]):
         self._place: dict[Cell, int] = {node: place for place, node in enumerate(self._nodes)}
         self._changed: dict[Cell, None] = {}
         self._uses: dict[int, list[_Use]] = {}
-        """By priority: of each node."""
+        """By priority: the use of each node."""
         self._places: dict[int, dict[_Use, list[int]]] = {}
         """By priority and use: places of nodes, ascending."""
         self._more: dict[int, int] = {}
@@ -36,8 +36,8 @@ class Rooms(Generic[AnyCell]):
     def in_order(self, priority: int, least: int, *, is_low: bool) -> Iterator[AnyCell]:
         """Nodes with at least `least` GPUs that are free for `priority`: those with most in use first.
 
-        With `is_low`, for opportunists, those first where most is in use by others of them, then the least by
-        anybody else.  Equal ones come in their order.
+        With `is_low`, for opportunists, nodes come first where most is in use by opportunists, then where
+        least is in use by others.  Equal ones come in their order.
         """
         by_rank: dict[tuple[int, int], list[list[int]]] = {}
         for use, places in self._places_for(priority).items():

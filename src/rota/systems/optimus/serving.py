@@ -28,7 +28,7 @@ class ServedJobs:
 
     jobs: JobTable
     of: Mapping[int, Served] = field(default_factory=dict)
-    """By row."""
+    """The served jobs by row."""
     units: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Servers and workers by row."""
 
@@ -58,7 +58,7 @@ class ServedJobs:
 
 
 def served_rows(table: Table, rows: Sequence[int]) -> dict[int, Served]:
-    """The speeds of those of `rows` that have parameter servers."""
+    """The speeds of `rows` that have parameter servers."""
     classes = table.by_row["class"]
     served = served_of(table)
     return {row: served[classes.item(row)] for row in rows if classes.item(row) >= 0}
@@ -141,7 +141,7 @@ def _capacity(snapshot: Snapshot, sizing: Sizing) -> Demand:
         ("cpu", cluster.node_cpus, occupancy.cpus_used, own_cpus),
         ("gib", cluster.node_memory_gib, occupancy.memory_used, own_gib),
     ):
-        if of_nodes[up].all():  # a node without a number has as much as anybody asks for
+        if of_nodes[up].all():  # a node without a number has as much as any job asks for
             capacity[name] = float(of_nodes[up].sum()) - sum(used[node] for node in up) + own
     return capacity
 

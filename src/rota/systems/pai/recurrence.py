@@ -22,7 +22,7 @@ class Recurrence:
         self._all = Median()
 
     def add(self, keys: Sequence[Hashable], seconds: float) -> list[Hashable]:
-        """A job with `keys` has completed after running `seconds`; returns those that had no past before."""
+        """A job with `keys` has completed after `seconds`; returns keys that had no past before."""
         new = [key for key in keys if key not in self._past]
         for key in keys:
             self._past.setdefault(key, Mean()).add(seconds)

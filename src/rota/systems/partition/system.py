@@ -58,7 +58,7 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     between=Between.UNITS,
 )
 class Partitioned:
-    """Each virtual cluster scheduled by itself."""
+    """Each virtual cluster scheduled separately."""
 
     def __init__(self, parameters: PartitionParameters | None = None) -> None:
         self.parameters = p = parameters or PartitionParameters()

@@ -145,7 +145,7 @@ class Calendar:
         self._phases: list[float] = []
         """When in the cycle each row's attempts open, ascending."""
         self._rows: list[int] = []
-        """These rows; those that open together ascend."""
+        """These rows; those that open at the same moment ascend."""
         self._near_s = _ROUNDING * cycle.period_s
         self._next = (math.inf, -math.inf)
         """From when to before when the latter is when the next attempt opens; nothing is known at first."""

@@ -37,9 +37,9 @@ class Kind:
         self.nodes = nodes
         """Mask of the nodes that are suitable, whether free or not."""
         self.first = first
-        """Those on which an attempt that does not fit at once has its candidates."""
+        """Nodes on which an attempt that does not fit at once has its candidates."""
         self.others = others
-        """By type, the others: candidates only if the gang fits there at once."""
+        """By type, the other nodes: candidates only if the gang fits there at once."""
         self.gpus = gpus
         self.key: Key = (nodes, gpus if others else 0)
 

@@ -52,7 +52,7 @@ class QuotaShares:
         self.there = float(snapshot.cluster.gpus - len(occupancy.down) + held)
         """GPUs that are held or could be granted: GPUs of lost nodes do not count."""
         self.granted = self.there - occupancy.free.total
-        """GPUs granted to anybody."""
+        """GPUs granted to jobs."""
         self.used = {name: occupancy.tenant_gpus.get((name, -1), 0.0) for name in self.quota if name}
         self.used[NOBODY] = self.granted - sum(self.used.values())
 

@@ -124,7 +124,7 @@ def yielded(problem: SharingProblem, filled: Array) -> Array:
 
 
 def _least_sizes(problem: SharingProblem) -> Ints:
-    """The least size of each job; 0 of those that can use none."""
+    """The least size of each job; 0 for jobs that can use none."""
     least = problem.limit[np.arange(len(problem.limit)), (problem.limit > 0).argmax(axis=1)]
     sizes: Ints = least.astype(np.int64)
     return sizes
@@ -173,7 +173,7 @@ def _sizes(problem: SharingProblem, matrix: Array, free: int) -> Array:
     now = np.where(same, problem.worth[jobs, 0, several, held], values[jobs, held])
 
     def step(job: int) -> tuple[float, int, int]:
-        """Of the steps that it can make: less its gain for each GPU, the job, and where it leads."""
+        """Key of the best next step of `job`: less its gain for each GPU, the job, and where it leads."""
         size = int(sizes[job])
         gains = (values[job, size + 1 :] - now[job]) / np.arange(1, values.shape[1] - size)
         best = int(gains.argmax()) if len(gains) else 0

@@ -76,7 +76,7 @@ class Carrier:
             self.scratch.hold(grant)
 
     def kept(self, grants: list[tuple[Grant, bool]]) -> list[Grant]:
-        """Those that stay as they are: no other job has any of their devices, and quotas allow it.
+        """Grants that stay as they are: no other job has any of their devices, and quotas allow it.
 
         Beside each stands whether it is pinned, and stays whatever its quota has become.
         """
@@ -89,7 +89,7 @@ class Carrier:
         return stays
 
     def carry_out(self, wanted: dict[int, dict[int, int]]) -> dict[int, Grant]:
-        """Grants with these GPUs on each node; those that hosts or quotas do not allow are left out.
+        """Grants with these GPUs on each node, except where hosts or quotas do not allow them.
 
         Every job keeps devices on nodes where it stays, before others take what is free.
         """

@@ -126,7 +126,7 @@ class PolluxPlan:
         return Search(problem, random).run(begins, p.population, p.generations, p.patience)
 
     def _stored(self, result: Found, members: Ints, cells: int) -> dict[str, Array]:
-        """As much of a population as is kept for the next search."""
+        """The part of a population that is kept for the next search."""
         nodes, population, jobs = result.states.shape
         most = max(2, min(population, _STORED // max(cells * nodes * jobs, 1)))
         return {"rows": self.rows[members].copy(), "states": result.states[:, :most].copy()}
@@ -200,7 +200,7 @@ class PolluxPlan:
     # -- what is decided ---------------------------------------------------------------------------
 
     def changed(self, *, batches: bool) -> list[Grant]:
-        """Grants that differ from what is held; with `batches` those of all rows are looked at."""
+        """Grants that differ from what is held; with `batches` the batches of all rows are looked at."""
         decided = []
         for place, row in enumerate(self.rows.tolist()):
             grant, old = self.grants.get(row), self.held.get(row)

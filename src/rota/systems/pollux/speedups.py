@@ -65,7 +65,7 @@ class Speedups:
     """Speedups by size, and the best batches that give them."""
 
     clips: ClassVar[bool] = True
-    """As of `GoodputSizes`."""
+    """As in `GoodputSizes`."""
 
     def __init__(self, parameters: PolluxParameters, node_gpus: int, gpus: int) -> None:
         """For nodes of up to `node_gpus` in a cluster of `gpus`."""
@@ -85,7 +85,7 @@ class Speedups:
         )
 
     def most_local(self) -> int:
-        """The most GPUs that are looked at on one node: those of the largest node."""
+        """The most GPUs that are looked at on one node: the GPUs of the largest node."""
         return min(self.node_gpus, self.most)
 
     def goodputs(self, models: Models) -> Floats:

@@ -30,7 +30,7 @@ class PlanTurns:
         """[job, round] planned for the rounds after this one."""
         self._left_s = left_s
         self._now_run = now_run
-        """Those that run in this round, ..."""
+        """Jobs that run in this round, ..."""
         self._end_s = end_s
         """... which ends at this moment."""
         self._round_s = round_s

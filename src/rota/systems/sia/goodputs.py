@@ -43,9 +43,9 @@ class Goodputs:
     def __init__(
         self, table: Table, rows: Ints, done: Floats, batch: Floats, most: Floats | None = None
     ) -> None:
-        """`rows` have done so much work; `batch` is the batch size of those that may not choose, else NaN.
+        """Note the work done by `rows`; `batch` is the batch size of jobs that may not choose, else NaN.
 
-        Of the others `most` is the largest, where it is not NaN.
+        `most` is the largest batch of the others, where it is not NaN.
         """
         shared, classes = table.shared, table.by_row["class"][rows]
         self._fits = shared["fits"][classes]
@@ -64,7 +64,7 @@ class Goodputs:
         """Examples at M0 per second of each configuration; 0 where a job cannot run so.
 
         On a type without a fit it is that of the same number of GPUs of the first type with one, times the
-        ratio of what one GPU of each does (section 3.2).  Of a job of which nothing is known only its least
+        ratio of what one GPU of each does (section 3.2).  For a job with no known speeds only its least
         size has a value: what it does there if that is known (`alone_known`), else 1 on every type.
         """
         knows: Bools = self.has_fit.sum(axis=1) > 0

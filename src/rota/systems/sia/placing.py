@@ -26,7 +26,7 @@ class WantedConfiguration(NamedTuple):
 
 
 class Placer:
-    """Places jobs on a scratch of one snapshot, from which those that leave or change have gone."""
+    """Places jobs on a scratch of one snapshot, without the jobs that leave or change."""
 
     def __init__(self, snapshot: Snapshot, shapes: Sequence[TypeShape], gone: Iterable[int]) -> None:
         self.shapes = shapes
@@ -45,7 +45,7 @@ class Placer:
         self._queue: list[WantedConfiguration] = []
 
     def place(self, wanted: Sequence[WantedConfiguration], keeps: Mapping[int, Grant]) -> None:
-        """Places all of `wanted` but those of `keeps`, which stay unless a larger job needs their node."""
+        """Places all of `wanted` but `keeps`, which stay unless a larger job needs their node."""
         for one in wanted:
             if one.row in keeps:
                 self._note(one, keeps[one.row])
@@ -59,7 +59,7 @@ class Placer:
             self._put(self._queue.pop(0))
 
     def add(self, one: WantedConfiguration, *, scattered: bool = False) -> bool:
-        """Places `one` on what is free, without moving anybody; False if it finds no place.
+        """Places `one` on what is free, without moving any job; False if it finds no place.
 
         `scattered`: on parts of several nodes, if need be.
         """

@@ -92,7 +92,7 @@ class SiaRounds:
     """Weighs the configurations of all jobs each round."""
 
     clips: ClassVar[bool] = True
-    """As of `GoodputSizes`."""
+    """As in `GoodputSizes`."""
     alone_known: ClassVar[bool] = True
     """What a job does on one GPU counts at its first start, where that is known."""
     news: ClassVar[Event] = Event.ROUND | Event.CAPACITY | Event.IDLE
@@ -251,7 +251,7 @@ def _shapes(snapshot: Snapshot) -> list[TypeShape]:
 
 
 def _pinned(snapshot: Snapshot, rows: Ints, alone: Container[int]) -> Bools:
-    """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`.
+    """Rows that stay as they are: they restore, bear no stop of any kind, or are left `alone`.
 
     On a live cluster the end of a first start is unknown until the program has spoken.
     """
@@ -273,7 +273,7 @@ def fixed_batch(snapshot: Snapshot, rows: Ints) -> Floats:
 
 
 def _room(snapshot: Snapshot, rows: Ints, shapes: list[TypeShape]) -> Floats:
-    """GPUs of each type that `rows` may divide: those that are up, less what others hold."""
+    """GPUs of each type that `rows` may divide: healthy ones, less what others hold."""
     room = np.array([shape.gpus for shape in shapes], dtype=np.float64)
     among, kinds = set(rows.tolist()), snapshot.cluster.device_type
     for row, grant in snapshot.grants.items():

@@ -36,7 +36,7 @@ class KeptAsks:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.asks: dict[int, KeptAsk] = {}
-        """By row, of the last round."""
+        """Asks of the last round, by row."""
         self.nodes: dict[tuple[float, ...], Bools] = {}
         """By what a job asks for: where it may be, as long as no cores, memory or quotas are counted."""
         self._free: Free | None = None

@@ -37,7 +37,7 @@ class Ask(NamedTuple):
     held: tuple[int, ...] = ()
     """Devices on which it runs already; empty if it may be placed anywhere."""
     share: float = 1.0
-    """Of each GPU."""
+    """The share of each GPU."""
     parts: Parts = ()
     """`held` as parts."""
 

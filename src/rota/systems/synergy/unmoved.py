@@ -1,4 +1,4 @@
-"""Jobs that a round can skip: those that sit where no job is ever short of anything, and stay there.
+"""Jobs that a round can skip: they sit where no job is ever short of anything, and stay there.
 
 Where no node states cores, memory or storage bandwidth, every job that stays has all that it wants where it
 is, whatever comes.  Then a round concerns only jobs to which something has happened since the last one.
@@ -16,7 +16,7 @@ from rota.table.free import Free
 
 
 class Unmoved:
-    """All jobs but those that are named: they stay where the last round left them."""
+    """All jobs but the named ones: they stay where the last round left them."""
 
     def __init__(self) -> None:
         self._is_known = False
@@ -57,7 +57,7 @@ def is_movable(ask: Ask) -> bool:
 
 
 def without(seen: Snapshot, rows: Iterable[int]) -> Free:
-    """A copy of the index of free devices, where those of `rows` are free too unless they are down."""
+    """A copy of the index of free devices, where devices of `rows` are free too unless they are down."""
     free, down = seen.occupancy.free.copy(), seen.occupancy.down
     for row in rows:
         held = seen.grants.get(row)

@@ -39,7 +39,7 @@ class App:
     """Jobs that share their GPUs among themselves."""
 
     key: str
-    """`group NAME` and what is added to it, or `row 17` of a job by itself."""
+    """`group NAME` and what is added to it, or `row 17` for a single job."""
     rows: tuple[int, ...]
     """Live jobs in the order in which they get GPUs: what ends the app soonest first."""
     is_first: bool
@@ -66,13 +66,13 @@ class Readings:
     left_s: Floats
     total_s: Floats
     rates: Floats
-    """By job and type of GPUs."""
+    """Rates by job and type of GPUs."""
     can: Ints
     """Flags of `Can`."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, rows: Ints) -> Readings:
-        """Of the live `rows`, ascending."""
+        """The readings of the live `rows`, ascending."""
         left = np.maximum(remaining_s(snapshot, rows), 0.0)
         return cls(
             snapshot.now,
@@ -114,7 +114,7 @@ class Estimates:
         gpus = asked * jobs.gpu_share[rows]
         each, classes = rows.tolist(), seen.placement.by_row["class"][rows].tolist()
         self.class_of: dict[int, int] = dict(zip(each, classes, strict=True))
-        """Of its placement slowdowns."""
+        """The class of each row's placement slowdowns."""
         self.left_s: dict[int, float] = dict(zip(each, left.tolist(), strict=True))
         """Seconds to go on what was asked for, on the fastest type, placed as closely as can be."""
         self.alone_s: dict[int, float] = dict(zip(each, alone.tolist(), strict=True))

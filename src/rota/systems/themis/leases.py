@@ -28,7 +28,7 @@ class Leases:
         self.until: dict[int, float] = {}
         """When leases end, by row."""
         self._ends: list[tuple[float, int]] = []
-        """A heap of them; void are those that `until` does not say any more."""
+        """A heap of ends; entries that differ from `until` are void."""
         self._due: list[int] = []
         """Rows whose leases are over, ascending: all are renewed or dropped before the decision is made."""
         self._is_open = True
@@ -111,7 +111,7 @@ class Leases:
             del self.until[row]
 
     def renew(self, rows: Iterable[int], until_s: float = math.inf) -> None:
-        """Leases for `rows` from now on, until `until_s` at the latest, and for those that bear no stop."""
+        """Give `rows` leases from now, until `until_s` at the latest, and jobs that bear no stop too."""
         for row in rows:
             self._lease(row, min(self.now + self.lease_s, until_s))
         for row in self._due:

@@ -49,7 +49,7 @@ class Tables:
         self.fastest_will_do: bool
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Be those of this snapshot."""
+        """Bring the market up to this snapshot."""
         placement = snapshot.know(Knowledge.PLACEMENT)
         jobs, cluster, rates = snapshot.jobs.table, snapshot.cluster, placement.shared["rates"]
         before = self._of
@@ -77,7 +77,7 @@ class OpenMarket:
         leases: Leases,
         tables: Tables,
     ) -> None:
-        """`apps` are those that hold something on offer, or may want more than they hold."""
+        """`apps` hold something on offer, or may want more than they hold."""
         self.snapshot = snapshot
         self.apps = apps
         self.crowd = crowd
