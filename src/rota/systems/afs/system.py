@@ -146,7 +146,7 @@ class Afs:
         return Decision(memory, grants, [], wake=wake, ranking=self._ranking, targets=targets, target=GPUS)
 
     def _most_of(self, snapshot: Snapshot, row: int) -> int:
-        """GPUs that `row` has once no further step makes it faster; 0 if it may be given others still."""
+        """GPUs that `row` has once no further step makes it faster; 0 if it may still be given others."""
         counts = feasible_counts(snapshot.jobs.table, row)
         steps = np.array([0, *counts])
         rates = rates_on(snapshot.know(Knowledge.SCALING), np.full(len(steps), row), steps).tolist()
@@ -252,7 +252,7 @@ class Afs:
         return frozenset(row for row, at_s in works_s.items() if snapshot.now < at_s + period_s)
 
     def _look_again_s(self, snapshot: Snapshot, shares: Mapping[int, int]) -> float:
-        """AFS-P: when GPU time received may decide otherwise, though nothing happens but that."""
+        """AFS-P: when the GPU time received alone may change the decision, without any event."""
         if self.parameters.lengths or len(shares) < 2:
             return math.inf
         if not self.parameters.queues:

@@ -34,9 +34,9 @@ class LeaseAsk(NamedTuple):
     """GPUs that it is planned with: numbers that nodes can be divided into; 0 while it runs on a node that is
     drained, where it goes on beside the plan."""
     left_s: float
-    """What is left of its estimate; 0 or less if it has outrun it."""
+    """Seconds left of its estimate; 0 or less if it has outrun it."""
     least_s: float
-    """What is left of its run time alone, without the stops and the margin of the estimate."""
+    """Seconds left of its run time alone, without the stops and the margin of the estimate."""
     dues: tuple[tuple[float, float], ...]
     """Its deadlines with what each is worth, the earliest first; none for best effort."""
     submit_s: float
@@ -100,7 +100,7 @@ class Requested:
         """Factor by which one stop in each lease makes the others longer."""
         self.planned: Ints = np.array([planned_gpus(gpus, capacity) for gpus in sizes.tolist()])[place]
         self.kinds: Ints = request_kinds(jobs, self.cluster)
-        """Where one finds no place, others of its kind do not either."""
+        """Kinds of request: where one finds no place, others of its kind do not either."""
         self.is_due: Bools = ~np.isnan(jobs.deadline_s)
         """Jobs that have a deadline, and GPUs to keep it with."""
         self.is_due[[row for row, dues in jobs.deadlines.items() if dues]] = True
@@ -167,7 +167,7 @@ class LiveAsks:
         return dues if dues or math.isnan(deadline_s) else ((deadline_s, STRICT_VALUE),)
 
     def places(self, rows: Ints | Sequence[int]) -> Ints:
-        """Where live `rows` stand in the columns."""
+        """The places of live `rows` in the columns."""
         places: Ints = self.rows.searchsorted(rows)
         return places
 

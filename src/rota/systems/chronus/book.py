@@ -74,7 +74,7 @@ class Book:
         return DeadlinePlan(self.aims[row], tuple(slots))
 
     def drop(self, row: int) -> None:
-        """`row` has no plan, and nothing is said of it."""
+        """Remove the plan of `row`, without a report."""
         self.plans.pop(row, None)
         self.aims.pop(row, None)
         self.dues.pop(row, None)

@@ -40,7 +40,7 @@ class TenantBook:
         self.shares = facts.shares
         """What the running jobs of each tenant hold."""
         self.all_held = 0
-        """What all of them hold of the first."""
+        """What all tenants hold of the first resource."""
         self.queued: dict[int, int] = {}
         """Tenants with waiting jobs, and how many wait."""
         self.queued_kinds: dict[int, dict[Row, None]] = {}
@@ -87,7 +87,7 @@ class TenantBook:
         self._served_ms.clear()
 
     def _enter(self, snapshot: Snapshot, row: Row) -> None:
-        """Put `row` where its phase says, out of where it was."""
+        """Put `row` into the collection of its phase, out of the one it was in."""
         tenant, columns = self.tenant_of[row], snapshot.by_row
         known = self._where.pop(row, None)
         if known is not None:

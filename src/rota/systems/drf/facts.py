@@ -67,7 +67,7 @@ class Facts:
     service: DominantShare
     """Says what service received is to be multiplied by."""
     most: int
-    """Thousandths of slots that there are; what is handed out is not limited otherwise."""
+    """Number of slots there are, in thousandths; nothing else limits what is handed out."""
 
     @classmethod
     def of(cls, jobs: JobTable, cluster: Cluster, p: DrfParameters) -> Facts:

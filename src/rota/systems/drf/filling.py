@@ -109,7 +109,7 @@ class TaskFilling:
         self.grants.append(grant)
 
     def _charge(self, row: Row, sign: int) -> None:
-        """The tenant of `row` holds what it needs besides, or no longer if `sign` is -1."""
+        """Add what `row` needs to what its tenant holds, or take it off if `sign` is -1."""
         tenant, more = self.tenant_of[row], [sign * amount for amount in self.book.amounts[row]]
         before = self._more.get(tenant)
         if before is not None:
@@ -117,7 +117,7 @@ class TaskFilling:
         self._more[tenant] = more
 
     def _share(self, tenant: int, row: Row = None, sign: int = 1) -> int:
-        """The share of `tenant`, with what `row` needs besides, or without it."""
+        """The share of `tenant` with what `row` needs added, or taken off."""
         more = self._more.get(tenant)
         if row is not None:
             asked = [sign * amount for amount in self.book.amounts[row]]

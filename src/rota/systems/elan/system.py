@@ -15,7 +15,7 @@ Departs   Sizes are computed again from the smallest ones, which with concave cu
           a GPU; a resized job does not grow again for a minute, and shrinks in that time only for a waiting
           job; room that no job used is given back.
           The learning rate follows the batch in the job's own program.  The world charges for resizes:
-          `rota simulate --costs resize=elan`.  How state is copied is not modelled: a pause of a second is
+          `rota simulate --costs resize=elan`.  How state is copied is not modelled: a resize is a 1 s pause.
 Checked   systems/elan.md, worked examples 1 to 5.  The authors' code is not public
 """
 

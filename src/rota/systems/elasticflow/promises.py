@@ -36,7 +36,7 @@ class Promised:
     """Rows whose deadline is not kept: they have what is left as soon as there is some."""
 
     def beside(self, other: Promised) -> Promised:
-        """Both, which have nothing in common but what is free."""
+        """Both together; they share nothing but the free GPUs."""
         both = self.asks + other.asks, self.plans + other.plans
         return Promised(*both, self.room, self.broken | other.broken)
 
@@ -83,12 +83,12 @@ class Planner:
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
         self._taken: dict[tuple[int, int, float, float], tuple[FreeRoom, _Taken | None]] = {}
-        """What `take` came to, by the identity of the curve, which is kept for it; row, deadline, margin."""
+        """Result of `take` by the identity of the curve, which is kept for it; row, deadline, margin."""
         self._pieces = 0
         """Number of pieces of the curves kept."""
 
     def caps_of(self, asks: Sequence[ShareAsk]) -> SharedCaps | None:
-        """What some of `asks` may have together, numbered by their places; None if nothing limits it."""
+        """What some of `asks` may have together, numbered by place; None if there is no limit."""
         return None if self._caps is None else self._caps.among([self._place[ask.row] for ask in asks])
 
     def take(self, free: FreeRoom, ask: ShareAsk, margin: float) -> _Taken | None:

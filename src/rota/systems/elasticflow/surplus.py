@@ -57,7 +57,7 @@ class Surplus:
                 self._lower(place, self._most[ask.row])
 
     def _lower(self, place: int, most: int) -> None:
-        """What `place` would have beyond `most` is left for others."""
+        """Leave for others what `place` would have beyond `most`."""
         now, level = self._now(place), bisect_right(self._sizes[place], most) - 1
         self._level[place] = min(self._level[place], level)
         spare = now - self._now(place)
@@ -71,7 +71,7 @@ class Surplus:
         return {ask.row: sizes[level] for ask, sizes, level in triples}
 
     def keep(self, held: Mapping[int, int]) -> None:
-        """Let these rows have up to what they hold, as far as it goes: a change would cost them more."""
+        """Let these rows have up to what they hold, as far as GPUs suffice: a change would cost them more."""
         asks = self._asks
         holders = [place for place, ask in enumerate(asks) if held.get(ask.row)]
         for place in sorted(holders, key=lambda place: asks[place].rank):
@@ -85,7 +85,7 @@ class Surplus:
         self._begin([place for place in free if not self._level[place] and self._next(place) < math.inf])
 
     def hand_out(self) -> None:
-        """One step after the other until no step fits."""
+        """Take one step after the other until no step fits."""
         rising = [place for place in range(len(self._asks)) if self._next(place) < math.inf]
         heap = [self._entry(place) for place in rising if self._level[place]]
         heap += self._begin([place for place in rising if not self._level[place]])
@@ -101,7 +101,7 @@ class Surplus:
                 heapq.heappush(heap, self._entry(place))
 
     def _begin(self, places: list[int]) -> list[_Entry]:
-        """The first step for jobs that have nothing, by deadline; entries of jobs that could have another."""
+        """Take the first step for jobs without GPUs, by deadline; entries of jobs that could have more."""
         begun = []
         for place in sorted(places, key=lambda place: self._asks[place].rank):
             if self.left <= 0:
@@ -111,7 +111,7 @@ class Surplus:
         return begun
 
     def _entry(self, place: int) -> _Entry:
-        """The best first: jobs that have nothing, then the largest return; equal ones by deadline."""
+        """The entry, best first: jobs without GPUs, then the largest return; ties by deadline."""
         return -round(self._return(place), _DIGITS), self._asks[place].rank, place
 
     def _now(self, place: int) -> int:

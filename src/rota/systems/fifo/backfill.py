@@ -312,7 +312,7 @@ class _Promise:
         return grant
 
     def _is_kept(self, grant: Grant) -> bool:
-        """True if the first job still finds a place beside `grant`; then both are foreseen."""
+        """True if the first job still finds a place beside `grant`; both are then taken into account."""
         self.later.hold(grant)
         place = self.fit(self.later, self.head)
         if place is None:  # devices, CPU, memory or quota would not be left

@@ -56,7 +56,7 @@ class ClusterChanges:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _follow_cluster(self) -> None:
-        """Nodes that are new, or have other GPUs, are empty homes; their jobs need another one."""
+        """Nodes that are new, or have other GPUs, become empty homes; their jobs need another one."""
         before = self.memory["gpus"]
         self.derived.gpus = self.gpus
         if before == self.gpus:

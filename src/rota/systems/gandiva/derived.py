@@ -91,7 +91,7 @@ class TurnEnds:
             self.ends.setdefault(end_s, set()).add(key)
 
     def give_up(self, keys: set[int]) -> None:
-        """The turns of these homes are over before their time: no other turn is to end with them."""
+        """End the turns of these homes before their time: no other turn is to end with them."""
         for key in keys & self.end_of.keys():
             self.note(key, math.inf)
 

@@ -29,7 +29,7 @@ Pair = tuple[int, int]
 
 
 def gain(rates: Iterable[float], alone: Iterable[float]) -> float:
-    """Work of jobs that share their devices, relative to their work in turns: 1.0 is no gain."""
+    """Work of jobs that share their devices, relative to their work in turns: 1.0 means no gain."""
     return sum(rate / solo for rate, solo in zip(rates, alone, strict=True))
 
 
@@ -100,7 +100,7 @@ class PairTrials:
                 self.homes.part(home, first)
 
     def _judge(self, home: ServerGroup, first: int) -> None:
-        """Part a pair that does no more than in turns, on trial or kept; a pair that did not run stays."""
+        """Part a pair that does no more than in turns, kept or on trial; a pair that did not run stays."""
         pair = (first, home["pairs"][first])
         held, jobs = self.snapshot.grants, self.snapshot.jobs
         ran = [
@@ -296,7 +296,7 @@ def _load(home: ServerGroup) -> float:
 
 
 class Growth:
-    """GPUs of each job of a home at one moment: idle GPUs go to elastic jobs until others need them."""
+    """Growth of a home's elastic jobs into its idle GPUs, until other jobs need them."""
 
     def __init__(self, snapshot: Snapshot, parameters: GandivaParameters, homeless: Sized) -> None:
         """`homeless` are the jobs that wait for a home: while there are some, no job grows."""

@@ -107,7 +107,7 @@ class GandivaDecision:
         return True
 
     def _home_for(self, row: int) -> int:
-        """The home of NODE_ALLOC; where quotas or cores and memory keep GPUs idle, others too."""
+        """The home by NODE_ALLOC; where quotas or cores and memory keep GPUs idle, also other homes."""
         size, accepting = self.sizes[row], self.grounds.accepting(row)
         key = self.homes.allocate(row, size, accepting, self.gpus)
         if self.has_caps and (

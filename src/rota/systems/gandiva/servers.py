@@ -271,7 +271,7 @@ _NOWHERE: Place = (math.inf, -1)
 
 
 class _Entry(NamedTuple):
-    """Where a home stands in the lists."""
+    """The place of a home in the lists."""
 
     kind: tuple[int, int]
     by_load: Place
@@ -343,7 +343,7 @@ class ServerIndex:
         return sum([gpus * len(places) for (affinity, gpus), places in self._by_load.items() if not affinity])
 
     def fullest(self, demand: float, able: Able, below: float = math.inf) -> int:
-        """The able home with the fewest free GPUs, less than `below`, on which `demand` fits; -1 if none."""
+        """The able home with fewest free GPUs, less than `below`, on which `demand` fits; -1 if none."""
         first = bisect_left(self._used, (demand - EPSILON, -1))
         best = _first(self._used, first, able)
         for (affinity, gpus), places in self._by_load.items():

@@ -65,7 +65,7 @@ class Gandiva:
         return GandivaDecision(snapshot, self.parameters, derived, changed).decide()
 
     def _derived_of(self, snapshot: Snapshot, memory: Memory) -> Derived:
-        """What is kept from the last call, if that had the same memory and the same table; else a new one."""
+        """The `Derived` of the last call, if it had the same memory and the same table; else a new one."""
         derived, jobs, cluster = self._derived, snapshot.jobs.table, snapshot.cluster
         grounds = None if derived is None else derived.grounds
         if grounds is None or grounds.jobs is not jobs or grounds.cluster is not cluster:

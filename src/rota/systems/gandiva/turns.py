@@ -29,7 +29,7 @@ from rota.table.free import mask_of
 TAKES_TURNS = Constraint(
     Code.POLICY, detail="waits for its turn on a server for jobs of its size; what is free is on others"
 )
-"""Why a job waits that would fit on what is free."""
+"""Reason for a waiting job that would fit on what is free."""
 
 
 def take_turn(circle: list[int], fits: Fits) -> list[int]:
@@ -254,7 +254,7 @@ class ServerTurns:
         return rows
 
     def _lead_on(self, home: ServerGroup) -> None:
-        """Jobs whose longer turns go on come first in a new turn: there is room for all of them."""
+        """Put jobs whose longer turns continue first in a new turn: there is room for all of them."""
         if not self.lengths.longer:
             return
         pairs = home["pairs"]

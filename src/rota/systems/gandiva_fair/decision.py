@@ -43,7 +43,7 @@ TAKES_TURNS = Constraint(
     Code.POLICY,
     detail="waits for its turn on the server it belongs to, in proportion to its tenant's tickets",
 )
-"""Why a job waits that would fit on what is free."""
+"""Reason for a waiting job that would fit on what is free."""
 
 
 def fresh() -> Memory:

@@ -151,7 +151,7 @@ class StrideTurns:
         return self.snapshot.gpus_of[row] * share
 
     def _stays(self, servers: Servers, row: int) -> bool:
-        """True if its turn goes on: it runs where it belongs."""
+        """True if its turn continues: it runs where it belongs."""
         grant = self.snapshot.grants.get(row)
         if grant is None or (self.is_over and not self.lengths.goes_on(row)):
             return False

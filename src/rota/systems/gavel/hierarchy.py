@@ -59,7 +59,7 @@ class _Water:
 
     @cached_property
     def by_tenant(self) -> list[list[tuple[int, float, float]]]:
-        """The jobs of each tenant, each with its weight, and with that of all for which it stands."""
+        """The jobs of each tenant, with weights, and the weights of all jobs each stands for."""
         jobs: list[list[tuple[int, float, float]]] = [[] for _ in self.of_tenants]
         weights, counts = self.weights.tolist(), self.division.counts.tolist()
         for job, code in enumerate(self.tenants):

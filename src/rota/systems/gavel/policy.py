@@ -27,7 +27,7 @@ from rota.table.occupancy import EPSILON
 _ROUNDING = 1e-9
 """Relative excess over the GPUs of a type that counts as rounding."""
 _MET = 1.0 - 1e-7
-"""Part of what is needed that counts as all of it."""
+"""Part of a need that counts as all of it."""
 _MOST_TRIES = 60
 
 
@@ -182,7 +182,7 @@ def least_horizon_s(problem: GavelProblem) -> float:
 
 
 def done_within(problem: GavelProblem, horizon_s: float) -> Shares:
-    """Fractions with which all jobs are done in this time; in a longer one if rounding misses it."""
+    """Fractions by which all jobs are done in this time, or in a longer one if rounding misses it."""
     left = problem.by_class(problem.work_left)
     return problem.entries.shares(_met(problem, horizon_s, lambda horizon: left / horizon))
 

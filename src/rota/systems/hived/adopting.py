@@ -51,7 +51,7 @@ def _recalled(
 
 
 def _agree(own: Virtual, leaf: Physical, matches: dict[int, Physical]) -> bool:
-    """Whether `leaf` can serve `own`, beside what has been matched: bound parents are each other's."""
+    """Whether `leaf` can serve `own`, given the matches so far: bound parents must correspond."""
     cell: Virtual | None = own
     by: Physical | None = leaf
     while cell is not None:

@@ -70,7 +70,7 @@ def _device(own: Virtual) -> int:
 
 
 class Cell:
-    """A cell of either tree; what is used in it is counted by priority."""
+    """A cell of either tree; usage in it is counted by priority."""
 
     __slots__ = ("busy", "changed", "gang", "kind", "level", "number", "priority", "size", "used")
 

@@ -334,7 +334,7 @@ class VirtualClusters:
             unbind(own, self.pools[own.kind.name])
 
     def _demote(self, gang: Gang) -> None:
-        """`gang` goes on where it is, without its virtual cells (lazy preemption)."""
+        """Keep `gang` where it is, without its virtual cells (lazy preemption)."""
         physical = gang.physical
         self.leave_unchecked(gang)
         self.hold_unchecked(gang, physical, [])

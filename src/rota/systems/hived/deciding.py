@@ -45,7 +45,7 @@ class Deciding:
         self.granted: dict[int, Grant] = {}
         self.preempted: dict[int, None] = {}
         self.demoted: set[int] = set()
-        """Rows that go on without a guarantee, since others want their cells (lazy preemption)."""
+        """Rows that continue without a guarantee, since others want their cells (lazy preemption)."""
         self.reject: dict[int, str] = {}
         self.cancel: dict[int, str] = {}
         self.offers: dict[int, Offer] = {}
@@ -98,7 +98,7 @@ class Deciding:
         self._failed = self._rounds(lines, lambda row: (-priority.item(row), row))
 
     def opportunists(self, rows: Iterable[int]) -> None:
-        """Serve `rows` on what is idle, tenants with the fewest idle GPUs for their weight first."""
+        """Serve `rows` from idle GPUs, tenants with the fewest idle GPUs for their weight first."""
         rows = {*rows, *(row for row in self.preempted if row in self._low)}
         if not rows:
             return

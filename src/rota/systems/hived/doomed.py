@@ -22,7 +22,7 @@ class Doom:
         self.bound: list[Virtual] = []
 
     def settle(self) -> None:
-        """Bind what is doomed now, and free what is not any more."""
+        """Bind the cells doomed now, and free cells that are not doomed any more."""
         if not self.bound and not any(self.pool.bad):
             return
         # A gang that runs on what is left of a doomed cell holds it as any other.

@@ -27,7 +27,7 @@ _ASKED = (
 
 
 class AskedOnce:
-    """What follows from requests and cells alone, by row, once it has been made out."""
+    """What requests and cells alone determine, by row, computed once."""
 
     def __init__(self, jobs: JobTable, layout: Layout) -> None:
         self.jobs, self.layout = jobs, layout

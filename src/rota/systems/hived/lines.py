@@ -142,7 +142,7 @@ class LineReasons(ReasonsWhenAsked):
         single: Mapping[int, Constraint],
         gone: Iterable[int],
     ) -> None:
-        """`lines` ascend, and are handed over; rows that are `gone` wait for nothing."""
+        """`lines` ascend, and are handed over; `gone` rows wait for nothing."""
         self._asked, self._lines, self._by_line, self._single = asked, lines, by_line, dict(single)
         for row in gone:
             self._single.pop(row, None)

@@ -119,7 +119,7 @@ class Packing(Generic[AnyCell]):
         return self.nodes
 
     def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
-        """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
+        """Healthy and suggested ones first, then the most used; opportunists keep away from others."""
         used = node.busy
         higher = 0
         if gang.priority == OPPORTUNISTIC:

@@ -65,7 +65,7 @@ class FreeCells:
     # -- giving and taking -------------------------------------------------------------------------
 
     def take(self, cell: Physical) -> None:
-        """`cell`, free or in a free one, is in use; what had to be split leaves its other parts free."""
+        """Mark `cell`, free or inside a free one, as in use; parts split off for it stay free."""
         root = cell.root_free
         assert root is not None, "only what is free is taken"
         while root is not cell:
@@ -80,7 +80,7 @@ class FreeCells:
             self.drop(self.bad[part.level], part)
 
     def put(self, cell: Physical) -> None:
-        """`cell` is not in use any more; it is merged with its buddies as far as they are free."""
+        """Mark `cell` as unused; it is merged with its buddies as far as they are free."""
         for part in _bad_parts(cell):
             self.bad[part.level].append(part)
         parent = cell.parent

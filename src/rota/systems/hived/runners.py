@@ -8,7 +8,7 @@ from rota.systems.hived.cells import Gang
 
 
 class Runners:
-    """Gangs that run, by row and the other way round; a decision changes both."""
+    """Running gangs, by row and by gang; a decision changes both."""
 
     def __init__(self, gang_of: dict[int, Gang], row_of: dict[Gang, int]) -> None:
         self.gang_of, self.row_of = gang_of, row_of

@@ -20,9 +20,9 @@ from rota.table.state import Phase
 
 _RUNNING: Final = int(Phase.RUNNING)
 _NEARLY: Final = 1e-6
-"""Quanta by which service may fall short of a whole one and still count as having reached it."""
+"""Tolerance in quanta: service this far below a whole quantum counts as having reached it."""
 _ROUNDING: Final = 1e-9
-"""Part by which moments may be wrong that are not computed from now; what lies so close is looked at."""
+"""Relative error of moments that are not computed from now; whatever lies this close is checked."""
 
 
 class Quanta:

@@ -120,7 +120,7 @@ class Las:
         return Decision(memory, grants, preempt, wake=wake, ranking=self.inner)
 
     def _exact(self, snapshot: Snapshot, rows: Any) -> Any:
-        """Service received, one row or an array of rows; below 0 for those whose longer turns go on."""
+        """Service received, for one row or an array; below 0 for rows whose longer turns continue."""
         by_time, jobs = self.parameters.metric is ServiceMetric.TIME, snapshot.jobs
         received = jobs.ran_s(rows) if by_time else jobs.service_gpu_s(rows)
         ahead = self.quanta.ahead

@@ -109,7 +109,7 @@ def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:
 
 
 def _left(left_s: Floats) -> Floats:
-    """Seconds left; of jobs about which nothing is known, as many as the others have in the mean."""
+    """Seconds left; for a job about which nothing is known, the mean of the others."""
     known = ~np.isnan(left_s)
     mean = float(left_s[known].mean()) if known.any() else 1.0
     left: Floats = np.maximum(np.where(known, left_s, mean), 0.0)

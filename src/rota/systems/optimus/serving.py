@@ -126,7 +126,7 @@ def _alone(
 
 
 def _capacity(snapshot: Snapshot, sizing: Sizing) -> Demand:
-    """What there is to hand out of what is limited: what works, less what all others hold."""
+    """Capacity to hand out of limited resources: healthy ones less what other jobs hold."""
     cluster, occupancy = snapshot.cluster, snapshot.occupancy
     up = [node for node in range(cluster.nodes) if node not in occupancy.down_nodes]
     own_cpus = own_gib = 0.0

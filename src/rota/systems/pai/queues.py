@@ -26,7 +26,7 @@ class ExpectationLine:
         self.speaker = speaker
         self.kind = kind
         self.first: Item | None = None
-        """Expectation and first row, as they stand in the order of the kind."""
+        """Expectation and first row, as ordered within the kind."""
         self._rows: list[int] = []
         self._head = 0  # those before it have left
 
@@ -121,7 +121,7 @@ class ExpectedOrder:
             self._place(line)
 
     def _place(self, line: ExpectationLine) -> None:
-        """Enter the first row of `line` with what is expected of it now."""
+        """Enter the first row of `line` with its present expectation."""
         firsts = self._firsts.setdefault(line.kind, SortedItems())
         if line.first is not None:
             firsts.remove(line.first)

@@ -163,7 +163,7 @@ class _Recurring:
             self.order.add(row, self._keys(row), self._kinds[row])
 
     def _keys(self, row: int) -> Keys:
-        """What `row` has in common with other jobs, most specific first."""
+        """Keys that `row` shares with other jobs, most specific first."""
         user, group = self.jobs.tenant.item(row), self.jobs.group.item(row)
         keys: list[Hashable] = [user]
         if self.estimate is not EstimateSource.USER and group >= 0:

@@ -20,7 +20,7 @@ from rota.systems.philly.locality import Locality
 
 _LEVELS: Final = tuple(Locality)
 _ROUNDING: Final = 1e-4
-"""Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
+"""Part of a period by which rounding may move an opening: closer ones are compared exactly."""
 
 
 class Attempts(TypedDict):
@@ -148,7 +148,7 @@ class Calendar:
         """These rows; those that open at the same moment ascend."""
         self._near_s = _ROUNDING * cycle.period_s
         self._next = (math.inf, -math.inf)
-        """From when to before when the latter is when the next attempt opens; nothing is known at first."""
+        """Moments (a, b): from a to before b, the next attempt opens at b; nothing is known at first."""
 
     def add(self, row: int) -> None:
         """`row` has an entry in `attempts`."""
@@ -213,7 +213,7 @@ class Calendar:
         return best
 
     def _place(self, row: int) -> tuple[int, float]:
-        """Where `row` stands or would stand, and when in the cycle its attempts open."""
+        """The present or future place of `row`, and when in the cycle its attempts open."""
         phases, phase = self._phases, self.attempts[row]["since_s"] % self.cycle.period_s
         place = bisect_left(phases, phase)
         if place < len(phases) and phases[place] == phase:

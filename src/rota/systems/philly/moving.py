@@ -32,7 +32,7 @@ class MovingDecision(PhillyDecision):
         slept: Slept,
         stays: dict[int, float],
     ) -> None:
-        """`stays` says until when a row may not be moved; all others may."""
+        """`stays` has the moment before which a row may not be moved; all others may."""
         super().__init__(p, snapshot, fit, queues, premises, shares, slept)
         self.stays = stays
 
@@ -61,7 +61,7 @@ class MovingDecision(PhillyDecision):
     # -- closer together ---------------------------------------------------------------------------
 
     def _bring_together(self) -> int:
-        """Move gangs onto the fewest nodes, first come first; the nodes on which they have left something."""
+        """Move gangs onto the fewest nodes, first come first; returns the nodes where they left GPUs."""
         left = 0
         if not self.scratch.free.total:
             return left
@@ -151,7 +151,7 @@ class MovingDecision(PhillyDecision):
         return {node: rows for node, rows in rows_of.items() if node not in others}
 
     def _moves_off(self, rows: list[int], others: int) -> list[Grant]:
-        """Where all `rows` could go on `others`, held on the scratch; empty if some would find no place."""
+        """Grants for all `rows` on `others`, held on the scratch; empty if some would find no place."""
         free, moves = self.scratch.free, list[Grant]()
         for row in rows:
             old = self.snapshot.grants[row]

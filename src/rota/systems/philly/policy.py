@@ -48,7 +48,7 @@ class Slept(TypedDict):
 
 
 class PhillyDecision(GangAttempts):
-    """One call: which jobs are served, in which order, and until when all others sleep."""
+    """One call: which jobs are served, in which order, and until when all other jobs sleep."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array
 
 
 def filled(problem: SharingProblem) -> Array:
-    """What is held, and the least size of every job that holds nothing, where there is room."""
+    """What is held, plus the least size of every job that holds nothing, where there is room."""
     filled = problem.base.copy()
     room, least = problem.capacity - filled.sum(axis=1), _least_sizes(problem)
     for row in np.flatnonzero((filled.sum(axis=0) == 0) & (least > 0)).tolist():

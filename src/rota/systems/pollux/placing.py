@@ -54,7 +54,7 @@ def hard_limits(
 
 
 class Carrier:
-    """Turns what was found into grants, one after the other."""
+    """Turns a search result into grants, one after the other."""
 
     def __init__(self, snapshot: Snapshot, scratch: Occupancy) -> None:
         """`scratch`: the jobs that are shared out hold nothing there."""

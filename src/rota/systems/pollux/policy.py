@@ -246,7 +246,7 @@ def _quotas_of(
 
 
 def _most_of(snapshot: Snapshot, row: int, gpu_type: str) -> float:
-    """GPUs of a type that the tenant of a job may have at all."""
+    """Most GPUs of a type that the tenant of a job may have."""
     tenants = snapshot.cluster.tenants
     if not tenants:
         return math.inf
@@ -256,7 +256,7 @@ def _most_of(snapshot: Snapshot, row: int, gpu_type: str) -> float:
 
 
 def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:
-    """The type of GPU on which each row is, or on which it is to start: where most are free."""
+    """The GPU type on which each row runs, or is to start: where most are free."""
     cluster = snapshot.cluster
     kinds = np.zeros(len(rows), dtype=np.int64)
     if len(cluster.type_names) < 2:

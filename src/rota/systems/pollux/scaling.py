@@ -80,7 +80,7 @@ def _held(snapshot: Snapshot, models: Models, grants: Mapping[int, Grant]) -> tu
 
 
 def _best_utility(snapshot: Snapshot, speedups: Speedups, models: Models, nodes: int, number: int) -> float:
-    """What a search on this many empty nodes comes to."""
+    """The best utility that a search finds on this many empty nodes."""
     parameters, size, jobs = speedups.parameters, speedups.node_gpus, len(models.rows)
     there = Speedups(parameters, size, nodes * size)
     problem = SharingProblem(

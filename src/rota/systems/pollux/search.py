@@ -113,7 +113,7 @@ class Search:
         return Found(states, scores, number)
 
     def bound(self) -> float:
-        """No member is worth more, give or take rounding: every job has what is best for it alone."""
+        """Upper bound of a member's worth, up to rounding: every job has its best size for itself."""
         problem = self.problem
         held = np.add.reduce(problem.base, axis=0)
         several = (problem.base > 0).sum(axis=0) > 1
@@ -129,7 +129,7 @@ class Search:
         return bound - 1e-9 * abs(bound)
 
     def _first(self, begins: Array, population: int) -> Array:
-        """What is held now, what was found last, and mutants of both."""
+        """The first population: the current grants, the last result, and mutants of both."""
         base = self._base
         if not (self._has_room(base) and self._keeps_quotas(base)):
             base = self.repaired(base.copy())
@@ -189,7 +189,7 @@ class Search:
         return self._chosen(np.concatenate((states, children), axis=1), both, len(scores))
 
     def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
-        """The `many` that go on, the fittest first."""
+        """The `many` members that survive, the fittest first."""
         kept = fittest(scores, many)
         return states.take(kept, axis=1), scores[kept]
 
@@ -300,7 +300,7 @@ class Search:
             on_node[place] = on_node.take(place, axis=0) * ~leaving
 
     def _leaving(self, several: Bools) -> Bools:
-        """Jobs that leave a node, of those that use it beside others, [.., job]: all but the first."""
+        """Jobs that leave a node they share with others, [.., job]: all users but the first."""
         leaving = several.copy()
         leaving[np.arange(len(several)), several.argmax(axis=1)] = False
         return leaving

@@ -38,7 +38,7 @@ class SizesByType:
 
 
 class Goodputs:
-    """What is known of the goodput of some jobs."""
+    """The known goodput of some jobs."""
 
     def __init__(
         self, table: Table, rows: Ints, done: Floats, batch: Floats, most: Floats | None = None

@@ -185,7 +185,7 @@ class SiaRounds:
         return _Round(rows, held, menu, value, cost, assignment._replace(option=option))
 
     def goodputs(self, snapshot: Snapshot, told: Table, rows: Ints) -> Goodputs:
-        """What is known of the goodput of `rows`."""
+        """The known goodput of `rows`."""
         return Goodputs(told, rows, snapshot.jobs.work_done(rows), fixed_batch(snapshot, rows))
 
     def units(self, snapshot: Snapshot, rows: Ints, goodputs: Goodputs) -> Ints:
@@ -198,7 +198,7 @@ class SiaRounds:
         return np.full(len(rows), self.parameters.restart_s)
 
     def _factors(self, snapshot: Snapshot, rows: Ints, held: HeldGpus) -> Floats:
-        """What a restart leaves of the value of other configurations."""
+        """The part of a configuration's value that a restart leaves."""
         p, jobs = self.parameters, snapshot.jobs
         if not p.restart_factor:
             return np.ones(len(rows))
@@ -302,7 +302,7 @@ class ByConfiguration:
         self._value = value
         self._cost = cost
         self._chosen = chosen
-        """By job, a place on the menu; -1 for nothing."""
+        """By job, its place on the menu; -1 for none."""
         self._next_s = next_s
 
     def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:

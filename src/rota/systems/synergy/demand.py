@@ -20,7 +20,7 @@ _SHARE = np.full(len(AMOUNTS), math.nan)
 
 
 class Asked:
-    """What jobs without a profile want by what they asked for, made out once for each; and where it was."""
+    """What jobs without a profile want by their requests, computed once for each; and where it was."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
         self.jobs, self.cluster = jobs, cluster
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Demands:
-    """What is known of the jobs' sensitivity at one moment, as demands."""
+    """Demands at one moment, from what is known of the jobs' sensitivity."""
 
     def __init__(self, snapshot: Snapshot, parameters: SynergyParameters, asked: Asked | None = None) -> None:
         self.parameters = parameters

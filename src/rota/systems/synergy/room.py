@@ -247,7 +247,7 @@ class Room:
         return len(seat.parts), -seat.each.item(0), -seat.each.item(1)
 
     def _cut(self, seat: Seat) -> None:
-        """`seat` gets its share in proportion, on all its nodes; what is below it is raised to it."""
+        """Give `seat` its share in proportion, on all its nodes; amounts below it are raised to it."""
         new = _least(seat.parts, np.where(self.unlimited, seat.each, self.share))
         for node, gpus in seat.parts:
             self.left[node] += seat.ask.share * gpus * (seat.each - new)

@@ -107,7 +107,7 @@ class Synergy:
         self._kept: KeptAsks | None = None
         self._unmoved = Unmoved()
         self._given: dict[int, GivenSeat] = {}
-        """Grants by row as they were made out last."""
+        """Grants by row as last computed."""
         self._seen: Snapshot | None = None
         self._ranking: Ranking | None = None
         """What the inner policy decided when resources were last divided."""

@@ -53,7 +53,7 @@ class App:
 
 @dataclass(frozen=True)
 class Readings:
-    """What is to be seen of live jobs at one moment: of all at once, for estimates of some, now or later."""
+    """Readings of live jobs at one moment: of all at once, for estimates of some, now or later."""
 
     now: float
     table: JobTable
@@ -233,7 +233,7 @@ def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, fl
 
 
 def value_of(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float], crowd: float) -> float:
-    """Logarithm of 1 / ρ of an app that goes on with `holds`, where `crowd` share."""
+    """Logarithm of 1 / ρ of an app that continues with `holds`, where `crowd` share."""
     finish = finish_s(app, estimates, holds, seconds)
     if finish == math.inf:
         return math.log(LEAST_VALUE)

@@ -101,7 +101,7 @@ class OpenMarket:
         return self.scratch.free.total
 
     def step(self, bidder: int) -> AuctionStep | None:
-        """The group with which it would gain most for its finish."""
+        """The group with which the bidder gains most for its finish."""
         best: AppGroup | None = None
         misfit: AuctionStep | None = None
         for row, count in self._wishes(bidder):
@@ -135,7 +135,7 @@ class OpenMarket:
         return False
 
     def give(self, bidder: int, grant: Grant) -> None:
-        """It gets exactly this for a job that has nothing."""
+        """Give the bidder exactly this grant, for a job that has nothing."""
         seconds = {**self._seconds[bidder], grant.job: self.estimates.seconds(grant)}
         holds = {**self.holds[bidder], grant.job: grant}
         self._enter(bidder, AppGroup(None, grant, self._value(bidder, holds, seconds)))
@@ -217,7 +217,7 @@ class OpenMarket:
         return AppGroup(old, grant, self._value(bidder, holds, seconds))
 
     def _started(self, row: int, count: int) -> Grant | None:
-        """Devices for a job that has none: its own of before if no others make it faster."""
+        """Devices for a job that has none: its own former ones unless others are faster."""
         own = self.snapshot.grants.get(row)
         best, best_s = None, math.inf
         free, fit, estimates = self.scratch.free, self.fit, self.estimates
@@ -238,7 +238,7 @@ class OpenMarket:
         return best
 
     def _of_own(self, own: Grant, count: int) -> Grant | None:
-        """As many of the devices that a job had before, which are free, or more beside them."""
+        """`count` devices: those that the job had before, as far as they are free, or more beside them."""
         if count == len(own.devices):
             return own if self.fit.admits(self.scratch, own) else None
         self.fit.place = keeping(own.devices)

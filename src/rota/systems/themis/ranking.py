@@ -20,10 +20,10 @@ from rota.table.occupancy import Occupancy
 
 @dataclass(frozen=True)
 class AppStanding:
-    """An app among the others."""
+    """An app's standing among the others."""
 
     rho: float
-    """With what it holds under leases in force; infinite if that is nothing."""
+    """ρ with what it holds under leases in force; infinite if that is nothing."""
     at_best: float
     """ρ with the smallest gang it could get: of apps that hold nothing the larger is worse."""
 
@@ -39,7 +39,7 @@ def standings(
     estimates: Estimates,
     crowd: list[float],
 ) -> list[AppStanding]:
-    """How each app stands; `values` are logarithms of 1 / ρ, as it is with `holds`."""
+    """The standing of each app; `values` are logarithms of 1 / ρ, computed with `holds`."""
     return [
         AppStanding(
             math.exp(-value) if held else math.inf,
@@ -55,9 +55,9 @@ class ToldApp:
 
     rows: tuple[int, ...]
     rho: float
-    """With what it holds since then; infinite if that is nothing."""
+    """ρ with what it holds since then; infinite if that is nothing."""
     at_best: float
-    """What it would be with the smallest gang, where it is nothing."""
+    """ρ with the smallest gang, where it holds nothing."""
     place: int
     """How many apps that wanted GPUs would have finished worse; -1 if it wanted none."""
 
@@ -70,7 +70,7 @@ class LeaseTurns:
     def __init__(
         self, tell: Callable[[], Sequence[ToldApp]], won: Sequence[int], until: Mapping[int, float]
     ) -> None:
-        """`tell` says how apps stood at the last auction; it is asked once, if anybody asks."""
+        """`tell` gives the standings at the last auction; it is called once, when first needed."""
         self._tell = tell
         self._won = won
         self.until = until

@@ -248,7 +248,7 @@ def _on_kind(snapshot: Snapshot, grant: Grant, kind: int) -> int:
 
 
 def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
-    """ρ of each job's app: with what it holds; of one that holds nothing, with the smallest gang."""
+    """ρ of each job's app, with what it holds; for an app that holds nothing, with the smallest gang."""
     return {
         row: stands.rho if math.isfinite(stands.rho) else stands.at_best
         for app, stands in zip(market.apps, standing, strict=True)
@@ -257,7 +257,7 @@ def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
 
 
 def _told(market: OpenMarket, standing: list[AppStanding], order: list[int]) -> list[ToldApp]:
-    """How apps stand once everything is handed out, and at which places of `order` they stood before."""
+    """The standing of apps once everything is handed out, and their former places in `order`."""
     place = {i: at for at, i in enumerate(order)}
     return [
         ToldApp(app.rows, math.exp(-value) if held else math.inf, stands.at_best, place.get(i, -1))
@@ -275,7 +275,7 @@ def _live(snapshot: Snapshot) -> Ints:
 
 
 def _to_all(market: OpenMarket, order: list[int]) -> None:
-    """Whatever each app can use, in this order."""
+    """Give each app whatever it can use, in this order."""
     for bidder in order:
         while (market.left or market.scratch.spare) and market.take_any(bidder):
             pass

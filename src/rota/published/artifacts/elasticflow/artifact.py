@@ -107,7 +107,7 @@ class ElasticFlowArtifact:
         return self._node_gpus
 
     def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """Nothing has happened since the last decision: it stands."""
+        """The last decision, which stands because nothing has happened since."""
         reasons = dict.fromkeys(snapshot.waiting.tolist(), _LATER)
         wake = Wake(memory["wake_s"], Event.ANY)
         return Decision(memory, reasons=reasons, wake=wake, ends=memory["ends"])
@@ -159,7 +159,7 @@ def _by_nodes(node_gpus: int, asks: Sequence[ShareAsk], got: Climbed, began: Seq
 def _place(
     snapshot: Snapshot, shares: dict[int, int], node_gpus: set[int], *, is_alone: bool
 ) -> tuple[list[Grant], list[int]]:
-    """From the first GPU on, one after the other; by buddies where GPUs are not all alike."""
+    """Grants from the first GPU on, one after the other; by buddies where GPUs are not all alike."""
     is_simple = snapshot.plain and is_alone and len(node_gpus) == 1 and not snapshot.occupancy.down
     powers = all(gpus & (gpus - 1) == 0 for gpus in [*shares.values(), *node_gpus])
     if not (is_simple and powers and all(snapshot.jobs.can(row) == _ALL for row in shares)):

@@ -235,7 +235,7 @@ class BackwardPlanner:
     def _late(
         self, job: Planned, left: float, free: Steps, since: float, steps: Steps, first: int | None
     ) -> SlotPlan:
-        """From the deadline on, whatever is free of the largest level."""
+        """The plan from the deadline on: the largest level that is free in each step."""
         top = len(job.levels) - 1
         gpus_free = 0
         for at_s, gpus in free:
@@ -258,5 +258,5 @@ class BackwardPlanner:
 
 
 def _merged(steps: Steps) -> Steps:
-    """Without the steps that change nothing."""
+    """The steps without steps that change nothing."""
     return [step for i, step in enumerate(steps) if not i or steps[i - 1][1] != step[1]]

@@ -40,7 +40,7 @@ class Climbed(NamedTuple):
 def climbed_in_steps(
     asks: Sequence[ShareAsk], gpus: int, now: float, slot_s: float, *, gives: bool
 ) -> Climbed:
-    """As `climb.climbed`."""
+    """Computes in steps what `climb.climbed` computes."""
     planner = BackwardPlanner(gpus, now, slot_s)
     jobs = [Planned.of(ask) for ask in asks]
     in_time, free = _plan(planner, jobs)

@@ -21,7 +21,7 @@ class NodeSet(TypedDict):
 
     nodes: list[int]
     jobs: list[int]
-    """In order of turns: the first ones run."""
+    """Jobs in order of turns: the first ones run."""
     dealt: int
     """Jobs it was given since it was opened or dealt again; those that ended are not taken off."""
 
@@ -209,13 +209,13 @@ class EqualNodeSets:
         nodes["dealt"] += 1
 
     def _deal_behind(self, sets: list[NodeSet], row: int) -> None:
-        """To the first set, which then stands behind those that were dealt as many."""
+        """Add `row` to the first set, which then goes behind sets that were dealt as many."""
         sets.append(sets.pop(0))
         self._deal(sets[-1], row)
         _sort(sets)
 
     def _deal_all(self, sets: list[NodeSet], rows: Sequence[int]) -> None:
-        """Each to the first set, which stays ahead of those that were dealt as many."""
+        """Add each row to the first set, which stays ahead of sets that were dealt as many."""
         if rows:
             self._deal(sets[0], rows[0])
             _sort(sets)

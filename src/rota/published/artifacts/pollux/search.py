@@ -47,7 +47,7 @@ class PublishedSearch(Search):
         self._node_print = random.integers(0, 1 << max(bits, 1), self.nodes).astype(float)
 
     def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
-        """The first fronts; of the last of them those that are farthest from others."""
+        """The first fronts; from the last of them the members farthest from others."""
         known = len(self._values)
         new, prints = self._seen(np.ascontiguousarray(states[:, known:]), scores[known:])
         values = np.concatenate((self._values, new)) if known else new
@@ -104,7 +104,7 @@ class PublishedSearch(Search):
         return np.concatenate((one, other), axis=1)
 
     def _winners(self, many: int) -> Ints:
-        """Of two members the one that is better in both, else that with more room around it."""
+        """Winners of pairs of members: the better in both, else the one with more room around it."""
         members = len(self._values)
         rounds = math.ceil(2 * many / members)
         drawn = np.concatenate([self.random.permutation(members) for _ in range(rounds)])

@@ -70,7 +70,7 @@ class Slots:
         return Decision(memory, grants, preempt, wake=wake, reasons=reasons)
 
     def _follow(self, snapshot: Snapshot, memory: Memory) -> tuple[Ints, bool]:
-        """The live rows in the order of the last slot, new ones at the end; true if anybody came or went."""
+        """The live rows in the order of the last slot, new ones at the end; true if any job came or went."""
         live = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         live = live[snapshot.jobs.gpus[live] > 0]
         before: Ints = memory.get("order", np.zeros(0, dtype=np.int64))
@@ -82,7 +82,7 @@ class Slots:
         return np.concatenate((stays, new)), is_new
 
     def _alone(self, snapshot: Snapshot, memory: Memory, order: Ints, capacity: int) -> Floats:
-        """What stands below the line of ρ, for each of `order`."""
+        """The denominator of ρ, for each row of `order`."""
         jobs = snapshot.jobs
         part = np.ceil(capacity / len(order)) / (jobs.gpus[order] * jobs.gpu_share[order])
         share = np.maximum(part / np.maximum(part, 1.0), 1e-9)

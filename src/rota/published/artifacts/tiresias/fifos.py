@@ -56,7 +56,7 @@ class Fifos(ByPriority):
         return queue, place
 
     def _forget(self, snapshot: Snapshot) -> None:
-        """Drop the seats of those that have left."""
+        """Drop the seats of jobs that have left."""
         changed = snapshot.changes(self._cursor)
         phase = snapshot.by_row.phase
         for row in list(self.seats) if changed is None else changed:

@@ -167,7 +167,7 @@ class Seats(ByPriority):
         self.order.move(snapshot, row)
 
     def _reseat(self, snapshot: Snapshot, memory: Memory, run_now: list[int], preempt: list[int]) -> None:
-        """Running jobs move ahead in their queues, preempted ones to the front of those that wait."""
+        """Move running jobs ahead in their queues, and preempted jobs to the front of the waiting ones."""
         for row in run_now:
             if self.seats[row][1] == _BEHIND:
                 self._sit(snapshot, row, [self.seats[row][0], _AHEAD, self._tail(memory)])
