@@ -125,7 +125,7 @@ class Afs:
         )
 
     def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
-        """The decision where each job can have all that it can use; None where that is not so.
+        """The decision where each job can have all that it can use; None elsewhere.
 
         It equals the result of going through all jobs: whichever wins, none loses.
         """
@@ -159,9 +159,9 @@ class Afs:
         return counts[level - 1]
 
     def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> Settled:
-        """Shares, grants and preemptions that stand when asked again at once.
+        """Shares, grants and preemptions that would not change if asked for again at once.
 
-        A job resized of late shrinks only if a job has to wait otherwise: then no job waits any more.
+        A job resized recently shrinks only if a job would wait otherwise: after that no job waits.
         """
         calm = sizes.calm()
         if calm is not None:

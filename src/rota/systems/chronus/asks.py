@@ -31,8 +31,8 @@ class LeaseAsk(NamedTuple):
     gpus: float
     """GPUs that it takes."""
     planned: int
-    """GPUs that it is planned with: numbers that nodes can be divided into; 0 while it runs on a node that is
-    drained, where it goes on beside the plan."""
+    """GPUs in its plan, a number into which nodes can be divided; 0 while it runs on a drained node,
+    where it goes on beside the plan."""
     left_s: float
     """Seconds left of its estimate; 0 or less if it has outrun it."""
     least_s: float

@@ -58,7 +58,7 @@ class Book:
     def plan_of(self, row: int, gpus_of: Ints, lease_s: float) -> DeadlinePlan | None:
         """The leases of `row` on its GPUs, neighbours as one slot; None without a plan.
 
-        None of them if its promise is at risk: what was planned for it does not hold any more.
+        Empty if its promise is at risk: what was planned for it does not hold any more.
         """
         plan = self.plans.get(row)
         if not plan:
@@ -124,7 +124,7 @@ class Book:
                 self.plans[row] = [one for one in self.plans[row] if one >= lease]
 
     def shorten(self, asks: LiveAsks, now: float, lease_s: float, *, begins: bool) -> None:
-        """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
+        """Give back leases that progress beside the plan has made unnecessary, the earliest first.
 
         A lease that is under way stays; one that `begins` may be given back.  Jobs that have outrun their
         estimate are noted, with a promise or without, except jobs whose lease is under way.

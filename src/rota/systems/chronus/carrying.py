@@ -58,8 +58,8 @@ def carry_out(
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows that give way.
 
-    When a lease `begins`, all jobs that hold none stand in one order.  Within a lease running jobs stay, but
-    not before jobs that hold it or are sure of their GPUs: for them the last in order give way.
+    When a lease `begins`, all jobs without one stand in one order.  Within a lease, running jobs stay, but
+    not ahead of jobs that hold it or are sure of their GPUs: for these the last in order give way.
     """
     at = asks.places(order.rows)
     runs, late = asks.runs[at], np.arange(len(at)) >= order.sure

@@ -42,7 +42,7 @@ class ChronusParameters:
     rows: int = 400
     """Jobs and deadlines of one integer program; with more, the largest jobs stay as they were planned."""
     columns: int = 6000
-    """Jobs, deadlines and leases of one integer program; likewise (ours)."""
+    """Jobs, deadlines and leases of one integer program; with more, as under `rows` (ours)."""
     nodes: int = 50
     """Nodes of its search tree."""
     wall_s: float = 5.0
@@ -58,7 +58,7 @@ class ChronusParameters:
     frees_all_at_leases: ClassVar[bool] = False
     """Every job without a lease is stopped when a lease begins, and starts again if there is room."""
     by_run_time: ClassVar[bool] = False
-    """What a job has done is the time that it ran, and whether it ends in a lease is judged by its run time
+    """Measure progress by the time that a job ran, and decide whether it ends in a lease by its run time
     instead of its estimate."""
     remembers_short: ClassVar[bool] = False
     """The lease after one that left a job without its promise is planned as short of GPUs, too."""

@@ -38,7 +38,7 @@ class LeasePlanner:
     def admit(self, newcomers: Sequence[LeaseAsk]) -> dict[int, float]:
         """Promise the deadlines of `newcomers` one by one, as far as that is possible.
 
-        Returns, for those whose deadline is not promised, the one that could be; infinite if none.
+        Returns, for jobs whose deadline is not promised, the one that could be; infinite if none.
         """
         fresh = set(self.book.fresh)
         self._base = self._free([row for row in self.book.plans if row not in fresh], newcomers)
@@ -203,7 +203,7 @@ class LeasePlanner:
     def _assign_greedily(
         self, candidates: Sequence[Candidate], dues: Sequence[tuple[int, float]], capacity: Ints
     ) -> None:
-        """The most valuable first, each in its latest leases.
+        """Plan the most valuable first, each in its latest leases.
 
         If one finds too few, all stay as they were planned, as far as there is room for that.
         """

@@ -19,10 +19,10 @@ from rota.table.occupancy import Occupancy
 
 @dataclass(frozen=True)
 class Trials:
-    """A job is measured once, on as many GPUs as it asks for.
+    """Measures each job once, on as many GPUs as it asks for.
 
     Jobs that name nodes, ask for parts of GPUs or belong to tenants with hard quotas go without, and so do
-    all while no other nodes are left.  The nodes stay apart: what is promised counts on the others alone.
+    all jobs while no other nodes are left.  The nodes stay apart: promises count on the other nodes alone.
     """
 
     nodes: int

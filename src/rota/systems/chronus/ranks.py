@@ -69,7 +69,7 @@ class Ranks:
     def ordered(self) -> ServiceOrder:
         """All live jobs in order.
 
-        Only those in the book are looked at one by one: all others are served alike.
+        Only jobs in the book are looked at one by one: all others are served alike.
         """
         asks, book = self.asks, self.book
         noted = [asks[row] for row in {*book.plans, *book.refused, *book.overrun} if row in asks]

@@ -35,9 +35,9 @@ def strong(snapshot: Snapshot, sizes: Sizes) -> Speeds:
 
 
 def hybrid(snapshot: Snapshot, sizes: Sizes, growth: float) -> Speeds:
-    """Batches grow with the number of GPUs, as far as they have to and by no more than `growth` in all.
+    """Lets batches grow with the number of GPUs, as far as they must and by no more than `growth` in all.
 
-    Profiles of goodput say how long a step takes; how well a larger batch learns is no matter of Elan's.
+    Goodput profiles say how long a step takes; Elan does not consider how well a larger batch learns.
     """
     table = snapshot.know(Knowledge.GOODPUT)
     types = snapshot.cluster.type_names

@@ -77,7 +77,7 @@ class Elan:
         return hybrid(snapshot, sizes, self.parameters.batch_growth)
 
     def _taken_in(self, snapshot: Snapshot, sizes: Sizes, left_out: Set[int]) -> list[int]:
-        """Places of the jobs that run, or are to start, at their least sizes if need be.
+        """Places of jobs that run, or are to start, at their least sizes if need be.
 
         A `left_out` job has found no place.  In elastic FIFO no job passes it, or one that a quota keeps.
         """

@@ -62,9 +62,9 @@ class ShareAsk(NamedTuple):
 
 
 class KnownLevels:
-    """The speeds of jobs on numbers of GPUs, kept as long as the curves are what they were.
+    """The speeds of jobs on numbers of GPUs, kept as long as the curves do not change.
 
-    Jobs alike share theirs, from one decision to the next.
+    Jobs with equal curves share them, from one decision to the next.
     """
 
     def __init__(self) -> None:
@@ -144,9 +144,9 @@ def _may_change_s(snapshot: Snapshot, row: int, min_run_s: float) -> float:
 
 
 def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...]], set[int]]:
-    """Jobs with GPUs, ascending, the numbers of GPUs each may be given, and those that bear no stop.
+    """Jobs with GPUs, ascending, the numbers of GPUs each may be given, and jobs that bear no stop.
 
-    The numbers are powers of two, for which buddies can always make room; one that cannot use any takes what
+    The numbers are powers of two, for which buddies can always make room; a job that can use none takes what
     it can.  A job that bears no stop keeps what it has.
     """
     among = set(sizes.rows.tolist())

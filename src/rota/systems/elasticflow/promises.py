@@ -92,7 +92,7 @@ class Planner:
         return None if self._caps is None else self._caps.among([self._place[ask.row] for ask in asks])
 
     def take(self, free: FreeRoom, ask: ShareAsk, margin: float) -> _Taken | None:
-        """The least share of `ask` of what is `free`, as `fill` has it, and what it leaves; None if none is.
+        """The least share of `ask` in `free`, as `fill` computes it, and what it leaves; None if none.
 
         Jobs are gone through several times for each decision, and mostly find the same curves.
         """
@@ -109,7 +109,7 @@ class Planner:
         return taken
 
     def fill(self, curve: FreeCurve, ask: ShareAsk, margin: float, first: int | None = None) -> Plan | None:
-        """The least share that is done `margin` slots before the deadline of `ask`; None if none is.
+        """The least share that is done `margin` slots before the deadline of `ask`; None if there is none.
 
         `curve` is what `ask` could have, and has what it keeps in any case.
         """
@@ -123,7 +123,7 @@ class Planner:
         )
 
     def _after_pin(self, curve: FreeCurve, ask: ShareAsk, due: float) -> Plan | None:
-        """What it has for as long as it keeps that, then the least share that is done by `due`.
+        """What the job has for as long as it keeps that, then the least share that is done by `due`.
 
         The earliest possible if `due` is infinite.
         """
@@ -193,7 +193,7 @@ class Planner:
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
         """Splits `new`, in order of arrival: jobs that can be promised a deadline, with it, and the others.
 
-        No job is admitted that would break the promise of another.  Of several that come at once those that
+        No job is admitted that would break the promise of another.  Of jobs that come at once, those that
         are due first are tried first; where one of them breaks an older promise, the last to come gives way.
         """
         broken = set(self.plan(promised).broken)

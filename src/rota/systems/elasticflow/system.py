@@ -220,9 +220,9 @@ class ElasticFlow:
         others: list[ShareAsk],
         apart: list[ShareAsk],
     ) -> Settled:
-        """Shares, where what some find no place for, on several types or unlike nodes, goes to others.
+        """Shares; on several types or unlike nodes, GPUs on which some jobs find no place go to others.
 
-        The jobs that found no place keep the share that they were meant to have for reports.
+        For reports, the jobs without a place keep the share that they were meant to have.
         """
         stays = {ask.row for ask in [*promised.asks, *others] if ask.stays}
         at_s, known = memory.pop("no_place", (-math.inf, ()))

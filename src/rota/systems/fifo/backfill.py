@@ -297,7 +297,7 @@ class _Promise:
     def fit_beside(self, scratch: Occupancy, row: int) -> Grant | None:
         """A grant for `row`, which runs beyond the shadow time, that leaves the first job a place.
 
-        Outside of the place foreseen if there is room, else on devices of it that others can stand in for.
+        It is outside the place foreseen if there is room, else on devices of it that others can replace.
         """
         grant = self._fit_outside(scratch, row)
         if grant and self._is_kept(grant):

@@ -22,9 +22,9 @@ class PartQueue(NamedTuple):
 
 
 class Queues:
-    """Tells the queues apart: no node would do for jobs of two of them.
+    """Distinguishes the queues: no node suits jobs of two of them.
 
-    One queue where a quota is hard: a job may wait for what another holds on nodes that it does not want.
+    There is one queue if a quota is hard: a job may wait for what another holds on nodes it does not want.
     """
 
     def __init__(self) -> None:

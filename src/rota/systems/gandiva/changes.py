@@ -1,4 +1,4 @@
-"""What has happened since the last decision: nodes that came or went, jobs that came, ended, or run already.
+"""Changes since the last decision: nodes that came or went, jobs that came, ended, or run already.
 
 None of this is in the paper: a live cluster loses nodes, drains them and gets others, and a policy can take
 over jobs that run.

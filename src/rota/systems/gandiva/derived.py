@@ -1,4 +1,4 @@
-"""What follows from homes and the table of jobs, kept between decisions: jobs without a home, ends of turns.
+"""Data derived from homes and the job table, kept between decisions: jobs without a home, ends of turns.
 
 All of it is a cache; dropped, it is built again from the memory and the snapshot.
 """
@@ -119,7 +119,7 @@ class TurnEnds:
     def end_s(self, now: float, switch_s: float) -> float:
         """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
 
-        It ends with another turn that ends within its second half: so turns end at no more than two moments
+        It ends with another turn that ends within its second half: then turns end at no more than two moments
         in a quantum, however many homes there are.
         """
         least_s, most_s = now + self.quantum_s * LEAST_TURN, now + self.quantum_s + switch_s

@@ -45,7 +45,7 @@ class PairTrials:
     """The pairs of a cluster: on trial, kept, parted; one trial at a time in each home.
 
     Nothing is predicted: a pair stays if its rates, each relative to the job's own rate alone, sum to more
-    than `pack_gain`.  That the device is busier proves nothing.
+    than `pack_gain`.  A busier device proves nothing.
 
     `alone` (rate of each job when it last ran alone) and `bad` (per job, the jobs it was parted from) are
     plain values, changed in place, so that a policy can keep them in its memory.
@@ -206,7 +206,7 @@ def relieve(
 
 
 def defragment(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove, threshold: float) -> list[Move]:
-    """Empty servers that have at least `threshold` of their GPUs free, the one with most free first.
+    """Empty servers with at least `threshold` of their GPUs free, the one with most free first.
 
     A job goes to the server with the fewest free GPUs on which it fits, and never to one with as many free
     as its own: two servers would swap jobs for ever.
@@ -234,7 +234,7 @@ def give_back(
     *,
     on_one: bool,
 ) -> list[Move]:
-    """Send gangs to others of their size, where that leaves servers empty for a job of `size` without a home.
+    """Send gangs to other homes of their size, where that empties servers for a `size` job without a home.
 
     The job needs one server, or as many as it takes.  No gang moves if the job could not begin then (ours).
     """

@@ -89,7 +89,7 @@ class ServerGroups:
         return of_its_size  # oversubscribed: its jobs take turns
 
     def allocate_in_part(self, size: int, part: Mapping[int, int], gpus: Sequence[int]) -> int:
-        """A home for a gang that can use only `part` of the GPUs of each server, for want of cores or memory.
+        """A home for a gang that can use only `part` of the GPUs of each server, for lack of cores or memory.
 
         A home in which it need not take turns; else the fewest empty servers, made one; else any home; -1 if
         it has to wait.

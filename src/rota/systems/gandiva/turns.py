@@ -309,7 +309,7 @@ class TurnDevices:
         """Devices for `runners`, each with the mask of its nodes, where `running` of their homes hold some.
 
         A job that runs on its nodes stays; the others get what is free or left there, in order, on as few
-        nodes as possible.  Returns grants to those that come or move, and the jobs that leave.
+        nodes as possible.  Returns grants to jobs that come or move, and the jobs that leave.
         """
         held, free = self._held, self._free.copy()
         stay = {row for row, nodes in runners if row in held and self._are_within(held[row][1], nodes)}

@@ -88,8 +88,8 @@ def hierarchy(problem: GavelProblem) -> Shares:
 
     Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
     be exceeded without another falling, and something to spare if it can (strict complementarity).  Where
-    enough shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
-    so far stand; what is left then goes by the tie.
+    enough shares are fixed that a further level is lost in rounding, or after `MOST_LEVELS`, the levels
+    so far stand; what is left then is divided by the tie.
     """
     water = _water(problem)
     division, tie = water.division, problem.rules.tie

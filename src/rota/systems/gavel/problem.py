@@ -109,7 +109,7 @@ class GavelProblem:
     def weights(self) -> Floats:
         """Parts of the largest weight, above 0; 1 for all if no job has any.
 
-        A job with next to none is served behind all others.
+        A job with almost no weight is served behind all others.
         """
         column: Floats = self.snapshot.jobs.weight[self.rows]
         most = float(column.max(initial=0.0))

@@ -179,8 +179,8 @@ _WEIGHING = {
 }
 """The last two compare shares among equal optima."""
 _WALKING = {GavelObjective.FIFO, GavelObjective.SHORTEST}
-"""Objectives that look at hard quotas, since the first job with room comes first; the others give what that
-comes to."""
+"""Objectives that depend on hard quotas, since the first job with room comes first; the others do not look
+at quotas."""
 
 OBJECTIVES: Mapping[GavelObjective, Objective] = {
     GavelObjective.MAX_MIN: max_min,

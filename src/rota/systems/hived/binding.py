@@ -19,7 +19,7 @@ Bound = dict[int, Physical]
 class Binder:
     """Looks for physical GPUs that serve virtual ones of one kind, on one state of its pool.
 
-    `suggested` are the nodes that will do; None for all.
+    `suggested` are the suitable nodes; None for all.
     """
 
     def __init__(self, pool: FreeCells, suggested: GangNodes | None) -> None:

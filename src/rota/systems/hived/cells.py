@@ -2,8 +2,7 @@
 
 Source    Zhao et al., "HiveD", OSDI 2020, section 3
 
-A virtual cell is
-bound to the physical one that serves it, and its children to children of that one.
+A virtual cell is bound to the physical one that serves it, and its children to children of that one.
 """
 
 from __future__ import annotations

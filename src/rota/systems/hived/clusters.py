@@ -2,7 +2,7 @@
 
 Source    Zhao et al., "HiveD", OSDI 2020; HiveD's published code for what the paper leaves open
 
-Nothing here knows of time. A `GangPlan` is made without a trace; `start` and `stop` change what is, and
+Nothing here depends on time.  A `GangPlan` is made without a trace; `start` and `stop` change the state, and
 keep the invariant of every pool they touch.
 """
 
@@ -189,9 +189,9 @@ class VirtualClusters:
     # -- asking ------------------------------------------------------------------------------------
 
     def plan(self, gang: Gang, suggested: GangNodes | None = None) -> GangPlan | str:
-        """Where `gang` could run now, or in words why it cannot.
+        """Where `gang` could run now, or the reason why it cannot.
 
-        `suggested` are the nodes that will do for it; None for all.  Raises InputError if it asks for what
+        `suggested` are the suitable nodes; None for all.  Raises InputError if it asks for what
         its virtual cluster does not have.
         """
         self._validate(gang)

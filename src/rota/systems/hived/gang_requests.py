@@ -49,7 +49,7 @@ class Requests:
         self.asked = asked if asked is not None and is_known else AskedOnce(self.jobs, layout)
         self.fit = Fitter(snapshot, consolidate)
         self.homeless: set[int] = set()
-        """Jobs that have run, and that the cells of their tenants could not hold any more, since those have
+        """Jobs that have run, and that the cells of their tenants could not hold any more, since these have
         moved: they go on as opportunists."""
         self._has_caps = snapshot.cluster.tenants.has_caps()
 

@@ -27,8 +27,8 @@ class Inner:
     """One policy for each virtual cluster; `make` builds them.
 
     A private cluster has the nodes of the cells, or small nodes for cells below the node, each with its part
-    of the cores and the memory that all nodes of its kind have at least; nothing is said of levels.  Jobs
-    that name nodes or ask for parts of GPUs are none of its business.
+    of the cores and the memory that all nodes of its kind have at least; levels are not passed on.  Jobs
+    that name nodes or ask for parts of GPUs are not handled by it.
     """
 
     def __init__(self, make: Callable[[], Policy]) -> None:

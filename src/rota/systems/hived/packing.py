@@ -44,7 +44,7 @@ class Packing(Generic[AnyCell]):
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
 
         No gang is stopped if that can be done without; else gangs of a lower priority may be.
-        `suggested` are the nodes that will do; None for all.
+        `suggested` are the suitable nodes; None for all.
         """
         order = sorted(range(len(gang.pods)), key=gang.pods.__getitem__)
         nodes: list[AnyCell] | str = TOO_FEW
@@ -84,9 +84,9 @@ class Packing(Generic[AnyCell]):
     def _nodes_for(
         self, gang: Gang, order: Sequence[int], priority: int, suggested: GangNodes | None
     ) -> list[AnyCell] | str:
-        """A node for each pod, the smallest first; greedily, and if that finds none by trying.
+        """A node for each pod, the smallest first; greedily, and if that finds none by backtracking.
 
-        The published code never goes back.
+        The published code never backtracks.
         """
         picked: list[AnyCell] = []
         good: list[AnyCell] = []

@@ -1,7 +1,7 @@
 """Whole quanta of service received: which jobs have received one more, and which will be next.
 
 Running jobs receive service steadily, so the moment of each one's next quantum is known when it starts
-(`stages.alarms`).  Those on equally many GPUs stay in the order in which they would have begun had they run
+(`stages.alarms`).  Jobs on equally many GPUs stay in the order in which they would have begun had they run
 all along: whatever is to be reached, the first of them reaches it first.  Both are caches of the snapshot.
 """
 

@@ -74,8 +74,8 @@ def hand_out_both(
 ) -> list[int]:
     """Workers of each job of `sizing`; the servers go to `serving`.
 
-    `curves` are rates by number of GPUs of those without servers, `left_s` seconds left at the request and
-    `worth` what counts of what a job saves.
+    `curves` are rates by number of GPUs of jobs without servers, `left_s` seconds left at the request and
+    `worth` the weight of what a job saves.
     """
     capacity = _capacity(snapshot, sizing)
     most = float(sizing.most) if "cpu" not in capacity else math.inf

@@ -2,7 +2,7 @@
 
 All jobs for which the same past speaks (`Recurrence.speaker`) have the same expectation.  They stand in one
 line, in order of submission, so that a completion moves a few lines and not the jobs in them.  A job changes
-its line only when a key of its own gets a past: as often as it has keys, at most.
+its line only when a key of its own gets a past: at most as often as the number of its keys.
 """
 
 from __future__ import annotations

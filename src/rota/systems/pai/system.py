@@ -112,10 +112,10 @@ class Pai:
         return float(snapshot.know(Knowledge.DURATION)[row])
 
     def _learnt(self, snapshot: Snapshot, memory: Memory) -> Fronts:
-        """The waiting jobs as history has it now.
+        """The waiting jobs by the present history.
 
-        What is kept here is a cache: the snapshot shows every job that has ended, and the memory what its
-        attempts took that failed.
+        This is a cache: the snapshot shows every job that has ended, and the memory how long the failed
+        attempts took.
         """
         changed: Sequence[int] | None = snapshot.changes(self._cursor)
         recurring = self._recurring

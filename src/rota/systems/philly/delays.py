@@ -6,7 +6,7 @@ even enough free GPUs, since others hold more than theirs.
 
 Jobs of one virtual cluster and size share the reason at any moment, but for one in a pause between two
 attempts, which keeps that of the attempt before.  So the reason is noted by class, when it changes, and
-worked out for a job when its wait is over.
+computed for a job when its wait is over.
 """
 
 from __future__ import annotations

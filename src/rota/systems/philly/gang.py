@@ -4,8 +4,8 @@ An attempt fixes its candidate nodes when it opens, collects GPUs that are or be
 its job when the gang is complete.  At the timeout it lets go of everything; the next attempt follows after
 a pause.  What is held is a `Reservation`; `Attempts` is what must be remembered besides.
 
-Timeouts and pauses are fixed, so when the first attempt opened tells all later moments: nothing is counted,
-and an attempt that finds nothing costs nothing.
+Timeouts and pauses are fixed, so the opening of the first attempt determines all later moments: nothing is
+counted, and an attempt that finds nothing costs nothing.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Cycle:
 
     @property
     def pause_s(self) -> tuple[float, float]:
-        """Between which seconds of a period no attempt is open, for certain: not so close to its ends that
+        """Seconds of a period between which certainly no attempt is open: not so close to its ends that
         rounding decides."""
         near_s = _ROUNDING * self.period_s
         return self.timeout_s + near_s, self.period_s - near_s

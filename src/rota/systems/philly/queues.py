@@ -58,7 +58,7 @@ class Kinds:
     def __init__(self, cluster: Cluster, domains: Domains, are_told_apart: bool, up: int = -1) -> None:
         """`up` are the nodes that may be granted: gangs turn to others only once those are back.
 
-        Unless kinds `are_told_apart`, where more than free GPUs decides, only nodes count.
+        Kinds `are_told_apart` where more than free GPUs decides; else only nodes count.
         """
         self._domains = domains
         self._up = up
@@ -232,7 +232,7 @@ class AttemptQueues:
     def opened(self, from_s: float, to_s: float, but: Collection[Key] = ()) -> list[int]:
         """Rows whose attempt opened at one of these moments, both included; ascending.
 
-        Without those of the kinds `but`.
+        Rows of the kinds `but` are left out.
         """
         rows_by_line = [
             calendar.opened(from_s, to_s) for key, calendar in self._calendars.items() if key not in but
@@ -254,7 +254,7 @@ class AttemptQueues:
     def next_s(
         self, now: float, free: Free, free_nodes: int, hopeful: Callable[[], Collection[Class]]
     ) -> float:
-        """When an attempt opens after now that finds something, or of a class of `hopeful()`.
+        """The next opening after now of an attempt that finds something, or of a class of `hopeful()`.
 
         Infinite if there is none.
         """

@@ -19,7 +19,7 @@ def cells_of(
 ) -> list[tuple[Ints, Ints]]:
     """Nodes and rows that are searched together; a job with GPUs in several cells stays as it is.
 
-    A job that holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
+    A job that holds GPUs in one cell belongs to it, or moves to one with twice as many GPUs for each job.
     """
     nodes, rows = base.shape
     if nodes <= most:

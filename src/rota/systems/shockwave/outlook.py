@@ -36,7 +36,7 @@ class Outlook(NamedTuple):
 def outlook(snapshot: Snapshot, rows: Ints, parameters: ShockwaveParameters) -> Outlook:
     """What is foreseen of `rows` now.
 
-    A job that has outlived its forecast is taken to need another round: it cannot be told from one that is
+    A job that has outlived its forecast is taken to need another round: it looks the same as one that is
     about to end, and must not be without anything to gain.  In the authors' code it has one second left and
     nothing to gain, so that it gets what all others leave.
     """
@@ -78,8 +78,8 @@ def _epochs(snapshot: Snapshot, regimes: Regimes, rows: Ints, parameters: Shockw
 def _scheduled(regimes: Regimes, of_class: Ints, epoch: Floats) -> tuple[Floats, Floats, Ints]:
     """Whole seconds of an epoch in each mode, epochs seen and mode, as the profiled schedule has them.
 
-    The authors' code counts what was seen by the schedule that the job was profiled with, and takes for its
-    modes those of the whole schedule.
+    The authors' code counts what was seen by the schedule that the job was profiled with, and takes as its
+    modes the modes of the whole schedule.
     """
     until, regime = regimes.until[of_class], regimes.regime[of_class]
     begins = np.concatenate((np.zeros((len(until), 1)), until[:, :-1]), axis=1)

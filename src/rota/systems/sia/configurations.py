@@ -212,7 +212,7 @@ def _may_move(snapshot: Snapshot, rows: Ints, menu: Menu) -> Bools:
 def values(menu: Menu, goodput: Floats, unit: Ints) -> Floats:
     """Goodputs of the menu in multiples of each job's least useful configuration, times its `unit` of GPUs.
 
-    0 stays 0: a job cannot run so.
+    0 stays 0: a job cannot run with that.
     """
     jobs = len(unit)
     least = np.full(jobs, np.inf)

@@ -61,7 +61,7 @@ class Goodputs:
         """[job, type] examples per second on the least GPUs, NaN where not measured."""
 
     def of(self, menu: Menu, shapes: Sequence[TypeShape], sizes: SizesByType, *, alone_known: bool) -> Floats:
-        """Examples at M0 per second of each configuration; 0 where a job cannot run so.
+        """Examples at M0 per second of each configuration; 0 where a job cannot run with it.
 
         On a type without a fit it is that of the same number of GPUs of the first type with one, times the
         ratio of what one GPU of each does (section 3.2).  For a job with no known speeds only its least

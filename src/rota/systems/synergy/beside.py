@@ -30,7 +30,7 @@ class Hosted:
 
 
 def hosts_of_cpu_jobs(snapshot: Snapshot, hosted: Hosted, grants: Sequence[Grant]) -> list[Grant]:
-    """A node for each of those jobs beside `grants`: its own, that of the inner policy, or one with room.
+    """A node for each CPU job beside `grants`: its own, that of the inner policy, or one with room.
 
     A job that finds none waits.
     """

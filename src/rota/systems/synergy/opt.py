@@ -1,7 +1,7 @@
 """Opt: cores and memory divided over the whole cluster by an integer program, as an upper bound of `tune`.
 
 The sum of speeds relative to proportional shares is largest, and no job is slower than with its own share.
-Jobs of one class with as many GPUs are counted together, so that it is as large as there are classes.
+Jobs of one class with as many GPUs are counted together, so the program grows with the number of classes.
 """
 
 from __future__ import annotations

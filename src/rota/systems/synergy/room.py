@@ -71,7 +71,7 @@ class Room:
     """The books of one decision."""
 
     def __init__(self, cluster: Cluster, free: Free, taken: Floats, stated: Floats | None = None) -> None:
-        """`taken` is what others than the jobs to come hold of each node, [node, amount].
+        """`taken` is what jobs other than the new ones hold of each node, [node, amount].
 
         `stated` are the `capacities` of `cluster`, where they are known.
         """

@@ -317,7 +317,7 @@ class Synergy:
         return decision
 
     def _wake(self, snapshot: Snapshot, decision: Decision, runs: bool) -> Wake:
-        """At the end of the round.
+        """Wake at the end of the round.
 
         Without rounds, or if nothing has changed in this one, so that nothing will in the next, whenever the
         inner policy wants or a job comes or goes.

@@ -1,6 +1,6 @@
 """Apps and what is known of them: which jobs belong together, how long each takes on what it might hold.
 
-An app is the live jobs of one group that belong together, or a job by itself.  It ends with the first of them
+An app is the live jobs of one group that belong together, or a single job.  It ends with the first of them
 to complete if all of them say so (`group_rule`), else with the last.
 """
 

@@ -18,7 +18,7 @@ from rota.systems.themis.ranking import ToldApp
 
 
 def are_content(snapshot: Snapshot, rows: Ints, leases: Leases, members: Members) -> Bools:
-    """Which of the live `rows` are of apps whose jobs all have what they can use, leased beyond now.
+    """Which of the live `rows` belong to apps whose jobs all have what they can use, leased beyond now.
 
     An auction changes nothing for them: none of their GPUs is on offer, and they bid for none.
     """

@@ -15,9 +15,9 @@ MOST_GPUS = 8
 
 
 def settle(market: OpenMarket, bidders: list[int], steps: int) -> bool:
-    """Hold the auction among `bidders` exactly, payments included; False if that would be too much to do.
+    """Hold the auction among `bidders` exactly, payments included; False if that would take too many steps.
 
-    Exact are auctions among single jobs on whole GPUs that counting decides about, few of each, as long as
+    Exact auctions are among single jobs on whole GPUs where counting decides, few of each kind, as long as
     no more than `steps` bundles have to be looked at.
     """
     free = market.scratch.free

@@ -177,8 +177,8 @@ class OpenMarket:
     def _wishes(self, bidder: int) -> Iterator[tuple[int, int]]:
         """Jobs with numbers of GPUs that would bring the end of the app nearer, the best first.
 
-        An app that ends with its first job grows that job; one that ends with its last starts all of them,
-        then grows the one that takes longest.
+        In an app that ends with its first job, that job grows; in one that ends with its last, all start,
+        then the one that takes longest grows.
         """
         app, holds, counts = self.apps[bidder], self.holds[bidder], self.estimates.counts
         idle = [row for row in app.rows if row not in holds]

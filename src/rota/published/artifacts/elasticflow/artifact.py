@@ -129,7 +129,7 @@ class ElasticFlowArtifact:
     def _promises(
         self, memory: Memory, asks: Sequence[ShareAsk], got: Climbed, known: set[int]
     ) -> dict[int, Promise]:
-        """New promises, and those that are at risk now or were until now, by the plans before any raise.
+        """New promises, and promises at risk now or until now, by the plans before any raise.
 
         The authors count the jobs in time in this way; the standstill is not in it.
         """

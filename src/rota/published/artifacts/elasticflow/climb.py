@@ -1,8 +1,8 @@
 """All jobs planned together, and what is left handed out: in C where it could be built (`climb.c`).
 
-Where it could not, `hand_out.py` takes the same steps, twenty times slower, and ends at the same bits.
+Without C, `hand_out.py` takes the same steps, twenty times slower, with the same result to the bit.
 
-Interpreted in any case: compiled, an array is let go as soon as its address has been taken.
+This module is interpreted in any case: if compiled, an array is freed as soon as its address has been taken.
 """
 
 from __future__ import annotations

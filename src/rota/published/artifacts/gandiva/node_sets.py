@@ -2,7 +2,7 @@
 
 Jobs of g GPUs share sets of ceil(g / GPUs of a node) whole nodes.  The first jobs of a set run, as many
 as it can hold; the others wait in it for their turn.  At each step sets are opened and closed so that the
-nodes are divided among the sizes in proportion to demand.  Nothing is known of where else a job could run.
+nodes are divided among the sizes in proportion to demand.  Where else a job could run is not considered.
 
 The order of every list matters, since runs of those simulators are repeated exactly: sets of a size are
 sorted by the number of jobs they were ever dealt, stably, and free nodes are taken in the order they became
@@ -126,9 +126,9 @@ class EqualNodeSets:
         return all(self._pattern(size) == pattern for size, pattern in watched.items())
 
     def _pattern(self, size: int) -> _Pattern:
-        """All that later steps depend on, but for which unused node is where.
+        """All that later steps depend on, except which unused node is where.
 
-        Of each set how many it was dealt, its jobs, and its nodes if it has jobs; else one number for each
+        For each set the number it was dealt, its jobs, and its nodes if it has jobs; else one number for each
         of them.
         """
         return [

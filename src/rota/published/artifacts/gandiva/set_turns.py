@@ -327,7 +327,7 @@ def _quiet_step(sets: EqualNodeSets, queue: list[int], now: float, total_gpus: i
 def _quiet_steps(
     sets: EqualNodeSets, queue: list[int], now: float, total_gpus: int, most: int
 ) -> tuple[int, bool]:
-    """One such step and all that will be like it, `most` in all: how many, and whether they change anything.
+    """One such step and all equal ones after it, `most` in all: how many, and whether they change anything.
 
     A step that only opens sets for which there are no jobs, and gives up those of the last one, passes unused
     nodes on; so does the next, until a turn passes.

@@ -2,8 +2,8 @@
 
 It differs from `systems/pollux/search.py` in what decides where there are more jobs than GPUs.  Members are
 kept for fitness or for utility, as long as no other one is better in both, so that few of them are near the
-fittest.  Entries are raised by node: two on each that has room, be there ten jobs or a hundred, and none on
-one that is full. And where several jobs on several nodes meet, all jobs behind the second one leave the
+fittest.  Entries are raised by node: two on each that has room, whether ten jobs or a hundred, none on
+a full one.  And where several jobs on several nodes meet, all jobs behind the second one leave the
 node.
 """
 
