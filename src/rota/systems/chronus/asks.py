@@ -17,7 +17,7 @@ from rota.stages.sizes import on_closed
 from rota.systems.chronus.parameters import ChronusParameters
 
 STRICT_VALUE = 10.0
-"""What it is worth to keep the deadline of a job that has one only."""
+"""Value of keeping the deadline of a job that has only one."""
 _UNITS = 20
 """Estimates are rounded down to this number of parts of a lease: whole minutes of 20."""
 _MOST_S = 1e9
@@ -47,7 +47,7 @@ class LeaseAsk(NamedTuple):
 
     @property
     def beside_drained(self) -> float:
-        """GPUs that it takes of those which are not drained: not rounded up, as planning alone does that."""
+        """Its GPUs on nodes that are not drained; not rounded up, as only planning does that."""
         return self.gpus if self.planned else 0.0
 
     @property
@@ -87,7 +87,7 @@ def planned_gpus(gpus: float, capacity: int) -> int:
 
 
 class Requested:
-    """What does not change as long as no request does: of every row, with those still to come."""
+    """Data that stays the same as long as no request changes: for every row, also future ones."""
 
     def __init__(self, snapshot: Snapshot, capacity: int, parameters: ChronusParameters) -> None:
         self.jobs, self.cluster, self.capacity = snapshot.jobs.table, snapshot.cluster, capacity

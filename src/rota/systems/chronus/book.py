@@ -19,9 +19,9 @@ class Book:
     lease: int = -1
     """The lease whose plan is in force; -1 before the first."""
     plans: dict[int, list[int]] = field(default_factory=dict)
-    """By accepted row, the leases that it has, ascending, the present one among them."""
+    """By accepted row, its leases, ascending, the present one included."""
     aims: dict[int, float] = field(default_factory=dict)
-    """By accepted row, the deadline that it is planned for."""
+    """By accepted row, the deadline used for its plan."""
     fresh: list[int] = field(default_factory=list)
     """Rows accepted since the present lease began, in order: they may still be planned again."""
     refused: list[int] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Book:
     anew: list[int] = field(default_factory=list)
     """Rows that had come before they paused, or lost work: they are made no offer, which would end them."""
     dues: dict[int, float] = field(default_factory=dict)
-    """The last deadline that each row in any of these had when it was looked at."""
+    """The last deadline of each row in these collections when it was looked at."""
     done: dict[int, float] = field(default_factory=dict)
     """Work that each accepted row had done."""
     told: dict[int, list[float]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Book:
     capacity: int = 0
     """GPUs with which the present plan of leases was made."""
     short: bool = False
-    """Some job was without a promise since the lease began."""
+    """True if some job was without a promise since the lease began."""
 
     @property
     def leaves_out(self) -> bool:

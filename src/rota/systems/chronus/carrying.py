@@ -43,7 +43,7 @@ class InOrder:
         return fronts
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
-        """The head of `fronts` is dealt with; the next job of its kind takes its place."""
+        """Drop the head of `fronts`; the next job of its kind takes its place."""
         kind = fronts[0][1]
         count = passed[kind] = passed.get(kind, 0) + 1
         begin, end = self._lists[kind]

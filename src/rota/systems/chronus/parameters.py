@@ -10,7 +10,7 @@ from rota.errors import InputError
 
 
 class LeaseObjective(StrEnum):
-    """What of equally good plans is preferred for the lease that begins."""
+    """Preference among equally good plans for the lease that begins."""
 
     ADAPTIVE = "adaptive"  # as few GPUs as possible while some job could not be promised its deadline
     MAXIMISE = "maximise"  # as many GPUs as possible
@@ -34,7 +34,7 @@ class ChronusParameters:
     safety: float = 1.1
     """Factor on the estimated run time."""
     objective: LeaseObjective = LeaseObjective.ADAPTIVE
-    """What of equally good plans is preferred for the lease that begins."""
+    """Preference among equally good plans for the lease that begins."""
     tolerance: float = 1.0
     """A deadline that cannot be kept is promised if this multiple of the requested time suffices."""
     guarantee: bool = True

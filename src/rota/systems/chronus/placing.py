@@ -34,7 +34,7 @@ class StartGroup:
         """Part of its speed that each loses if it lies apart."""
 
     def best(self, first: Sequence[Grant], trials: int) -> list[Grant]:
-        """The fastest placement of all that is found, `first` being one."""
+        """The fastest of all placements found, including `first`."""
         best, speed = list(first), self.speed(first)
         if speed >= sum(self.gpus.values()):
             return best
@@ -43,7 +43,7 @@ class StartGroup:
         return self._search(best, speed, trials)
 
     def speed(self, grants: Sequence[Grant]) -> float:
-        """GPUs at work, each counting by what placement leaves of its speed."""
+        """Number of busy GPUs, each weighted by the part of its speed that placement leaves."""
         return sum(len(grant.devices) * self.factor(grant) for grant in grants)
 
     def factor(self, grant: Grant) -> float:

@@ -164,7 +164,7 @@ class LeasePlanner:
         return 1 if objective is LeaseObjective.MAXIMISE else -1
 
     def _levels(self, row: int) -> list[tuple[Demand, float, float]]:
-        """Deadlines of `row` that can be kept, with what each is worth; the one it was promised at least."""
+        """Deadlines of `row` that can be kept, with their values; at least the promised one."""
         ask, need = self.asks[row], len(self.book.plans[row])
         dues = ask.dues
         if len(dues) == 1 or self.book.aims[row] > ask.due_s:

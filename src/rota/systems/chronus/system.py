@@ -108,7 +108,7 @@ class Chronus:
         return self._slot(snapshot, book, asks, capacity, begins, is_cut)
 
     def _requested_of(self, snapshot: Snapshot, capacity: int) -> Requested:
-        """What the jobs have asked for, worked out once for each table of them."""
+        """The asks of the jobs, computed once for each job table."""
         if self._requested is None or not self._requested.holds_for(snapshot, capacity):
             self._requested = Requested(snapshot, capacity, self.parameters)
         return self._requested
@@ -128,7 +128,7 @@ class Chronus:
         return planner.is_cut
 
     def _doubt(self, snapshot: Snapshot, book: Book, asks: LiveAsks, capacity: int) -> Decision:
-        """The cluster has changed within a slot: what that means for promises is said at once."""
+        """Report at once what a change of the cluster within a slot means for promises."""
         self._look(book, asks, capacity, snapshot.now)
         decision = self._answer(snapshot, book)
         decision.promises = self._promises(book)

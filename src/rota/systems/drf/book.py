@@ -68,7 +68,7 @@ class TenantBook:
             self._enter(snapshot, row)
 
     def service_keys(self, tenants: list[int], now: float) -> list[int]:
-        """What each has received until `now` over its weight, to be compared: amounts x milliseconds."""
+        """Service per tenant until `now` over its weight, for comparison: amounts x milliseconds."""
         settled, rate, offset, now_ms = self._settled, self._rate, self._offset, round(now * _MS)
         return [
             (settled[tenant] + rate[tenant] * now_ms - offset[tenant]) * self._per_service[tenant]

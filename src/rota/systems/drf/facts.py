@@ -1,4 +1,4 @@
-"""What does not change during a run: parameters, what jobs need, what there is, how tenants are compared."""
+"""Data that stays the same during a run: parameters, needs of jobs, capacity, how tenants are compared."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Facts:
 
 
 def _resources(jobs: JobTable, cluster: Cluster) -> list[tuple[float, Array]]:
-    """What the cluster has of each resource, and what each job needs of it; GPUs first."""
+    """Capacity of the cluster and need of each job by resource; GPUs first."""
     resources = [(float(cluster.gpus), jobs.gpus * jobs.gpu_share)] if cluster.gpus else []
     hosts = ((cluster.node_cpus, jobs.cpus), (cluster.node_memory_gib, jobs.memory_gib))
     resources += [(float(has.sum()), needed) for has, needed in hosts if has.all()]
@@ -102,14 +102,14 @@ def _resources(jobs: JobTable, cluster: Cluster) -> list[tuple[float, Array]]:
 
 
 def _slots(resources: list[tuple[float, Array]]) -> tuple[float, Array]:
-    """How many slots there are, one for each unit of the first resource, and how many each job takes."""
+    """Number of slots, one for each unit of the first resource, and how many each job takes."""
     total = resources[0][0]
     parts = [np.ceil(needed * total / capacity - _ROUNDING) for capacity, needed in resources]
     return total, np.maximum(np.max(parts, axis=0), 1.0)
 
 
 def _weights(jobs: JobTable, cluster: Cluster) -> dict[int, Fraction]:
-    """Weight by code of the tenant, as a person wrote it: 0.1 is a tenth."""
+    """Weight by code of the tenant, as the exact decimal that was written: 0.1 is a tenth."""
     weights = {}
     for code, path in enumerate(jobs.tenant_names):
         weight = cluster.tenants.get(path).weight

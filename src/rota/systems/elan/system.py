@@ -118,7 +118,7 @@ def _room(sizes: Sizes) -> int:
 
 
 def _reasons(sizes: Sizes, taken: Set[int], started: Set[int]) -> dict[int, Constraint]:
-    """Why those wait that do not start; `taken` had found room, which is not yet a place."""
+    """Why jobs wait that do not start; `taken` had enough GPUs, which may still not be a valid place."""
     room, reasons = _room(sizes), dict[int, Constraint]()
     for row, has, counts in zip(sizes.rows.tolist(), sizes.held, sizes.counts, strict=True):
         if has:

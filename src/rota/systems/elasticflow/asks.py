@@ -1,4 +1,4 @@
-"""What each live job asks of the plan: how fast it is on how many GPUs, how much is left, until when."""
+"""What each live job asks of the plan: its speed by number of GPUs, work left, deadlines."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ShareAsk(NamedTuple):
     held: int
     """GPUs that it has now."""
     is_soft: bool
-    """It would rather be late than refused: it says what it is worth later."""
+    """The job would rather be late than refused: it states the value of being late."""
     bears_stops: bool = True
     """Its GPUs can be changed without losing its work."""
     due: float = math.inf
-    """The deadline that it is planned for; infinite if none."""
+    """The deadline used for its plan; infinite if none."""
     stays: int = 0
     """Slots from the present one on for which it keeps what it has, as it has just begun."""
     is_late: bool = False

@@ -50,7 +50,7 @@ class Surplus:
             for place, plan in enumerate(self._plans):
                 self._caps.take(place, plan.now)
         self._seen: dict[int, tuple[FreeRoom, Plan | None]] = {}
-        """The next step of each as it was last worked out, and on what."""
+        """The next step of each as last computed, and the state it was computed on."""
         self._most = most or {}
         for place, ask in enumerate(self._asks) if self._most else ():
             if ask.row in self._most:

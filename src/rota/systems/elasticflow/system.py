@@ -300,7 +300,7 @@ class ElasticFlow:
         return made
 
     def _refusal(self, planner: Planner, promised: Promised, ask: ShareAsk) -> str:
-        """Why `ask` cannot be promised its deadline, and what could be."""
+        """Why `ask` cannot be promised its deadline, and which one could be."""
         end = planner.earliest(promised, ask)
         if end == math.inf:
             return "its deadline cannot be kept: all GPUs it could use are promised to others"

@@ -42,7 +42,7 @@ class HeadReservation(NamedTuple):
     """What is promised to the first job."""
 
     at_s: float
-    """When it can start; infinite if it could not even if all running jobs had ended."""
+    """When it can start; infinite if it could not start even once all running jobs had ended."""
     spare: int
     """GPUs that are free then beyond those it needs."""
 

@@ -32,7 +32,7 @@ class ClusterChanges:
         self.derived = derived
         self.memory = derived.memory
         self.changed = changed
-        """Rows with news, from `Derived.news`; None if it may be any."""
+        """Rows with news, from `Derived.news`; None if any row may have news."""
         self.lengths = lengths
         self.homes = derived.homes
         self.homeless = derived.homeless
@@ -96,7 +96,7 @@ class ClusterChanges:
                 self.left.update(node for node in home["nodes"] if node not in lost)
 
     def _bring_home(self, node: int) -> None:
-        """Jobs that ran on while `node` took no new ones, in a home without it or in none, move in."""
+        """Assign a home to jobs that ran on while `node` took no new ones."""
         node_of = self.snapshot.occupancy.free.node_of
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]
@@ -164,7 +164,7 @@ class ClusterChanges:
                 self._forget(row)
 
     def _leave(self, row: int) -> None:
-        """`row` leaves its home, which is split if it was several servers and has no job left."""
+        """Take `row` out of its home, which is split if it was several servers and has no job left."""
         key = self.homes.remove(row)
         self.left.add(key)
         self.homes.split_if_empty(key, self.gpus)

@@ -34,7 +34,7 @@ class Homeless:
         return len(self._kind_of)
 
     def add(self, row: int, kind: int) -> None:
-        """`row`, which asks for `kind`, has no home, unless that is known."""
+        """Note that `row`, which asks for `kind`, has no home, unless that is known."""
         if row not in self._kind_of:
             self._kind_of[row] = kind
             insort(self._rows.setdefault(kind, []), row)
@@ -79,7 +79,7 @@ class TurnEnds:
         """When the turn of each home ends that has one."""
 
     def note(self, key: int, end_s: float) -> None:
-        """The turn of home `key` ends then; infinite if it has none."""
+        """Note that the turn of home `key` ends then; infinite if it has none."""
         before = self.end_of.pop(key, math.inf)
         if before < math.inf:
             keys = self.ends[before]
@@ -96,7 +96,7 @@ class TurnEnds:
             self.note(key, math.inf)
 
     def renew(self, key: int, now: float, switch_s: float) -> float:
-        """A turn of home `key` begins now, whether the last one is over or not; returns when it ends."""
+        """Begin a turn of home `key` now, whether the last one is over or not; returns when it ends."""
         if key in self.end_of:
             self.note(key, math.inf)
         end_s = self.end_s(now, switch_s)
@@ -157,7 +157,7 @@ class Derived:
         return (snapshot.joined_or_left if self.grounds.all_ask_for_gpus else snapshot.changes)(cursor)
 
     def note(self, key: int) -> None:
-        """The turn or the idle time of home `key` is another, or it is no home any more."""
+        """Note that the turn or idle time of home `key` has changed, or that it is no home any more."""
         home = self.homes.homes.get(key)
         self.turns.note(key, math.inf if home is None else home["turn_ends_s"])
         if home is not None and home["idle_since_s"] < math.inf:

@@ -40,7 +40,7 @@ class GandivaDecision:
         derived: Derived,
         changed: Sequence[int] | None,
     ) -> None:
-        """`changed` are rows with news, from `Derived.news`; None if it may be any."""
+        """`changed` are rows with news, from `Derived.news`; None if any row may have news."""
         self.snapshot = snapshot
         self.memory = memory = derived.memory
         self.p = parameters
@@ -166,7 +166,7 @@ class GandivaDecision:
                 self._follow_move(row, here, source)
 
     def _migrate(self) -> None:
-        """To GPUs that fell free, then off servers that are nearly empty; then the queue again."""
+        """Migrate to freed GPUs, then off servers that are nearly empty; then serve the queue again."""
         moves = relieve(self.homes, self.sizes, self._may_move, self._join_empty)
         moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
         for row, source, target in moves:
@@ -193,7 +193,7 @@ class GandivaDecision:
         return self.homes.join_empty(self.sizes[row], self.grounds.accepting(row), self.gpus, barred)
 
     def _follow_move(self, row: int, source: int, target: int) -> None:
-        """`row` belongs to `target` now, and still runs on servers of `source`."""
+        """Move `row` to the home `target`; it still runs on servers of `source`."""
         self.due.update((source, target))
         self.moved.update((target, *self.homes.homes[source]["nodes"]))
         self.homes.split_if_empty(source, self.gpus)

@@ -152,7 +152,7 @@ class ServerGroups:
     # -- jobs --------------------------------------------------------------------------------------
 
     def add(self, row: int, key: int, size: int) -> None:
-        """`row`, of `size` GPUs, belongs to the home `key` from now on, last in its circle."""
+        """Assign `row`, of `size` GPUs, to the home `key`, last in its circle."""
         home = self.homes[key]
         self.has_changed = True
         home["affinity"] = home["affinity"] or size
@@ -162,7 +162,7 @@ class ServerGroups:
         self.index.update(key)
 
     def remove(self, row: int) -> int:
-        """`row` leaves its home; a partner stays in its place.  Returns the home."""
+        """Take `row` out of its home; a partner stays in its place.  Returns the home."""
         key = self.home_of.pop(row)
         home = self.homes[key]
         self.has_changed = True
@@ -175,7 +175,7 @@ class ServerGroups:
         return key
 
     def pair(self, home: ServerGroup, pair: tuple[int, int]) -> None:
-        """Two jobs share their devices: one place in the circle, the first."""
+        """Let two jobs share their devices: one place in the circle, the first."""
         first, second = pair
         home["circle"].remove(second)
         home["circle"].remove(first)
@@ -183,7 +183,7 @@ class ServerGroups:
         home["pairs"][first] = second
 
     def part(self, home: ServerGroup, row: int) -> None:
-        """The pair of `row`, if it is in one, is two jobs again, side by side in the circle."""
+        """Part the pair of `row`, if it is in one: two jobs again, side by side in the circle."""
         for first, second in home["pairs"].items():
             if row in (first, second):
                 del home["pairs"][first]
@@ -237,7 +237,7 @@ class ServerGroups:
                 self.open([node], gpus)
 
     def split_if_empty(self, key: int, gpus: Sequence[int]) -> None:
-        """Several servers that have no job left are homes by themselves again."""
+        """Split homes of several servers that have no job left into single servers."""
         home = self.homes[key]
         if not home["circle"] and len(home["nodes"]) > 1:
             self.close(key, gpus)
@@ -300,7 +300,7 @@ class ServerIndex:
             self.update(key)
 
     def update(self, key: int) -> None:
-        """The home `key` has changed, is new, or is none any more."""
+        """Note that the home `key` has changed, is new, or is gone."""
         before, home = self._entries.pop(key, None), self._homes.get(key)
         if before is not None:
             self._drop(key, before)

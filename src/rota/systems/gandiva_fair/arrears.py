@@ -35,7 +35,7 @@ class Standing(NamedTuple):
 
 
 Arrears = list[float]
-"""What a tenant is short of, as the logarithm of a factor, and the factor for what is beyond turns."""
+"""A tenant's arrears, as the logarithm of a factor, and the factor for the part beyond turns."""
 
 
 def after(

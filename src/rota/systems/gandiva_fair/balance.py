@@ -109,7 +109,7 @@ def _best_move(servers: Servers, source: int, target: int, movable: Movable) -> 
 
 
 def _rounded(load: float) -> float:
-    """The order in which something was added up must not decide between two that are alike."""
+    """Rounds `load`, so that the order of a sum does not decide between two equal candidates."""
     return round(load, 9)
 
 
@@ -140,7 +140,7 @@ def to_other_type(
 def _best_change(
     servers: Servers, rows: Sequence[int], over: list[float], rates: dict[int, Floats], movable: Movable
 ) -> tuple[int, int] | None:
-    """The change of type after which least is amiss; of several the one of the job that gains most."""
+    """The change of type that leaves the least imbalance; ties go to the job that gains most."""
     best: tuple[float, float, int] | None = None
     change = None
     for row in rows:

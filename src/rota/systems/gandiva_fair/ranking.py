@@ -19,7 +19,7 @@ _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
 
 
 class ByTurns:
-    """The turns that `memory` tells of: the job that has advanced least on its servers is the next."""
+    """The turns in `memory`: the job that has advanced least on its servers is the next."""
 
     spreads = _BY_SUBMISSION.spreads
 

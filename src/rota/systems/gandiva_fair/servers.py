@@ -1,4 +1,4 @@
-"""Which server each job belongs to, how much is asked of each, and where a newcomer or a migrant goes."""
+"""The servers each job belongs to, the load of each server, and servers for newcomers and migrants."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Servers:
         self._share: dict[int, float] = {}
 
     def enter(self, row: int, parts: Parts, share: float, due: float) -> None:
-        """`row` belongs to the servers of `parts`, uses `share` of each of its GPUs and is due `due`."""
+        """Assign `row` to the servers of `parts`; it uses `share` of each of its GPUs and is due `due`."""
         self.parts_of[row] = parts
         self._due[row], self._share[row] = due, share
         self._count(row, 1.0)
 
     def leave(self, row: int) -> Parts:
-        """`row` belongs nowhere any more; returns where it belonged."""
+        """Remove `row` from its servers; returns these."""
         self._count(row, -1.0)
         del self._due[row], self._share[row]
         return self.parts_of.pop(row)

@@ -57,7 +57,7 @@ class GandivaFair:
         return FairDecision(snapshot, self.parameters, memory, self._grounds_of(snapshot)).decide()
 
     def _grounds_of(self, snapshot: Snapshot) -> Grounds:
-        """Where jobs could run, worked out once for each table."""
+        """Possible places of jobs, computed once for each table."""
         grounds, jobs = self._grounds, snapshot.jobs.table
         if grounds is None or grounds.jobs is not jobs or grounds.cluster is not snapshot.cluster:
             grounds = self._grounds = Grounds(snapshot.cluster, jobs)

@@ -30,7 +30,7 @@ other job could use is not held against it longer."""
 
 
 class StrideTurns:
-    """The turns that `memory` tells of, and the next one."""
+    """The turns in `memory`, and the next one."""
 
     def __init__(self, snapshot: Snapshot, memory: Memory, quantum_s: float) -> None:
         self.snapshot = snapshot
@@ -67,7 +67,7 @@ class StrideTurns:
         self.memory["counted_s"] = self.now
 
     def join(self, servers: Servers, row: int) -> None:
-        """`row` has come to its servers: it starts with the least pass there."""
+        """Add `row` to its servers: it starts with the least pass there."""
         parts = servers.parts_of[row]
         if len(parts) == 1:
             others = servers.small(next(iter(parts)))
@@ -206,7 +206,7 @@ class StrideTurns:
             self.memory["ends_s"] = self.now + self.quantum_s
 
     def _note_split(self, servers: Servers, nodes: set[int], runs: set[int]) -> dict[int, float]:
-        """What big jobs and servers with parts of them are due; returns it for the servers."""
+        """Note what big jobs, and servers with parts of them, are due; returns it for the servers."""
         bigs = sorted({row for node in nodes for row in servers.big(node)})
         if not bigs:
             return {}

@@ -50,7 +50,7 @@ def max_min(problem: GavelProblem) -> Shares:
 
 
 def share_scale(problem: GavelProblem) -> Floats:
-    """What turns work per second into a share: GPUs over weight and what equal time on all types gives."""
+    """Factor from work per second to share: GPUs over weight and over the rate of equal time on all types."""
     return problem.mean(problem.gpus / (problem.weights * problem.equal_share))
 
 
@@ -347,6 +347,6 @@ def optimal(answer: Answer) -> Answer:
 
 
 def scaled(division: Division, scale: Floats) -> Floats:
-    """What each member of an entry gains, [entry, 2, type], times the `scale` of its job."""
+    """Gain of each member of an entry, [entry, 2, type], times the `scale` of its job."""
     gains: Floats = division.gains * scale[division.members][:, :, None]
     return gains

@@ -1,4 +1,4 @@
-"""What one of Gavel's objectives is asked: the jobs to divide time among, and what is known of each."""
+"""The input of Gavel's objectives: the jobs to divide time among, and what is known of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEAST_WEIGHT = 1e-7
 
 @dataclass(frozen=True)
 class ObjectiveRules:
-    """What an objective heeds, and which of its optima counts."""
+    """What an objective reads, and which of its optima counts."""
 
     aware: bool
     """Rates differ by GPU type."""
@@ -63,7 +63,7 @@ class GavelProblem:
     """The rates that the objective sees, [job, type] (`seen_rates`)."""
     capacity: Floats
     pairs: PairRates | None
-    """What jobs do beside each other; None if no job shares."""
+    """Rates of jobs that run side by side; None if no job shares."""
     own: Memory
     """What the objective remembers from one computation to the next; it writes here."""
 
@@ -92,7 +92,7 @@ class GavelProblem:
         return entries(demand, self.seen, apart_by, all_pairs=self.all_pairs)
 
     def _apart_by(self) -> Floats:
-        """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
+        """Features that distinguish jobs of one workload for the objective, [job, value]."""
         jobs = self.snapshot.jobs
         columns = [jobs.weight[self.rows]]
         if self.rules.by_tenant:

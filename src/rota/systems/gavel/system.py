@@ -70,7 +70,7 @@ PAPER = "Gavel, OSDI 2020"
 
 
 class GavelObjective(StrEnum):
-    """What the fractions of time are to be good for (section 4)."""
+    """The goal of the fractions of time (section 4)."""
 
     MAX_MIN = "max_min"  # least attained service: the least share as large as possible
     HIERARCHY = "hierarchy"  # the same, tenant by tenant, then job by job
@@ -293,12 +293,12 @@ class Gavel:
         return np.concatenate(columns) if columns else np.zeros(0)
 
     def problem(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> GavelProblem:
-        """What the objective is asked about the jobs of `demand`."""
+        """The objective's input for the jobs of `demand`."""
         rules = self.rules()
         return GavelProblem.of(snapshot, rules, demand, seen_rates(demand.rates, rules), own)
 
     def rules(self) -> ObjectiveRules:
-        """What the objective heeds, and which of its optima counts."""
+        """What the objective reads, and which of its optima counts."""
         p = self.parameters
         return ObjectiveRules(
             aware=p.aware,

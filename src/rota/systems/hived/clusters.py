@@ -314,7 +314,7 @@ class VirtualClusters:
     def hold_unchecked(
         self, gang: Gang, physical: list[list[Physical]], virtual: list[list[Virtual]]
     ) -> None:
-        """`gang` holds these GPUs; what it does to promises is for the caller to look at."""
+        """Mark these GPUs as held by `gang`; the caller checks what that does to promises."""
         gang.physical, gang.virtual = physical, virtual
         priority = gang.priority if virtual else OPPORTUNISTIC
         for leaf in _flat(physical):

@@ -239,7 +239,7 @@ class Deciding:
         return self.granted[row] if row in self.granted else self.snapshot.grants[row]
 
     def _stop(self, row: int) -> None:
-        """`row` has lost its cells: what it was granted just now is void, and what it held before too."""
+        """Note that `row` has lost its cells: its new and its earlier grant are void."""
         del self.gang_of[row]
         self._kept.discard(row)
         self.granted.pop(row, None)
@@ -273,7 +273,7 @@ class Deciding:
                 self.stop(row)
 
     def decision(self, memory: Memory, idle: list[int]) -> Decision:
-        """All that is to change; `idle` are waiting jobs without GPUs."""
+        """The whole decision; `idle` are waiting jobs without GPUs."""
         grants = [grant for row, grant in self.granted.items() if self.snapshot.grants.get(row) != grant]
         grants += admit_placed(idle, self.scratch, self.requests.fit)
         preempt = [row for row in self.preempted if row not in self.granted]

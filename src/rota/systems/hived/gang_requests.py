@@ -138,7 +138,7 @@ class Requests:
 
 
 class WillDo:
-    """Nodes of a mask that have cores and memory left for a part of a job; found out when asked for."""
+    """Nodes of a mask that have cores and memory left for a part of a job; computed when asked for."""
 
     def __init__(self, scratch: Occupancy, row: int, accepted: int, part: float) -> None:
         self.scratch, self.row, self.accepted, self.part = scratch, row, accepted, part

@@ -13,7 +13,7 @@ EVERYBODY = "*"
 
 
 class Layout:
-    """What does not change as long as the cluster does not."""
+    """Data that stays the same as long as the cluster does."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

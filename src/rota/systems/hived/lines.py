@@ -120,7 +120,7 @@ class LineTurns:
             del self.lines[shape]
 
     def join(self, row: int, shape: Shape) -> None:
-        """`row` waits from now on; if its line has failed it has failed as well."""
+        """Add the waiting `row`; if its line has failed it has failed as well."""
         line = self.lines.setdefault(shape, [])
         insort(line, row, key=self.rank)
         if line[0] == row:

@@ -40,7 +40,7 @@ class MarginalSavings:
     ) -> None:
         self.interval_s = interval_s
         self.young_factor = young_factor
-        """What counts of the saving of a job with fewer than `YOUNG` losses."""
+        """Weight of the saving of a job with fewer than `YOUNG` losses."""
         self.restart_s = restart_s
         """A resize that saves less than this is left out."""
         self.event_driven = event_driven
@@ -100,7 +100,7 @@ class MarginalSavings:
 
 
 def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:
-    """What a unit of work takes on 0, 1, ... GPUs; jobs share their curves."""
+    """Time for a unit of work on 0, 1, ... GPUs; jobs share their curves."""
     known: dict[int, list[float]] = {}
     for curve in curves:
         if id(curve) not in known:

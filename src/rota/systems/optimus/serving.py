@@ -1,4 +1,4 @@
-"""Workers and parameter servers of jobs that train so, handed out together, and what CPUs they take."""
+"""Workers and parameter servers of jobs, handed out together, and the CPUs they take."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def hand_out_both(
 
 
 def seconds_at(serving: ServedJobs, row: int, servers: int, workers: int) -> float:
-    """What a second of work at the request takes with these numbers of both."""
+    """Time for a second of work at the request with these numbers of both."""
     served, jobs = serving.of[row], serving.jobs
     asked = served.at(served.asked(jobs, row), jobs.gpus.item(row))
     return asked / served.at(servers, workers)

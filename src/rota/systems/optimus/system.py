@@ -47,7 +47,7 @@ class OptimusParameters:
     event_driven: bool = False
     """Decide when jobs come and go as well."""
     young_factor: float = 0.95
-    """What counts of the saving of a job with fewer than ten losses."""
+    """Weight of the saving of a job with fewer than ten losses."""
     restart_s: float = 30.0
     """A resize that saves less than this is left out."""
 

@@ -71,7 +71,7 @@ class Rates:
         self._stale.clear()
 
     def tried(self, scratch: Occupancy, nodes: Sequence[int]) -> None:
-        """Something has been entered on `nodes` of a scratch, which `sync` will forget again."""
+        """Note that `nodes` of a scratch have new entries, which `sync` will remove again."""
         self._stale.update(nodes)
         for node in nodes:
             self._enter(node, rate(scratch, node))

@@ -156,7 +156,7 @@ class Walk:
         return fronts
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
-        """The head of `fronts` is dealt with; the next job of its kind takes its place."""
+        """Drop the head of `fronts`; the next job of its kind takes its place."""
         (expected_s, row), kind = fronts[0]
         if kind not in self._heads:
             firsts = self._firsts[kind]

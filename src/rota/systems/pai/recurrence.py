@@ -15,7 +15,7 @@ EVERYBODY = None
 
 
 class Recurrence:
-    """Past durations by key; what it knows does not depend on the order in which it learnt it."""
+    """Past durations by key; independent of the order in which they were added."""
 
     def __init__(self) -> None:
         self._past: dict[Hashable, Mean] = {}

@@ -52,7 +52,7 @@ _COMPLETED = int(Phase.COMPLETED)
 
 
 class EstimateSource(StrEnum):
-    """What a job's duration is estimated from; the names in brackets are the authors'."""
+    """Basis for estimating a job's duration; the names in brackets are the authors'."""
 
     GROUP_GPU = "group_gpu"  # completed jobs of the group, user and size (SJGG)
     GROUP = "group"  # of the group and user (SJG)
@@ -131,7 +131,7 @@ class Pai:
 
 
 class _Recurring:
-    """The waiting jobs of one table by what their groups' past tells."""
+    """The waiting jobs of one table by the past of their groups."""
 
     def __init__(self, snapshot: Snapshot, estimate: EstimateSource, history: Recurrence) -> None:
         self.jobs: JobTable = snapshot.jobs.table

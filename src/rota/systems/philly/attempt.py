@@ -25,7 +25,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 
 class Premises:
-    """What follows from the cluster, the table of jobs and the nodes that are `down`: lost, or closed."""
+    """Data derived from the cluster, the table of jobs and the nodes that are `down`: lost, or closed."""
 
     def __init__(self, cluster: Cluster, jobs: JobTable, p: PhillyParameters, down: list[int]) -> None:
         self.cluster = cluster

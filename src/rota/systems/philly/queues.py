@@ -116,7 +116,7 @@ class Line:
             self._paused -= 1
 
     def goes_astray(self, row: int) -> None:
-        """An attempt of `row` has candidate nodes that are not among `kind.first`."""
+        """Note an attempt of `row` with candidate nodes that are not among `kind.first`."""
         place = bisect_left(self.astray, row)
         if self.astray[place : place + 1] != [row]:
             self.astray.insert(place, row)
@@ -175,7 +175,7 @@ class AttemptQueues:
         """GPUs offered to each row that was asked for: its needs are looked up once."""
 
     def add(self, row: int, of: Class, kind: Kind) -> None:
-        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
+        """Add `row`, which has an entry in `attempts`, to the queue of its virtual cluster."""
         key, lines = kind.key, self.lines.setdefault(of[0], {})
         line = lines.get(key)
         if line is None:
@@ -224,7 +224,7 @@ class AttemptQueues:
         return self._in_order
 
     def note_attempt(self, row: int, nodes: int) -> None:
-        """The latest attempt of `row` has the candidate nodes `nodes`."""
+        """Note the candidate nodes `nodes` of the latest attempt of `row`."""
         kind = self.kind_of[row]
         if nodes & ~kind.first:
             self.lines[self.class_of[row][0]][kind.key].goes_astray(row)

@@ -17,11 +17,11 @@ from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON
 
 NOBODY: Final = ""
-"""Name of the virtual cluster of all whose tenant is not configured."""
+"""Name of the virtual cluster of all tenants that are not configured."""
 
 
 class VirtualClusterQuotas:
-    """Whose job is whose, and the GPUs that each is due: what the cluster and the table of jobs decide."""
+    """The virtual cluster of each job, and the GPUs each is due, by the cluster and the table of jobs."""
 
     def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
         self.jobs = jobs
@@ -68,7 +68,7 @@ class QuotaShares:
         return self.used[name] / quota
 
     def grant(self, row: int, gpus: float) -> None:
-        """`row` is granted `gpus` GPUs; negative to take them away."""
+        """Add `gpus` GPUs to the use of `row`; negative to take them away."""
         self.used[self.of(row)] += gpus
         self.granted += gpus
 

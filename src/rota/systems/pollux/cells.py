@@ -142,7 +142,7 @@ def _on_emptiest(need: int, room: Array) -> Array | None:
 
 
 def _cut(column: Array, most: int) -> None:
-    """No more than `most` GPUs of a job stay, on the nodes where it has most."""
+    """Keep at most `most` GPUs of a job, on the nodes where it has most."""
     for node in np.argsort(-column, kind="stable").tolist():
         column[node] = min(most, int(column[node]))
         most -= int(column[node])
@@ -196,7 +196,7 @@ def _sizes(problem: SharingProblem, matrix: Array, free: int) -> Array:
 
 
 def _values(problem: SharingProblem) -> Floats:
-    """[job, GPUs]: what a changed job is worth there; minus infinity for numbers that it cannot use."""
+    """[job, GPUs]: value of a changed job; minus infinity for numbers that it cannot use."""
     gpus = np.arange(problem.worth.shape[3])
     one_node = gpus <= problem.capacity.max(initial=0)
     values: Floats = np.where(one_node, problem.worth[:, 1, 0], problem.worth[:, 1, 1])

@@ -153,7 +153,7 @@ class PolluxPlan:
         return allowed
 
     def _hosts(self, nodes: Ints, members: Ints) -> tuple[tuple[Floats, Floats], ...]:
-        """What the rows `members` want for each GPU of CPUs and memory, and what `nodes` have."""
+        """CPUs and memory that the rows `members` want for each GPU, and that `nodes` have."""
         cluster, table, scratch = self.snapshot.cluster, self.snapshot.jobs.table, self.carrier.scratch
         rows, hosts = self.rows[members], []
         gpus = np.maximum(table.gpus[rows], 1)

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 
 class SharingProblem(NamedTuple):
-    """What is to be shared out; rows are jobs in order of precedence, those that are pinned first."""
+    """The input of a search; rows are jobs in order of precedence, pinned ones first."""
 
     base: Array
     """What each job holds now, [node, job]."""
@@ -283,7 +283,7 @@ class Search:
         return states
 
     def _part(self, states: Array) -> None:
-        """At most one job on several nodes uses a node: later ones leave it."""
+        """Keep at most one job on several nodes on a node: later ones leave it."""
         if self._in_c is not None:
             self._in_c.part(states, everybody=self.everybody_leaves)
             return
@@ -306,7 +306,7 @@ class Search:
         return leaving
 
     def _trim(self, states: Array) -> None:
-        """No job has more than it can use, nor on more nodes: those in a random order lose the rest."""
+        """Cut each job to the GPUs, and to the nodes, that it can use: nodes in random order lose the rest."""
         if self._in_c is not None:
             marked = self._in_c.marked(states)
             if marked is not None:
@@ -336,7 +336,7 @@ class Search:
         all_rows[:, which] = kept
 
     def _fit(self, states: Array) -> None:
-        """No node has more than all its GPUs: the last jobs get less."""
+        """Cut nodes to the GPUs they have: the last jobs get less."""
         if self._in_c is not None:
             self._in_c.fit(states)
         elif len((crowded := np.nonzero(self._used(states) > self._room))[0]):
@@ -355,7 +355,7 @@ class Search:
                 states[node, at] = np.where(need > 0.0, np.minimum(own, fed), own)
 
     def _keep_quota(self, states: Array, members: Bools, most: int) -> None:
-        """Jobs that have more together than they may: the last ones get what the first ones leave."""
+        """Cut jobs to what they may have together: the last ones get what the first ones leave."""
         gpus = np.add.reduce(states, axis=0, dtype=self._sum)
         over = np.flatnonzero(gpus @ members > most)
         if not len(over):

@@ -1,4 +1,4 @@
-"""What each size is worth to a job: goodput there over that on a fair share, less what a restart costs."""
+"""Value of each size to a job: goodput there over that on a fair share, less the cost of a restart."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Pollux:
         return PolluxPlan(snapshot, rows, self.tables(snapshot), memory)
 
     def tables(self, snapshot: Snapshot) -> Speedups:
-        """Tables for the sizes of this cluster, which remember what they have worked out."""
+        """Tables for the sizes of this cluster, which cache their results."""
         cluster = snapshot.cluster
         node_gpus, gpus = int(cluster.node_gpus.max()), cluster.gpus - len(snapshot.occupancy.down)
         if self._speedups is None or (self._speedups.node_gpus, self._speedups.gpus) != (node_gpus, gpus):

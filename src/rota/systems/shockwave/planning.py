@@ -31,7 +31,7 @@ class WindowPlan(NamedTuple):
     is_cut: bool
     """True if the search for it ended at its limit."""
     missing: float
-    """What a better plan could be worth more, at most, as a part of what this one is worth over none."""
+    """Most by which a better plan could exceed this one, as a part of what this one is worth over none."""
 
 
 class WindowQuestion(NamedTuple):

@@ -65,9 +65,9 @@ class ShockwaveMemory:
     idle: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rounds since each of the jobs last ran, or came."""
     turns: dict[int, list[float]] = field(default_factory=dict)
-    """What each had to show when its rounds in a row were over, ..."""
+    """Progress that each had to show when its rounds in a row were over, ..."""
     longer: dict[int, float] = field(default_factory=dict)
-    """... and whose have to be more (`turn_lengths`)."""
+    """... and the jobs whose rounds in a row have to be more (`turn_lengths`)."""
     targets: Memory = field(default_factory=dict)
     planned: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The jobs of the plan, ..."""

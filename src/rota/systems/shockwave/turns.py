@@ -18,7 +18,7 @@ _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
 
 
 class PlanTurns:
-    """The turns of one round and those planned after it, as people ask for them."""
+    """The turns of one round and those planned after it, as users see them."""
 
     spreads = _BY_SUBMISSION.spreads
 
@@ -48,7 +48,7 @@ class PlanTurns:
         return _BY_SUBMISSION.fits(snapshot, scratch, row)
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What the plan says of a job; None of one that takes no turns."""
+        """The plan for a job; None if it takes no turns."""
         if snapshot.gpus_of[row] == 0:
             return None
         left_s = max(self._end_s - snapshot.now, 0.0)
