@@ -51,7 +51,7 @@ class Cycle:
         return self.timeout_s + self.backoff_s
 
     def first(self, level: Locality, relax_after: float, now: float) -> Attempts:
-        """The schedule of a job that begins to wait; each level is tried `relax_after` times, at least once."""
+        """The schedule of a job that begins to wait; each level gets `relax_after` tries, at least one."""
         per_level = max(1, math.ceil(relax_after))
         return Attempts(since_s=now, level=int(level), per_level=per_level, opened_s=-math.inf, nodes=0)
 

@@ -306,7 +306,7 @@ class Search:
         return leaving
 
     def _trim(self, states: Array) -> None:
-        """Cut each job to the GPUs, and to the nodes, that it can use: nodes in random order lose the rest."""
+        """Cut each job to the GPUs and nodes that it can use: nodes in random order lose the rest."""
         if self._in_c is not None:
             marked = self._in_c.marked(states)
             if marked is not None:

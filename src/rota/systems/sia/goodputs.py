@@ -96,7 +96,7 @@ class Goodputs:
         return goodput
 
     def _ratio(self, job: Ints, kind: Ints, source: Ints) -> Floats:
-        """What one GPU of `kind` does over what one of `source` does; 1 unless both were measured."""
+        """Speed of one GPU of `kind` over that of one of `source`; 1 unless both were measured."""
         ratio = self.alone[job, kind] / self.alone[job, source]
         return np.where(np.isnan(ratio), 1.0, ratio)
 

@@ -129,7 +129,7 @@ class Placer:
         return free.count[node] < per_node and free.count[node] + movable == per_node
 
     def _clear_part(self, one: WantedConfiguration) -> None:
-        """The smallest jobs leave the node that lacks least, if that makes room for `one`."""
+        """Move the smallest jobs off the node that lacks least, if that makes room for `one`."""
         free = self.scratch.free
         nodes = sorted(nodes_in(self._nodes_of[one.kind]), key=lambda node: (-free.count[node], node))
         for node in nodes:

@@ -39,7 +39,7 @@ from rota.systems.sia.placing import Placer, WantedConfiguration
 from rota.table.occupancy import Occupancy
 
 _TIE_HELD, _TIE_GPU, _TIE_PLACE = 1e-5, 1e-7, 1e-10
-"""What of equal costs is preferred: what a job has, fewer GPUs, the configuration that comes first."""
+"""Preference among equal costs: what a job has, fewer GPUs, the configuration that comes first."""
 _ROUNDED = 0.01
 """The least by which two rounded costs differ."""
 _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
@@ -94,7 +94,7 @@ class SiaRounds:
     clips: ClassVar[bool] = True
     """As in `GoodputSizes`."""
     alone_known: ClassVar[bool] = True
-    """What a job does on one GPU counts at its first start, where that is known."""
+    """True if the known goodput of a job on one GPU counts at its first start."""
     news: ClassVar[Event] = Event.ROUND | Event.CAPACITY | Event.IDLE
     """What a decision is made at."""
 
@@ -189,7 +189,7 @@ class SiaRounds:
         return Goodputs(told, rows, snapshot.jobs.work_done(rows), fixed_batch(snapshot, rows))
 
     def units(self, snapshot: Snapshot, rows: Ints, goodputs: Goodputs) -> Ints:
-        """What the least useful configuration of each job is worth: the fewest GPUs that it asks for."""
+        """Value of each job's least useful configuration: the fewest GPUs that it asks for."""
         fewest: Ints = snapshot.jobs.gpus_min[rows]
         return fewest
 
@@ -233,7 +233,7 @@ class SiaRounds:
         return Decision({}, [*grants, *admit_placed(idle, placer.scratch, placer.fit)], preempt)
 
     def _place_otherwise(self, turn: _Round, placer: Placer) -> None:
-        """A job without a place takes the best of its menu that has one; at last, parts of several nodes."""
+        """Give a job without a place the best of its menu that has one; at last, parts of several nodes."""
         place_of = {row: place for place, row in enumerate(turn.rows.tolist())}
         for one in placer.failed:
             menu = np.flatnonzero((turn.menu.job == place_of[one.row]) & (turn.cost < 0.0))
@@ -313,7 +313,7 @@ class ByConfiguration:
         return _BY_SUBMISSION.fits(snapshot, scratch, row)
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What the program made of a job; None of one that it did not look at."""
+        """The program's result for a job; None if the program did not look at it."""
         if snapshot.gpus_of[row] == 0:
             return None
         left_s = max(self._next_s - snapshot.now, 0.0)

@@ -74,7 +74,7 @@ class Demands:
         return self._on_one_node(wants, gpus) if self.parameters.leases_end else wants
 
     def best(self, number: int) -> Floats:
-        """What jobs of a class want for each GPU, of what a node can have, [amount]."""
+        """Demand of jobs of a class for each GPU, within what a node can have, [amount]."""
         if number not in self._best:
             speeds, tolerance = self.classes[number], self.parameters.saturation_tolerance
             cpus, gib = speeds.wants or speeds.best(self.most.item(0), self.most.item(1), tolerance)
@@ -106,7 +106,7 @@ class Demands:
 
 
 def _mean_share(cluster: Cluster, stated: Floats) -> Floats:
-    """What there is for each GPU of the cluster; infinite if some node states no limit."""
+    """Capacity for each GPU of the cluster; infinite if some node states no limit."""
     gpus = max(int(cluster.node_gpus.sum()), 1)
     share: Floats = np.where((stated == 0.0).any(axis=0), math.inf, stated.sum(axis=0) / gpus)
     return share

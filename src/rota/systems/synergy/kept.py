@@ -16,7 +16,7 @@ SizeKey = tuple[float, ...]
 
 
 class KeptAsk(NamedTuple):
-    """An ask, and all that it was made of: what stays the same object asks the same."""
+    """An ask and all its inputs: while these are the same objects, the ask is the same."""
 
     asked: Grant
     """What the inner policy gave."""

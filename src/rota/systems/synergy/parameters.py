@@ -31,7 +31,7 @@ class SynergyParameters:
     round_s: float = 300.0
     """Length of a round, at whose end everything is divided again; 0 does so after each event."""
     saturation_tolerance: float = 0.0
-    """Part of its best speed that a job does without before it wants more cores or memory."""
+    """Part of its best speed that a job gives up before it asks for more cores or memory."""
     migrate: bool = True
     """Move a running job to where what it wants fits; `no` leaves it where it is, with its share."""
     max_nodes: int = 200

@@ -54,7 +54,7 @@ class Seat:
 
 
 def parts_on(node_of: Sequence[int], devices: Sequence[int]) -> Parts:
-    """Nodes of `devices`, and how many are on each; `node_of` has the node of each device."""
+    """Nodes of `devices`, and the number on each; `node_of` has the node of each device."""
     counts: dict[int, int] = {}
     for device in devices:
         counts[node_of[device]] = counts.get(node_of[device], 0) + 1
@@ -258,6 +258,6 @@ class Room:
 
 
 def _least(parts: Parts, each: Floats) -> Floats:
-    """What the node of `parts` that gives least gives of each amount: a job is as fast as there."""
+    """Amounts on the node of `parts` that gives least: a job is as fast as there."""
     least: Floats = each[[node for node, _ in parts]].min(axis=0) if len(parts) > 1 else each[parts[0][0]]
     return least

@@ -253,7 +253,7 @@ class Synergy:
         return self._ordered(asks, kept)
 
     def _granted(self, room: Room, seat: Seat) -> GivenSeat:
-        """What `seat` is as a grant: as it was, unless it has changed."""
+        """`seat` as a grant: the earlier one, unless it has changed."""
         given, each, asked = self._given.get(seat.ask.row), seat.each.tobytes(), seat.ask.grant
         if given and given.asked is asked and given.devices is seat.devices and given.each == each:
             return given
@@ -276,7 +276,7 @@ class Synergy:
         return not self.parameters.leases_end
 
     def _ordered(self, asks: list[Ask], kept: KeptAsks) -> list[Ask]:
-        """Large jobs first, so that they find whole nodes; `greedy` serves them as they come."""
+        """The order of seating: large jobs first, so that they find whole nodes; `greedy` keeps the order."""
         if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         return sorted(asks, key=lambda ask: kept.asks[ask.row].by_size)
@@ -344,7 +344,7 @@ def _tell(snapshot: Snapshot, decision: Decision, grants: Sequence[Grant], leave
 
 
 def _grant(room: Room, seat: Seat) -> Grant:
-    """What `seat` is as a grant; what no node of it limits is left as the job asked for it."""
+    """`seat` as a grant; amounts that no node of it limits stay as the job asked for them."""
     if room.is_endless:
         return with_one_nan(seat.ask.grant._replace(devices=seat.devices, cpus=math.nan, memory_gib=math.nan))
     gpus = len(seat.devices) * seat.ask.share

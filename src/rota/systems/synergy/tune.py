@@ -102,5 +102,5 @@ def _get(room: Room, ask: Ask) -> bool:
 
 
 def _wished(room: Room, ask: Ask) -> Floats:
-    """What the job wants on each node; what not even the empty cluster could give it, it does not want."""
+    """What the job wants on each node, cut if even the empty cluster could not give it."""
     return room.wanted(ask.wants) if room.feeds_empty(ask) else room.cut(ask.wants)

@@ -31,7 +31,7 @@ Holds = dict[int, Grant]
 """What jobs of an app hold, by row."""
 
 _LEAST_S = 1e-6
-"""Seconds that everything takes at least: no ratio is 0."""
+"""Least seconds that anything takes: no ratio is 0."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Estimates:
         self.left_s: dict[int, float] = dict(zip(each, left.tolist(), strict=True))
         """Seconds to go on what was asked for, on the fastest type, placed as closely as can be."""
         self.alone_s: dict[int, float] = dict(zip(each, alone.tolist(), strict=True))
-        """Seconds that the whole job takes on as many GPUs as it can use."""
+        """Seconds of the whole job on as many GPUs as it can use."""
         self.gpus: dict[int, float] = dict(zip(each, gpus.tolist(), strict=True))
         self._speeds: dict[int, list[float]] = dict(zip(each, speeds.tolist(), strict=True))
         elastic = (jobs.gpus_min[rows] < jobs.gpus_max[rows]) & (jobs.gpu_share[rows] == 1.0)

@@ -39,7 +39,7 @@ class ContentApps:
     """Their state at the moment of an auction, worked out when asked for."""
 
     def __init__(self, seen: Readings, snapshot: Snapshot, crowd: Crowd[str], groups: Groups) -> None:
-        """What changes afterwards is copied: `seen` is of these apps alone, `crowd` of all."""
+        """Copies what changes afterwards: `seen` is of these apps alone, `crowd` of all."""
         self._seen = seen
         self._grants = dict(snapshot.grants)
         self._crowd = crowd.copy()

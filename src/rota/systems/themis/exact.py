@@ -58,7 +58,7 @@ def _is_plain(market: OpenMarket, bidders: list[int]) -> bool:
 
 
 def _table(market: OpenMarket, bidder: int, nodes: list[int], supply: Bundle) -> dict[Bundle, float]:
-    """Values of all bundles that the app can use: numbers of GPUs on nodes of one type that it accepts."""
+    """Values of all bundles that the app can use: numbers of GPUs on accepted nodes of one type."""
     row, app, estimates = _row(market, bidder), market.apps[bidder], market.estimates
     values = {(0,) * len(supply): LEAST_VALUE}
     kinds = market.snapshot.cluster.node_type.tolist()
@@ -99,7 +99,7 @@ def _closest(bundle: Bundle, kept: int) -> Bundle:
 
 
 def _grant(market: OpenMarket, row: int, nodes: list[int], bundle: Bundle) -> Grant:
-    """Free devices for the bundle: those the job had before first, then the lowest."""
+    """Free devices for the bundle: first those that the job had before, then the lowest."""
     free, own = market.scratch.free, market.snapshot.grants.get(row)
     before = set(own.devices) if own is not None else set()
     devices: list[int] = []

@@ -1,4 +1,4 @@
-"""What is on offer and what apps hold of it: bids made one group at a time, on a scratch of the cluster."""
+"""GPUs on offer and what apps hold of them: bids made one group at a time, on a scratch of the cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Handed(NamedTuple):
 
 
 class Tables:
-    """What follows from the cluster and the table of jobs alone: kept from one decision to the next."""
+    """Data derived from the cluster and the table of jobs alone: kept from one decision to the next."""
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
@@ -126,7 +126,7 @@ class OpenMarket:
     # -- besides -----------------------------------------------------------------------------------
 
     def take_any(self, bidder: int) -> bool:
-        """Give it one group that it can use, whether its finish gains by that or not; False if none fits."""
+        """Give the bidder one usable group, whether its finish gains by that or not; False if none fits."""
         for row, count in (*self._wishes(bidder), *self._idle(bidder)):
             group = self._group(bidder, row, count)
             if group is not None and (group.old is None or group.value > self.values[bidder]):
@@ -141,7 +141,7 @@ class OpenMarket:
         self._enter(bidder, AppGroup(None, grant, self._value(bidder, holds, seconds)))
 
     def pay(self, bidder: int, kept: int) -> None:
-        """Take its last groups back until they are `kept` GPUs or fewer, or only its first one is left."""
+        """Take the bidder's last groups back until `kept` GPUs or fewer, or only its first one, are left."""
         own = [place for place, handed in enumerate(self.log) if handed.app == bidder]
         sizes = [_size(self.log[place].group) for place in own]
         while len(own) > 1 and sum(sizes) > kept:
@@ -160,7 +160,7 @@ class OpenMarket:
         )
 
     def won(self) -> Holds:
-        """What was handed out, by row: all that a job holds then."""
+        """Grants handed out, by row: all that a job then holds."""
         return {handed.group.new.job: handed.group.new for handed in self.log}
 
     def wants(self, bidder: int) -> bool:
@@ -246,7 +246,7 @@ class OpenMarket:
         return self.fit.on_type(self.scratch, own.job, kind, count)
 
     def _grown(self, old: Grant, count: int) -> Grant | None:
-        """The job of `old` with `count` GPUs, those it has among them if that is no worse."""
+        """A grant of `count` GPUs for the job of `old`, including those it has if that is no worse."""
         self._release(old)
         own = self.snapshot.grants.get(old.job, old)
         free = self.scratch.free
@@ -256,7 +256,7 @@ class OpenMarket:
         return grant
 
     def _at_best(self, bidder: int, row: int, count: int) -> AuctionStep:
-        """What a group that does not fit would gain, were there room."""
+        """Gain of a group that does not fit, as if there were room."""
         app = self.apps[bidder]
         seconds = {**self._seconds[bidder], row: self.estimates.at_best(row, count)}
         old = self.holds[bidder].get(row)
@@ -302,7 +302,7 @@ class OpenMarket:
         return all(claimed[d] <= EPSILON for d in old.devices) and self.fit.admits(self.scratch, old)
 
     def _shrink(self, place: int) -> None:
-        """A job that moved to have more has as many as before, of those that it moved to."""
+        """Return a job that moved for more GPUs to its former number, on some of the new ones."""
         bidder, group, _ = self.log[place]
         assert group.old is not None
         devices = keeping(group.new.devices)(self.scratch.free.copy(), len(group.old.devices))

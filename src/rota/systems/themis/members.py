@@ -66,7 +66,7 @@ class Members:
         return key
 
     def of_several(self) -> tuple[list[int], list[int]]:
-        """Live jobs that are not an app by themselves, app by app, and how many each app has."""
+        """Live jobs that share an app with others, app by app, and how many each app has."""
         apps = [self._of[key] for key in self._several]
         return [row for rows in apps for row in rows], [len(rows) for rows in apps]
 
@@ -91,7 +91,7 @@ class Members:
         return crowd is not None and crowd is self._crowd and not self._news
 
     def apps(self, seen: Readings, estimates: Estimates) -> list[App]:
-        """The apps of those that are `seen`, which are all of their apps, by their first row."""
+        """The apps of the jobs `seen`, which are all of their jobs, by first row."""
         members = dict[str, list[int]]()
         for row in seen.rows.tolist():
             members.setdefault(self.key(row), []).append(row)

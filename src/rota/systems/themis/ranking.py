@@ -59,7 +59,7 @@ class ToldApp:
     at_best: float
     """ρ with the smallest gang, where it holds nothing."""
     place: int
-    """How many apps that wanted GPUs would have finished worse; -1 if it wanted none."""
+    """Number of apps that wanted GPUs and would have finished worse; -1 if it wanted none."""
 
 
 class LeaseTurns:

@@ -142,7 +142,7 @@ class Themis:
     # -- one auction -------------------------------------------------------------------------------
 
     def _hand_out(self, snapshot: Snapshot, memory: Memory, market: OpenMarket, order: list[int]) -> None:
-        """The auction among the worst of `order`, then what is left."""
+        """Hold the auction among the worst of `order`, then hand out what is left."""
         if not self.parameters.auction:
             _to_all(market, order)
             return
@@ -155,7 +155,7 @@ class Themis:
         _to_all(market, inside)
 
     def _auction(self, market: OpenMarket, bidders: list[int]) -> None:
-        """Groups by the greatest gain, and what is paid for them."""
+        """Hand out groups by the greatest gain, and take the payments."""
         counts = market.estimates.counts
 
         def pays(bidder: int) -> bool:
@@ -166,7 +166,7 @@ class Themis:
             market.pay(bidder, kept_of(market.gained(bidder), fraction))
 
     def _leftovers(self, snapshot: Snapshot, memory: Memory, market: OpenMarket, outside: list[int]) -> None:
-        """To apps outside the auction, one group at a time, at random, but first where they are already."""
+        """Serve apps outside the auction, one group at a time, at random, first where they already are."""
         if not outside:
             return
         memory["draws"] = draws = memory.get("draws", 0) + 1

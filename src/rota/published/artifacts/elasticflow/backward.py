@@ -214,7 +214,7 @@ class BackwardPlanner:
     def _forward(
         self, job: Planned, left: float, pieces: Pieces, steps: Steps, level: int, turn: int
     ) -> SlotPlan:
-        """From now on: the lower level, from piece `turn` on the higher one, until the work is done."""
+        """The plan from now on: the lower level, from piece `turn` the higher one, until the work is done."""
         levels, speeds, starts = job.levels, job.speeds, pieces.starts
         last = len(starts) - 1
         for place in range(last + 1):

@@ -11,7 +11,7 @@ from rota.systems.elasticflow.asks import ShareAsk
 
 
 class Climbed(NamedTuple):
-    """What becomes of some jobs, by their place: plans first, then what was handed out besides."""
+    """Results for some jobs, by their place: plans first, then what was handed out besides."""
 
     in_time: bool
     """All were planned to be done by their deadlines."""
@@ -67,7 +67,7 @@ def climbed_in_steps(
 
 
 def _plan(planner: BackwardPlanner, jobs: Sequence[Planned]) -> tuple[bool, Steps]:
-    """Plan `jobs` one by one: whether all are in time, and what stays free."""
+    """Plan `jobs` one by one: returns whether all are in time, and what stays free."""
     free: Steps = [(planner.now, planner.gpus)]
     in_time = True
     for job in jobs:
@@ -79,7 +79,7 @@ def _plan(planner: BackwardPlanner, jobs: Sequence[Planned]) -> tuple[bool, Step
 
 
 class ArtifactSurplus:
-    """GPUs that are free now, level by level, to the job whose GPU time grows most for each of them."""
+    """Gives GPUs that are free now, level by level, to the job whose GPU time grows most for each."""
 
     def __init__(self, planner: BackwardPlanner, jobs: Sequence[Planned], free: Steps) -> None:
         self._planner, self.ordered, self._free = planner, list(jobs), free

@@ -23,7 +23,7 @@ class NodeSet(TypedDict):
     jobs: list[int]
     """Jobs in order of turns: the first ones run."""
     dealt: int
-    """Jobs it was given since it was opened or dealt again; those that ended are not taken off."""
+    """Number of jobs given to it since it was opened or dealt again; ended ones are not subtracted."""
 
 
 _Pattern = list[tuple[int, list[int], list[int]]]
@@ -115,7 +115,7 @@ class EqualNodeSets:
         return {row: one["nodes"] for one in self.sets.get(size, ()) for row in self.heads(size, one)}
 
     def watch(self) -> None:
-        """From now on note what changes, for `has_only_passed_nodes`."""
+        """Begin to note changes, for `has_only_passed_nodes`."""
         self._watched, self._order = {}, list(self.sets)
 
     def has_only_passed_nodes(self) -> bool:
@@ -142,7 +142,7 @@ class EqualNodeSets:
         return self.free + [node for one in idle for node in one["nodes"]]
 
     def pass_on(self, before: list[int], times: int) -> None:
-        """A step has only moved unused nodes, from where they were `before`: do that `times` more."""
+        """Repeat `times` more a step that only moved unused nodes from where they were `before`."""
         nodes = self.unused()
         place = {node: at for at, node in enumerate(before)}
         comes_from = [place[node] for node in nodes]

@@ -44,12 +44,12 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 MOST_AHEAD = 64
-"""Steps that are looked ahead at once: what is news by then was looked at in vain."""
+"""Steps looked ahead at once: an event before them makes the rest useless."""
 _NOBODY: frozenset[int] = frozenset()
 
 
 class _Ahead:
-    """What will be at the next step that is asked for, if nothing happens until then."""
+    """The state at the next step that is asked for, if nothing happens until then."""
 
     def __init__(
         self, memory: Memory, at_s: float, sets: EqualNodeSets, queue: list[int], moves: bool
@@ -89,7 +89,7 @@ class SetTurns:
         """Jobs whose turn it was at the last decision; -1 before the first."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """One step; asks for another as long as steps change something."""
+        """Carry out one step; asks for another as long as steps change something."""
         now = snapshot.now
         if not memory or not self._is_of(snapshot, memory):
             self._adopt(snapshot, memory)
@@ -354,7 +354,7 @@ def _after(now: float, steps: int) -> float:
 
 
 def _retry(queue: list[int], sets: EqualNodeSets) -> None:
-    """Place what waits; the simulators skip the job behind each one that could be placed."""
+    """Place waiting jobs; the simulators skip the job behind each one that could be placed."""
     place = 0
     while place < len(queue):
         if sets.place(queue[place]):

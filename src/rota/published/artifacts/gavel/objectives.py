@@ -40,7 +40,7 @@ _TOLERANCE = 0.05
 
 
 class ProblemOfAuthors(GavelProblem):
-    """Pairs without any worth are entries too: they move the point at which the solver ends."""
+    """Counts pairs without any worth as entries too: they move the point at which the solver ends."""
 
     all_pairs = True
 

@@ -39,7 +39,7 @@ class PublishedSearch(Search):
         self._values = np.zeros((0, 2))
         """Fitness and utility of each member."""
         self._gaps: Floats = np.zeros(0)
-        """How far its neighbours on its front are from each other."""
+        """Distance between each member's neighbours on its front."""
         self._prints: Floats = np.zeros(0)
         """A number for each member, by which copies are known."""
         bits = 51 - _JOB_BITS - int(problem.capacity.sum()).bit_length()  # whole numbers of 53 bits are exact
@@ -140,7 +140,7 @@ class PublishedSearch(Search):
 
 
 def power_mean(mean: Floats, power: float) -> Floats:
-    """The power mean, from the mean of what jobs are worth (`Speedups.worth`)."""
+    """The power mean, from the mean of the jobs' worth (`Speedups.worth`)."""
     if power == 0.0:
         geometric: Floats = np.exp(mean)
         return geometric

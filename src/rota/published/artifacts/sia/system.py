@@ -31,11 +31,11 @@ from rota.systems.sia.policy import SiaRounds, fixed_batch
 from rota.systems.sia.system import PAPER
 
 RESTART_S = {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0}
-"""Seconds that a restart is taken to cost in the authors' policy, by workload; `restart_s` for all others."""
+"""Assumed cost of a restart in the authors' policy, in seconds by workload; `restart_s` for all others."""
 
 
 class SimulatorRounds(SiaRounds):
-    """Rounds in which a job has to start before anything is known of it."""
+    """Sia's rounds in which a job has to start before anything is known of it."""
 
     clips = False
     alone_known = False

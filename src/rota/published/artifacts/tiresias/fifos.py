@@ -76,7 +76,7 @@ class Fifos(ByPriority):
         return jobs.ran_s(row) * (snapshot.gpus_of[row] if self.by_gpus else 1)
 
     def _full_s(self, snapshot: Snapshot, row: int, gpus: int) -> float:
-        """When `row` will have had enough for its queue, if it runs on."""
+        """When `row` will have reached the limit of its queue, if it runs on."""
         queue = self.seats[row][0] if row in self.seats else 0
         rate = gpus if self.by_gpus else 1
         left = self.limits[queue] - self._service(snapshot, row)

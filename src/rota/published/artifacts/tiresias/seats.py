@@ -98,7 +98,7 @@ class Seats(ByPriority):
     # -- what is remembered ------------------------------------------------------------------------
 
     def _recall(self, snapshot: Snapshot, memory: Memory) -> None:
-        """Take the memory up; with an empty one, jobs that run sit in order of their first start."""
+        """Take over the memory; if it is empty, running jobs sit in order of their first start."""
         if self.quantum is not None:
             self._learn(snapshot, self.quantum)
         if "seats" not in memory:
