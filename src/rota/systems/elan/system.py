@@ -10,9 +10,9 @@ Idea      1. Jobs wait in order of submission.  A job is admitted as soon as the
              it doubles as often as more GPUs need (weak scaling), and never shrinks.
           4. Jobs are resized while they train: new workers get ready beside the old ones, copy the state from
              the nearest of them and take part from one step to the next.
-Departs   Sizes are computed again from the smallest ones, which with concave curves is the same as taking
-          GPUs from the job that loses least.  Ours: gains below 5 % are not taken where they are poor for
-          a GPU; a resized job does not grow again for a minute, and shrinks in that time only for a waiting
+Departs   Sizes are computed again from the smallest ones, which with concave curves gives the same as taking
+          GPUs from the job that loses least.  Ours: gains below 5 % are not taken where a GPU would add
+          little; a resized job does not grow again for a minute, and shrinks in that time only for a waiting
           job; room that no job used is given back.
           The learning rate follows the batch in the job's own program.  The world charges for resizes:
           `rota simulate --costs resize=elan`.  How state is copied is not modelled: a resize is a 1 s pause.

@@ -5,25 +5,25 @@ Paper     Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for D
 Decides   admission, number of GPUs over time, preemption, placement
 Needs     speed of each job by number of GPUs; durations
 Idea      1. The least share of a job: the smallest level of GPUs that is done by its deadline, in each slot
-             as many of it as those with earlier deadlines leave free.
+             as many of that level as jobs with earlier deadlines leave free.
           2. A job is admitted if all promised jobs and it have least shares, by deadline; else it is refused,
              or offered the earliest deadline that could be promised (ours).
           3. GPUs that no promise needs now go, step by step, to the job that loses least GPU time by them;
              jobs without GPUs come first, jobs without a deadline among them.
           4. Numbers of GPUs are powers of two and so are nodes: whatever was promised can be placed, if
              need be by moving small jobs together.
-Departs   Of several that come at once those due first are tried first (the paper's come one by one).  A
-          change of GPUs is planned as a stop of `restart_s`, beside the margin of a slot (ours).  A job that
-          has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
+Departs   Of jobs that come at once, those due first are tried first (in the paper, one by one).  A change of
+          GPUs is planned as a stop of `restart_s`, in addition to the margin of a slot (ours).  A job that
+          has just moved to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
           paper says; the published code prefers the opposite (`elasticflow@authors`).  A job with several
-          deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
-          once: back from a pause it is promised what can be kept beside the others.  A job whose deadline
-          is moved keeps its promise until the new one can be kept beside the others (ours).  A job without a
-          promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
-          in time any more, by faults, pauses or because it was longer than known, comes after all that can.
-          The cluster is taken to be of one type: on several a job gets the first type on which its share
-          fits, and what some cannot have there goes to others.  Plans and promises keep to what hard quotas
-          leave (ours).  Slots are those of the clock, so that a plan can be made again inside one (ours).
+          deadlines is promised the first that can be kept, and never refused.  Nor is a job refused that was
+          admitted once: back from a pause it is promised what can be kept beside the others.  A job whose
+          deadline is moved keeps its promise until the new one can be kept beside the others (ours).  A job
+          without a promise has what is left, until its deadline can be promised after all (ours).  A job that
+          cannot be in time any more, by faults, pauses or because it was longer than known, comes after all
+          that can.  The cluster is assumed to have one type: on several a job gets the first type on which its
+          share fits, and GPUs that some jobs cannot use there go to others.  Plans and promises respect hard
+          quotas (ours).  Slots are those of the clock, so that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes
 """

@@ -1,4 +1,4 @@
-"""Gavel — an objective says what each job's time on fast and slow GPUs is good for; rounds carry it out.
+"""Gavel — an objective decides how much time each job gets on fast and slow GPUs; rounds carry it out.
 
 Paper     Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
           OSDI 2020

@@ -14,8 +14,8 @@ Idea      1. Welfare is the sum of the logarithms of all jobs' progress, over a 
           5. The plan is made again when jobs come or end, and every 8 rounds; idle GPUs go to the longest.
 Departs   Numbers of rounds are planned, not a binary for each job and round, and the worst time left is
           branched upon: the optimum of the same objective in milliseconds (docs/systems/shockwave.md says
-          what it costs).  Rounds are put in order of urgency without a second program.  A job is late by
-          times since its submission.  The paper weighs all jobs so; as in the authors' code, only those that
+          what it costs).  Rounds are put in order of urgency without a second program.  Lateness counts
+          times since submission.  The paper weighs all jobs so; as in the authors' code, only those that
           are late, with the hundredth power for a job that needs less than a round. A job without a round for
           a whole window goes first, whatever the plan says: with a new plan at each arrival, short jobs may
           put off a long one for ever.  A job that outlives its forecast is taken to need another round.  GPU

@@ -10,7 +10,7 @@ Idea      1. The inner policy chooses jobs by GPUs alone, as if nodes had unlimi
              on the node that hold more than their share are cut to it: no job is slower than with its share.
           4. Everything is divided again in rounds of five minutes.
 Departs   A job that runs keeps its GPUs if what it wants fits there, and the inner policy sees what runs.
-          Speed follows the table at what is granted, not the best and the share only.  Cores follow a node's
+          Speed follows the table at the granted amounts, not only at best and share.  Cores follow a node's
           own GPUs where nodes differ.  A job that was never profiled wants what it asks for, or its share.
           `opt` counts jobs by class and places its answer as `tune` does, not by their second program.
           Policies that let jobs share GPUs are refused.  Storage bandwidth is divided, and not enforced: a

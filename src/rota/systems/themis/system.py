@@ -1,9 +1,9 @@
-"""Themis — serve the apps whose finish suffers most from the others, by auctions of GPUs for one lease.
+"""Themis — serve the apps that suffer most from sharing the cluster, by auctions of GPUs for one lease.
 
 Paper     Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020
 Decides   order, preemption, placement; the number of GPUs of jobs that run on several
 Needs     duration, speed by GPU type, number and placement of GPUs
-Idea      1. ρ of an app is the time it takes beside the others over that on its part of the cluster alone.
+Idea      1. ρ of an app is the time it takes on the shared cluster over that on its part of it alone.
           2. GPUs whose lease has ended are offered to the worst 1 - f of all apps that want more.
           3. They bid 1/ρ for groups of GPUs; the allocation with the largest product wins, and each winner
              keeps the fraction of its bundle by which it does not make the others worse off.
