@@ -153,7 +153,7 @@ class Afs:
         level = 0
         while level < len(counts) and rates[level + 1] > rates[level]:
             level += 1
-        # What a resize costs may rule out a step that gains nothing, and so open the way to the next.
+        # The cost of a resize may rule out a step that gains nothing, and so open the way to the next.
         if not level or (self.parameters.resize_cost_s and level < len(counts)):
             return 0
         return counts[level - 1]
@@ -222,7 +222,7 @@ class Afs:
         return [k for k in counts if k <= has or left / rates[has] - left / rates[k] > cost_s] or (has,)
 
     def _served(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """GPU time received, or the queue that it has led to."""
+        """GPU time received, or the queue that it leads to."""
         served: Floats = snapshot.jobs.service_gpu_s(rows)
         if not self.parameters.queues:
             return served

@@ -93,7 +93,7 @@ class Requested:
         self.jobs, self.cluster, self.capacity = snapshot.jobs.table, snapshot.cluster, capacity
         jobs = self.jobs
         self.claims: Floats = jobs.gpus * jobs.gpu_share
-        """GPUs that each takes."""
+        """GPUs that each row takes."""
         sizes, place = np.unique(self.claims, return_inverse=True)
         factors = [1.0 + overhead_s(gpus, parameters) / parameters.lease_s for gpus in sizes.tolist()]
         self.factor: Floats = np.array(factors)[place]
@@ -127,7 +127,7 @@ class LiveAsks:
         factor = requested.factor[self.rows]
         done = jobs.ran_s(self.rows) if parameters.by_run_time else jobs.work_s(self.rows)
         self.least_s: Floats = durations - done
-        if not parameters.by_run_time:  # a second of work takes a little more of the estimate
+        if not parameters.by_run_time:  # a second of work takes slightly more of the estimate
             done = done * factor
         unit = parameters.lease_s / _UNITS
         estimates = np.floor(durations * factor * parameters.safety / unit + 1e-9) * unit

@@ -88,7 +88,7 @@ class Book:
         self.dues[ask.row], self.done[ask.row] = ask.due_s, ask.work
 
     def refuse(self, ask: LeaseAsk) -> None:
-        """Its deadline is not promised, or no longer."""
+        """Note that the deadline of `ask` is not promised, or no longer."""
         self.drop(ask.row)
         self.refused.append(ask.row)
         self.dues[ask.row] = ask.due_s

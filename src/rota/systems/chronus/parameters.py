@@ -44,9 +44,9 @@ class ChronusParameters:
     columns: int = 6000
     """Jobs, deadlines and leases of one integer program; with more, as under `rows` (ours)."""
     nodes: int = 50
-    """Nodes of its search tree."""
+    """Nodes of the program's search tree."""
     wall_s: float = 5.0
-    """Seconds of it: a safety net."""
+    """Seconds that the program may take: a safety net."""
     search: int = 20
     """Trials of the search for better places, for jobs that lie apart and are slowed down by it."""
     offer_s: float = 0.0

@@ -187,7 +187,7 @@ class LeasePlanner:
         return fixed, [row for row in rows if row not in stays]
 
     def _size(self, row: int) -> tuple[int, int]:
-        """Rows and columns of the program that a job is."""
+        """Rows and columns that a job adds to the program."""
         levels = self._levels(row)
         return len(levels), sum(demand.last for demand, _, _ in levels)
 

@@ -26,15 +26,15 @@ class Trials:
     """
 
     nodes: int
-    """Nodes set apart for them: the last ones."""
+    """Nodes set apart for profiling runs: the last ones."""
     per_gpu_s: float = 30.0
     """Length of a run for each GPU."""
     most_s: float = 120.0
-    """And at most."""
+    """Longest run, in seconds."""
     patience_s: float = 600.0
     """A job that has waited this long for a run goes without."""
     most_gpus: int = 8
-    """Jobs with more go without."""
+    """Jobs with more GPUs are not measured."""
     again: bool = False
     lifts: bool = False
     place: Place = consolidate

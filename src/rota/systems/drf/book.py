@@ -128,7 +128,7 @@ class TenantBook:
         rows[row] = None
 
     def _leave(self, tenant: int, row: Row, items: SortedItems, item: Item) -> None:
-        """`row` waits no longer."""
+        """Remove `row`, which waits no longer."""
         items.remove(item)
         left = self.queued[tenant] - 1
         if left:
@@ -187,7 +187,7 @@ class TenantQueue:
         return -1
 
     def take(self) -> None:
-        """The first row is dealt with."""
+        """Move on from the first row."""
         kind = self._fronts[0][1]
         passed = self._passed[kind] = self._passed.get(kind, 0) + 1
         items = self._waiting[kind]

@@ -53,7 +53,7 @@ class DrfParameters:
 
 @dataclass(frozen=True)
 class Facts:
-    """What does not change during a run."""
+    """Data that stays the same during a run."""
 
     jobs: JobTable
     amounts: Ints
@@ -65,7 +65,7 @@ class Facts:
     shares: DominantShare
     """Shares of tenants; the owner of the book enters what they hold."""
     service: DominantShare
-    """Says what service received is to be multiplied by."""
+    """Factors for service received."""
     most: int
     """Number of slots there are, in thousandths; nothing else limits what is handed out."""
 

@@ -91,7 +91,7 @@ class TaskFilling:
         return turns
 
     def _waiting(self) -> Ints:
-        """Rows that wait and have not been dealt with."""
+        """Waiting rows that have not been dealt with."""
         rows = self.snapshot.waiting
         done = [grant.job for grant in self.grants]
         return rows[~np.isin(rows, done)] if done else rows

@@ -58,7 +58,7 @@ class Placing(JobPlacer):
         """The claims in force until a second job is tried beside the first, then the scratch."""
         self._is_scratch = False
         self._last: Grant | None = None
-        """Granted, and not held on the scratch yet."""
+        """The last grant, not yet held on the scratch."""
 
     @property
     def scratch(self) -> Occupancy:

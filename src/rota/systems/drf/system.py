@@ -91,7 +91,7 @@ class Drf:
         )
 
     def facts(self, snapshot: Snapshot) -> Facts:
-        """What is fixed for the jobs in the table."""
+        """The fixed facts about jobs in the table."""
         jobs = snapshot.jobs.table
         if self._facts is None or self._facts.jobs is not jobs:
             self._facts, self._book = Facts.of(jobs, snapshot.cluster, self.parameters), None
@@ -105,7 +105,7 @@ class Drf:
         return self._rooms
 
     def book(self, snapshot: Snapshot) -> TenantBook:
-        """What is known of each tenant at this moment."""
+        """The book of tenants at this moment."""
         facts = self.facts(snapshot)
         if self._book is None:
             self._book = TenantBook(facts)

@@ -1,4 +1,4 @@
-"""What the user may choose of `elan`."""
+"""Parameters of Elan."""
 
 from __future__ import annotations
 

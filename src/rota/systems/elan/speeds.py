@@ -22,7 +22,7 @@ class Speeds(NamedTuple):
     rates: list[list[float]]
     """Speed on 0, 1, 2, ... GPUs."""
     counts: list[Sequence[int]]
-    """Numbers of GPUs that each may have."""
+    """Numbers of GPUs that each job may have."""
     batches: list[dict[int, float]]
     """Batch size by number of GPUs, where it is not the one that the job asks for."""
 

@@ -55,7 +55,7 @@ class FreeRoom:
         return FreeRoom(self.curve.less(plan), self._limits(plan, ask, -1), self.counts)
 
     def more(self, plan: Plan, ask: ShareAsk) -> FreeRoom:
-        """What is free once the plan of `ask` is given up."""
+        """Free GPUs once the plan of `ask` is given up."""
         return FreeRoom(self.curve.more(plan), self._limits(plan, ask, 1), self.counts)
 
     def _counts_of(self, ask: ShareAsk) -> tuple[Sequence[int], int] | None:

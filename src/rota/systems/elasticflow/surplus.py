@@ -39,7 +39,7 @@ class Surplus:
         self._room = promised.room
         self._broken = promised.broken
         self._sizes: list[list[int]] = [ask.levels.gpus.tolist() for ask in self._asks]
-        """The numbers of GPUs of each, ascending, the first 0."""
+        """The sizes of each job in GPUs, ascending, the first 0."""
         self._level = [
             0 if plan is NOTHING else bisect_right(sizes, plan.now) - 1
             for sizes, plan in zip(self._sizes, self._plans, strict=True)
@@ -149,7 +149,7 @@ class Surplus:
         return plan.gpu_slots
 
     def _is_free(self, ask: ShareAsk) -> bool:
-        """True if no promise ties it."""
+        """True if the job has no promise to keep."""
         return ask.due == math.inf or ask.row in self._broken
 
     def _is_left(self, place: int) -> bool:

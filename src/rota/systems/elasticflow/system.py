@@ -21,7 +21,7 @@ Departs   Of jobs that come at once, those due first are tried first (in the pap
           deadline is moved keeps its promise until the new one can be kept beside the others (ours).  A job
           without a promise has what is left, until its deadline can be promised after all (ours).  A job that
           cannot be in time any more, by faults, pauses or because it was longer than known, comes after all
-          that can.  The cluster is assumed to have one type: on several a job gets the first type on which its
+          that can.  The cluster is assumed to have one type: on several a job gets the first type where its
           share fits, and GPUs that some jobs cannot use there go to others.  Plans and promises respect hard
           quotas (ours).  Slots are those of the clock, so that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;

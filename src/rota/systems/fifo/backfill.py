@@ -39,7 +39,7 @@ SAME_S = 1e-6
 
 
 class HeadReservation(NamedTuple):
-    """What is promised to the first job."""
+    """The reservation of the first job."""
 
     at_s: float
     """When it can start; infinite if it could not start even once all running jobs had ended."""

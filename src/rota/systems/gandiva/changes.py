@@ -140,7 +140,7 @@ class ClusterChanges:
         self.due.update(home_of[row] for row in self.snapshot.refused if row in home_of)
 
     def _make_room(self, nodes: list[int]) -> None:
-        """A job that belonged to no home has left `nodes`."""
+        """Note that a job that belonged to no home has left `nodes`."""
         self.left.update(
             key for key, home in self.homes.homes.items() if not set(nodes).isdisjoint(home["nodes"])
         )
@@ -170,7 +170,7 @@ class ClusterChanges:
         self.homes.split_if_empty(key, self.gpus)
 
     def _forget(self, row: int) -> None:
-        """Forget what was measured of `row`, which has ended."""
+        """Forget the measurements of `row`, which has ended."""
         self.derived.grant_of.pop(row, None)
         for name in ("alone", "bad", "moves", "barred"):
             self.memory[name].pop(row, None)

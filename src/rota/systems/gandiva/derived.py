@@ -40,7 +40,7 @@ class Homeless:
             insort(self._rows.setdefault(kind, []), row)
 
     def discard(self, row: int) -> None:
-        """`row` needs no home any more, if it did."""
+        """Remove `row`: it needs no home any more, if it did."""
         kind = self._kind_of.pop(row, -1)
         if kind >= 0:
             rows = self._rows[kind]
@@ -76,7 +76,7 @@ class TurnEnds:
         self.ends: dict[Any, set[int]] = {}
         """Homes whose turns end at each moment."""
         self.end_of: dict[Any, float] = {}
-        """When the turn of each home ends that has one."""
+        """End of the turn of each home that has one."""
 
     def note(self, key: int, end_s: float) -> None:
         """Note that the turn of home `key` ends then; infinite if it has none."""

@@ -141,7 +141,7 @@ class GandivaDecision:
         )
         for gang, source, target in moves:
             self._follow_move(gang, source, target)
-            self.memory["moves"].pop(gang, None)  # it is not for its rate that it moves
+            self.memory["moves"].pop(gang, None)  # it does not move for the sake of its rate
             self.left.add(source)
         return bool(moves)
 

@@ -263,7 +263,7 @@ def is_within(home: ServerGroup, mask: int) -> bool:
 # -- homes in order of load and of room --------------------------------------------------------------
 
 Able = Callable[[int], bool]
-"""Whether a home will do."""
+"""Whether a home is suitable."""
 Place = tuple[float, int]
 """A home behind what it is sorted by: ties go to the lowest."""
 

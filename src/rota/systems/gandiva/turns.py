@@ -293,7 +293,7 @@ class TurnDevices:
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
         """At `node`, the home of these jobs, let `leaving` give way and `coming` run, in order."""
         held, sizes, first, bits = self._held, self._sizes, self._free.first[node], self._free.devices[node]
-        row: Any  # it stays the object that it is: as an int it would be made again wherever it is looked up
+        row: Any  # the same object is kept: an int would be converted again wherever it is looked up
         for row in leaving:
             for device in held[row][1]:
                 bits |= 1 << (device - first)

@@ -21,7 +21,7 @@ _GAIN = 0.5
 
 @dataclass
 class Movable:
-    """Which jobs may move where, and when."""
+    """Jobs that may move, and the rules for it."""
 
     accepts: dict[int, dict[int, int]]
     """Per job and type, the mask of the servers it could run on."""

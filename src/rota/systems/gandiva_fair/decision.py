@@ -47,7 +47,7 @@ TAKES_TURNS = Constraint(
 
 
 def fresh() -> Memory:
-    """The memory of a run that begins."""
+    """The memory of a new run."""
     return {
         "parts": {},
         "gpus": [],

@@ -73,6 +73,6 @@ class ByTurns:
         return self.passed.get(row, 0.0), row
 
     def _meet(self, one: int, other: int) -> bool:
-        """True if both belong to a server."""
+        """True if both jobs belong to a common server."""
         mine, theirs = self.parts.get(one, {}), self.parts.get(other, {})
         return not mine.keys().isdisjoint(theirs.keys())

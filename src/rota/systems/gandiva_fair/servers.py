@@ -27,7 +27,7 @@ class Servers:
         self.asked: dict[int, float] = dict.fromkeys(self.gpus, 0.0)
         """GPUs asked for by the jobs that belong to the server."""
         self.tickets: dict[int, float] = dict.fromkeys(self.gpus, 0.0)
-        """GPUs that they are due."""
+        """GPUs that the jobs of each server are due."""
         self._due: dict[int, float] = {}
         self._share: dict[int, float] = {}
 

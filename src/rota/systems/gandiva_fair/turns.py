@@ -104,7 +104,7 @@ class StrideTurns:
                 if fits(row):
                     room[node] -= self._demand(row)
                     yield self._runner(servers, row)
-        # What was left to small jobs may be more than they may use: of a quota, for instance.
+        # More may be left to small jobs than they may use: under a quota, for instance.
         others = in_turn([self._gang(row) for row in bigs if row not in chosen])
         yield from self._admitted(servers, [gang.key for gang in others], places, room)
 

@@ -113,7 +113,7 @@ def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
 def worth_of(problem: GavelProblem, one: int, other: int) -> list[float]:
     """What two jobs keep of their rates together, [type]; 0 where they cannot run together."""
     pairs: PairRates | None = problem.pairs
-    assert pairs is not None  # a policy that asks for pairs knows them
+    assert pairs is not None  # a policy that asks for pairs has their rates
     beside = zip(*pairs.beside(problem.rows.item(one), problem.rows.item(other)), strict=True)
     alone_rates = zip(problem.rates[one].tolist(), problem.rates[other].tolist(), strict=True)
     return [

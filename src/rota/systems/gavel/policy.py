@@ -176,7 +176,7 @@ def makespan(problem: GavelProblem) -> Shares:
 def least_horizon_s(problem: GavelProblem) -> float:
     """The least time in which all jobs can be done."""
     left = problem.by_class(problem.work_left)
-    # In this time all jobs can do the same part of what is left: the least time is this one over that part.
+    # In this time all jobs can do an equal part of their work left: the least time is this over that part.
     span_s = float((left / problem.division.counts).max())
     return span_s / _reach(problem.division, left / span_s).value
 
@@ -202,7 +202,7 @@ def least_worst_finish(problem: GavelProblem, so_far_s: Floats) -> Shares:
     isolated = problem.isolated_rate
     still_s = problem.work_left / isolated
     alone_s = so_far_s + still_s
-    # By what is left, work that was lost may count more than it did when it was done.
+    # Measured by work left, lost work may count more than it did when it was done.
     alone_s = np.where(alone_s > 0.0, alone_s, still_s)
     if problem.rules.tie is Tie.INTERIOR and (problem.division.counts == 1.0).all():
         inside = least_ratio(problem.division, problem.age_s / alone_s, problem.work_left / alone_s)

@@ -107,7 +107,7 @@ class GavelParameters:
     """Parameters of `gavel`."""
 
     objective: GavelObjective = GavelObjective.MAX_MIN
-    """What the fractions of time are to be good for."""
+    """The goal of the fractions of time."""
     round_s: float = 360.0
     """Length of a round, in seconds (section 5)."""
     aware: bool = True
@@ -215,7 +215,7 @@ def by_weight(parameters: GavelParameters) -> bool:
 
 
 def divided_between(parameters: GavelParameters) -> Between:
-    """What tenants' parts of the cluster go by."""
+    """The quantity by which tenants' parts of the cluster are divided."""
     return Between.WEIGHTS if parameters.by_tenant else Between.NOTHING
 
 
@@ -314,6 +314,6 @@ class Gavel:
 
 
 def _quotas(tenant: Tenant, cluster: Cluster) -> Floats:
-    """What a tenant may hold, of all types and of each."""
+    """GPUs that a tenant may hold, of all types and of each."""
     by_type = [tenant.quota_by_type.get(name, math.inf) for name in cluster.type_names]
     return np.array([tenant.quota_gpus, *by_type])

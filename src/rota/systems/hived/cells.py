@@ -29,7 +29,7 @@ class Gang:
     pods: tuple[int, ...]
     """GPUs of each pod; none is spread over nodes."""
     gpu_types: tuple[str, ...] = ()
-    """Types that will do; any if empty."""
+    """Suitable GPU types; any if empty."""
     kind: str = ""
     """The one kind of cells that its pods are made for; empty for any."""
     pin: str = ""
@@ -112,7 +112,7 @@ class Physical(Cell):
         self.virtual: Virtual | None = None
         """The virtual cell that it serves."""
         self.bad_children = 0
-        """Bad children; of a GPU 1 if it is bad itself."""
+        """Number of bad children; for a GPU 1 if it is bad itself."""
         self.is_free = False
         """True while it is whole in a free list."""
 

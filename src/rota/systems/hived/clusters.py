@@ -59,7 +59,7 @@ class Pin(NamedTuple):
 
 @dataclass
 class VirtualCluster:
-    """What one tenant owns."""
+    """The cells that one tenant owns."""
 
     name: str
     roots: dict[str, list[Virtual]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class VirtualCluster:
 
 @dataclass
 class GangPlan:
-    """GPUs for a gang, and what has to happen before."""
+    """GPUs for a gang, and what has to happen first."""
 
     gang: Gang
     physical: list[list[Physical]]
@@ -181,7 +181,7 @@ class VirtualClusters:
             self.doom[leaf.kind.name].settle()
 
     def heal(self, good: Iterable[Physical]) -> None:
-        """These GPUs are good again."""
+        """Note that these GPUs are good again."""
         for leaf in good:
             self.pools[leaf.kind.name].heal(leaf)
             self.doom[leaf.kind.name].settle()
@@ -301,7 +301,7 @@ class VirtualClusters:
             victim.physical, victim.virtual = [], []
 
     def stop(self, gang: Gang) -> None:
-        """`gang` gives back all that it holds."""
+        """Take back all that `gang` holds."""
         self.leave_unchecked(gang)
         self._settle(gang)
         gang.physical, gang.virtual = [], []
@@ -326,7 +326,7 @@ class VirtualClusters:
             bind(own, leaf, self.pools[leaf.kind.name])
 
     def leave_unchecked(self, gang: Gang) -> None:
-        """`gang` gives up its GPUs, which it still names."""
+        """Take the GPUs of `gang`, which still names them."""
         for leaf in (*_flat(gang.physical), *_flat(gang.virtual)):
             count(leaf, leaf.priority, -1)
             leaf.gang, leaf.priority = None, FREE

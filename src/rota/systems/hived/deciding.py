@@ -51,7 +51,7 @@ class Deciding:
         self.offers: dict[int, Offer] = {}
         self.promises: dict[int, Promise] = {}
         self.reasons: dict[int, Constraint] = {}
-        """Why single rows wait, beside those with a guarantee."""
+        """Why single rows wait, apart from guaranteed ones."""
         self._lines: Lines = {}
         """Rows with a guarantee that have failed, and why by line."""
         self._failed: dict[Shape, Constraint] = {}
@@ -223,7 +223,7 @@ class Deciding:
             self.reasons[row] = Constraint(Code.POLICY, detail=_USED_UP)
 
     def stop(self, row: int) -> None:
-        """`row` gives up its GPUs."""
+        """Take the GPUs of `row`."""
         gang = self.gang_of[row]
         if self._counts(row):
             self.scratch.release(self._held(row))
@@ -301,7 +301,7 @@ class Deciding:
         return frozenset(self.gang_of.keys() - low)
 
     def touched(self) -> set[int]:
-        """Rows about which something is decided."""
+        """Rows that the decision concerns."""
         return {*self.granted, *self.preempted, *self.demoted, *self.cancel, *self.reject, *self.offers}
 
     @property

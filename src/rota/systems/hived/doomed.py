@@ -30,7 +30,7 @@ class Doom:
         for root in reversed(self.bound):
             if root.physical is not None and not root.physical.is_bad:
                 self._free(root)
-        # A bad cell, bound or free, changes how many healthy ones are left of lower levels alone.
+        # A bad cell, bound or free, changes only how many healthy ones of lower levels are left.
         for level in range(self.pool.kind.top, 0, -1):
             for root in [root for root in reversed(self.bound) if root.level == level]:
                 if self.pool.owed_to[root.vc][level] < self.pool.healthy(level):

@@ -38,7 +38,7 @@ class AskedOnce:
 
 
 class Requests:
-    """What the jobs of one snapshot ask for, in cells."""
+    """The requests of the jobs of one snapshot, in cells."""
 
     def __init__(
         self, snapshot: Snapshot, layout: Layout, *, lazy: bool, asked: AskedOnce | None = None
@@ -68,7 +68,7 @@ class Requests:
         return bool(self.snapshot.by_row.starts.item(row)) and self.snapshot.gpus_of[row] > 0
 
     def shape(self, row: int) -> Shape:
-        """What decides whether the job fits."""
+        """Key that decides whether the job fits."""
         shape = self.asked.shape.get(row)
         if shape is None:
             jobs = self.jobs
@@ -147,7 +147,7 @@ class WillDo:
         self._known: dict[int, bool] = {}
 
     def isdisjoint(self, nodes: Iterable[int], /) -> bool:
-        """True if none of `nodes` will do."""
+        """True if none of `nodes` is suitable."""
         return not any(self._has(node) for node in nodes)
 
     def _has(self, node: int) -> bool:

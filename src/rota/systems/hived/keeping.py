@@ -28,7 +28,7 @@ class KeptCells:
         self.standing: Numbers = {}
         """Each row's virtual GPUs, as remembered: the memory has this very object."""
         self._rows: list[int] = []
-        """Its rows, ascending."""
+        """Rows of `standing`, ascending."""
         self._touched: set[int] = set()
         """Rows that the decision was about: some of it may have been refused."""
         self._moved: set[int] = set()
@@ -36,7 +36,7 @@ class KeptCells:
         self._cursor = Cursor()
 
     def note(self, snapshot: Snapshot, touched: Collection[int]) -> None:
-        """The decision is made."""
+        """Note that the decision has been made."""
         gang_of = self.runners.gang_of
         for row in touched:
             if row in gang_of:

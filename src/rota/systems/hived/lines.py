@@ -45,7 +45,7 @@ class WaitingLines:
         self._cursor = Cursor()
 
     def bring_up(self, snapshot: Snapshot, requests: Requests) -> None:
-        """Make it what it is in `snapshot`."""
+        """Bring the lines up to `snapshot`."""
         changed = snapshot.changes(self._cursor)
         if changed is None:
             self.guaranteed, self.low, self.idle, self.again, self._line_of = {}, [], [], [], {}
@@ -111,7 +111,7 @@ class LineTurns:
         return None
 
     def leave(self, shape: Shape) -> None:
-        """The head of a line waits no more."""
+        """Remove the head of a line, which waits no more."""
         line = self.lines[shape]
         del line[0]
         if line:

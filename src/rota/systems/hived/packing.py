@@ -12,14 +12,14 @@ from rota.systems.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Gang, Physica
 from rota.systems.hived.rooms import Rooms
 
 MOST_TRIES = 10_000
-"""Ways in which one gang is tried to be put on nodes."""
+"""Most ways that are tried to put one gang on nodes."""
 TOO_FEW = "its cells have too few GPUs free"
 ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
 ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
 
 
 class GangNodes(Protocol):
-    """Nodes that will do for a gang; a set is one."""
+    """Suitable nodes for a gang; a set is one."""
 
     def isdisjoint(self, other: Iterable[int], /) -> bool: ...
 

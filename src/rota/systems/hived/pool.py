@@ -113,7 +113,7 @@ class FreeCells:
     # -- health ------------------------------------------------------------------------------------
 
     def spoil(self, leaf: Physical) -> None:
-        """A GPU has become bad, and every cell that it is in."""
+        """Mark a GPU as bad, and every cell that it is in."""
         cell: Physical | None = leaf
         while cell is not None:
             cell.bad_children += 1
@@ -124,7 +124,7 @@ class FreeCells:
             cell = cell.parent
 
     def heal(self, leaf: Physical) -> None:
-        """A GPU is good again."""
+        """Mark a GPU as good again."""
         cell: Physical | None = leaf
         while cell is not None:
             cell.bad_children -= 1

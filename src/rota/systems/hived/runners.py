@@ -25,6 +25,6 @@ class Runners:
                 self.low.add(row)
 
     def leave(self, row: int) -> None:
-        """`row` does not run any more."""
+        """Remove `row`, which does not run any more."""
         del self.row_of[self.gang_of.pop(row)]
         self.low.discard(row)

@@ -96,7 +96,7 @@ class Quanta:
     # -- one job -----------------------------------------------------------------------------------
 
     def _enter(self, snapshot: Snapshot, row: Row) -> None:
-        """`row` has changed its phase, or what it holds."""
+        """Note that `row` has changed its phase, or what it holds."""
         before = self._places.pop(row, None)
         if before is not None:
             queue = self._running[before[0]]

@@ -44,7 +44,7 @@ class MarginalSavings:
         self.restart_s = restart_s
         """A resize that saves less than this is left out."""
         self.event_driven = event_driven
-        """Jobs that come and go are decided on as well."""
+        """True if arrivals and ends call for a decision as well."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         sizing = Sizing(snapshot, left_alone(snapshot, memory.setdefault("refused", {})))

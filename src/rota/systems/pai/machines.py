@@ -55,7 +55,7 @@ class Rates:
         self._stale: set[int] = set()
 
     def sync(self, snapshot: Snapshot) -> None:
-        """Be as the moment of `snapshot`."""
+        """Bring the rates up to `snapshot`."""
         changed = snapshot.changes(self._cursor)
         if changed is None or len(self._rate) != snapshot.cluster.nodes:
             self._begin(snapshot.cluster.nodes)

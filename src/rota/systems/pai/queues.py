@@ -28,7 +28,7 @@ class ExpectationLine:
         self.first: Item | None = None
         """Expectation and first row, as ordered within the kind."""
         self._rows: list[int] = []
-        self._head = 0  # those before it have left
+        self._head = 0  # earlier rows have left
 
     def add(self, row: int) -> None:
         insort(self._rows, row, self._head)
@@ -65,7 +65,7 @@ class ExpectedOrder:
     # -- waiting jobs ------------------------------------------------------------------------------
 
     def add(self, row: int, keys: Keys, kind: int) -> None:
-        """`row` waits from now on, unless it does already."""
+        """Add `row`, which waits from now on, unless it is there."""
         if row in self._keys_of:
             return
         self._keys_of[row] = keys
@@ -74,7 +74,7 @@ class ExpectedOrder:
         self._join(row, kind)
 
     def drop(self, row: int) -> None:
-        """`row` waits no longer, if it did."""
+        """Remove `row`, which waits no longer, if it is there."""
         keys = self._keys_of.pop(row, None)
         if keys is None:
             return

@@ -78,7 +78,7 @@ class GangAttempts:
         self.ended: list[tuple[Class, Attempts]] = []
 
     def _enter(self, row: int) -> None:
-        """`row` begins to wait."""
+        """Add `row`, which begins to wait."""
         level = self._first_level(row)
         relax_after = float(self.p.relax_after)
         if self.p.patience_per_h:

@@ -81,7 +81,7 @@ class Delays:
                 _note(of_name[gpus], LABELS.index(label(name, gpus)), now)
 
     def close(self, of: Class, attempts: Attempts, now: float) -> None:
-        """A job of the class waits no longer."""
+        """Close the wait of a job of the class."""
         since = attempts["since_s"]
         if now <= since:
             return
@@ -124,7 +124,7 @@ def _history() -> ReasonHistory:
 
 
 def _note(history: ReasonHistory, label: int, now: float) -> None:
-    """`label` holds from `now` on."""
+    """Note that `label` holds from `now` on."""
     n = history["changes"]
     if n and history["label"].item(n - 1) == label:
         return

@@ -35,7 +35,7 @@ class Attempts(TypedDict):
     opened_s: float
     """The latest opening at which the job was looked at; minus infinity before the first."""
     nodes: int
-    """Candidate nodes that were found then, as a bit mask."""
+    """Candidate nodes that were found at `opened_s`, as a bit mask."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cycle:
 
     @property
     def period_s(self) -> float:
-        """From one opening to the next."""
+        """Seconds from one opening to the next."""
         return self.timeout_s + self.backoff_s
 
     def first(self, level: Locality, relax_after: float, now: float) -> Attempts:
@@ -68,11 +68,11 @@ class Cycle:
         return self.opened_s(attempts, now) + self.timeout_s
 
     def level(self, attempts: Attempts, now: float) -> Locality:
-        """What the latest attempt asks for."""
+        """The level that the latest attempt asks for."""
         return self.latest(attempts, now).level
 
     def latest(self, attempts: Attempts, now: float) -> LatestAttempt:
-        """All of this at once."""
+        """The latest attempt: its opening, timeout, next opening and level."""
         count, since, period = self._count(attempts, now), attempts["since_s"], self.period_s
         relaxed = min(attempts["level"] + count // attempts["per_level"], len(_LEVELS) - 1)
         opened_s = since + count * period
@@ -106,11 +106,11 @@ class LatestAttempt:
     def __init__(self, opened_s: float, until_s: float, next_s: float, level: Locality) -> None:
         self.opened_s = opened_s
         self.until_s = until_s
-        """Its timeout."""
+        """Timeout of the attempt."""
         self.next_s = next_s
-        """When the one after it opens."""
+        """When the next attempt opens."""
         self.level = level
-        """What it asks for."""
+        """Level that the attempt asks for."""
         self.wants = -1
         """Its candidate nodes, a mask; -1 before they were looked at."""
 
@@ -131,7 +131,7 @@ class Latest:
         return latest
 
     def forget(self, row: int) -> None:
-        """The entry of `row` is about to go, or is new."""
+        """Drop the cached attempt of `row`, whose entry is about to go, or is new."""
         self._of.pop(row, None)
 
 
@@ -151,7 +151,7 @@ class Calendar:
         """Moments (a, b): from a to before b, the next attempt opens at b; nothing is known at first."""
 
     def add(self, row: int) -> None:
-        """`row` has an entry in `attempts`."""
+        """Add `row`, which has an entry in `attempts`."""
         self.latest.forget(row)
         self._next = (math.inf, -math.inf)
         place, phase = self._place(row)
@@ -163,7 +163,7 @@ class Calendar:
         return not self._phases
 
     def drop(self, row: int) -> None:
-        """The entry of `row` is about to go."""
+        """Remove `row`, whose entry is about to go."""
         self.latest.forget(row)
         self._next = (math.inf, -math.inf)
         place, _ = self._place(row)

@@ -14,7 +14,7 @@ from rota.table.free import Free, mask_of, nodes_in
 
 
 class Locality(IntEnum):
-    """How close together."""
+    """Degrees of closeness, the strictest first."""
 
     FEWEST_NODES = 0  # as few nodes as an empty domain would need, all in one domain
     ONE_DOMAIN = 1  # any nodes of one domain

@@ -95,7 +95,7 @@ class Line:
         self.astray: list[int] = []
         """Rows with an attempt whose candidate nodes differed from `kind.first`, ascending."""
         self._since_s: list[float] = []
-        """Since when each row waits."""
+        """When each row began to wait."""
         self._paused = 0
         """Number of first rows that are between two attempts, and stay so until `_until_s`."""
         self._until_s = math.inf
@@ -162,7 +162,7 @@ class AttemptQueues:
         self.classes: Counter[Class] = Counter()
         """Jobs of each virtual cluster and size."""
         self._in_order: list[Class] | None = None
-        """These in order; None if some have come or gone."""
+        """The classes in order; None if some have come or gone."""
         self.class_of: dict[int, Class] = {}
         self.without_gpus: set[int] = set()
         self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
@@ -197,7 +197,7 @@ class AttemptQueues:
             self.without_gpus.add(row)
 
     def drop(self, row: int) -> tuple[Class, Attempts]:
-        """`row` waits no longer; returns what its entry was."""
+        """Remove `row`, which waits no longer; returns what it was filed under."""
         of, key = self.class_of.pop(row), self.kind_of.pop(row).key
         calendar = self._calendars[key]
         calendar.drop(row)

@@ -226,7 +226,7 @@ def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, fl
     if len(app.rows) == 1 or app.is_first:
         return max(app.since_s + min(seconds.values()), _LEAST_S)
     size = {row: len(grant.devices) * grant.share for row, grant in holds.items()}
-    # From 0.0 on: a sum that starts with the whole number 0 is taken for one of whole numbers when compiled.
+    # From 0.0 on: a sum that starts with the int 0 counts as a sum of ints when compiled.
     work = sum((seconds[row] * size[row] for row in holds), 0.0)
     work += sum((estimates.left_s[row] * estimates.gpus[row] for row in app.rows if row not in holds), 0.0)
     return max(app.since_s + max(*seconds.values(), work / max(sum(size.values(), 0.0), 1e-9)), _LEAST_S)
