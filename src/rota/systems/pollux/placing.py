@@ -71,7 +71,7 @@ class Carrier:
         return capacity
 
     def keep(self, grants: list[Grant]) -> None:
-        """These stay as they are."""
+        """Keep these grants as they are."""
         for grant in grants:
             self.scratch.hold(grant)
 

@@ -69,7 +69,7 @@ class PolluxPlan:
     # -- the search --------------------------------------------------------------------------------
 
     def search(self, memory: Memory) -> None:
-        """A search decides what each row is to hold."""
+        """Run a search, which decides what each row is to hold."""
         carrier, snapshot = self.carrier, self.snapshot
         self.is_searched = True
         kept = [self.held[row] for row in self.rows[self.pinned].tolist()]
@@ -213,7 +213,7 @@ class PolluxPlan:
         return decided + self._others
 
     def with_batch(self, place: int, grant: Grant, old: Grant | None) -> Grant:
-        """The grant with the batch that is best there."""
+        """The grant with the best batch there."""
         is_same = old is not None and grant.devices == old.devices
         row = grant.job
         if is_same and (self.pinned[place] or not self.snapshot.jobs.can(row) & Can.BATCH):

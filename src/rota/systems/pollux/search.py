@@ -50,7 +50,7 @@ class SharingProblem(NamedTuple):
 
 
 class Found(NamedTuple):
-    """How a search ended."""
+    """The result of a search."""
 
     states: Array
     """The population, the fittest first, [node, member, job]."""
@@ -155,7 +155,7 @@ class Search:
     # -- fitness -----------------------------------------------------------------------------------
 
     def scores(self, states: Array) -> Floats:
-        """What each member is worth, [member]."""
+        """The worth of each member, [member]."""
         scores: Floats
         if self._in_c is not None:
             scores = self._worth.take(self._in_c.places(states)).sum(axis=1)

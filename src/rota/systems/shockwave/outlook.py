@@ -18,7 +18,7 @@ OFF = 1.4
 
 
 class Outlook(NamedTuple):
-    """What is foreseen of some jobs, one after the other."""
+    """Forecasts of some jobs, one after the other."""
 
     rows: Ints
     progress: Floats
@@ -28,7 +28,7 @@ class Outlook(NamedTuple):
     left_s: Floats
     """Run time left, above 0."""
     spent_s: Floats
-    """Run time that what is done took."""
+    """Run time that the work done so far took."""
     mode: Ints
     """Batch size now, as a place among those of its class."""
 

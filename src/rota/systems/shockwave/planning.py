@@ -35,7 +35,7 @@ class WindowPlan(NamedTuple):
 
 
 class WindowQuestion(NamedTuple):
-    """What a plan is made from; columns run over jobs."""
+    """The input of a plan; columns run over jobs."""
 
     ahead: Outlook
     target_s: Floats
@@ -119,7 +119,7 @@ def weights(question: WindowQuestion, parameters: ShockwaveParameters) -> Floats
 
 
 def _times_s(parameters: ShockwaveParameters) -> Floats:
-    """Seconds that 0, 1, ... rounds of the window are."""
+    """Seconds in 0, 1, ... rounds of the window."""
     return parameters.round_s * np.arange(parameters.window_rounds + 1, dtype=np.float64)
 
 

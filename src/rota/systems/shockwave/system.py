@@ -53,7 +53,7 @@ from rota.table.occupancy import EPSILON
 
 @dataclass
 class ShockwaveMemory:
-    """What is remembered from round to round."""
+    """What the policy remembers from round to round."""
 
     round: int = 0
     rows: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

@@ -19,7 +19,7 @@ _NO_GRANT = -1
 
 
 class Configurations(NamedTuple):
-    """One a place, by type and then by size."""
+    """Configurations, one a place, by type and then by size."""
 
     kind: Ints
     """Code of the GPU type."""

@@ -19,7 +19,7 @@ class SizesByType:
     """Best batches by number of GPUs on the nodes of each type, remembered."""
 
     def __init__(self, *, clips: bool = True) -> None:
-        """`clips` as of `GoodputSizes`."""
+        """`clips` as in `GoodputSizes`."""
         self._clips = clips
         self._of: dict[tuple[int, int, bytes], GoodputSizes] = {}
 

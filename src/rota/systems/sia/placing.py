@@ -18,7 +18,7 @@ from rota.table.free import Free, nodes_in
 
 
 class WantedConfiguration(NamedTuple):
-    """What a job is to have."""
+    """The configuration that a job is to have."""
 
     row: int
     kind: int
@@ -35,7 +35,7 @@ class Placer:
         for row in gone:
             self.scratch.release(snapshot.grants[row])
         self.placed: dict[int, Grant] = {}
-        """What jobs get."""
+        """The grants of placed jobs."""
         self.failed: list[WantedConfiguration] = []
         """Jobs without a place."""
         self._nodes_of = snapshot.occupancy.node_sets.of_type

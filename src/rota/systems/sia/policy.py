@@ -49,7 +49,7 @@ _MOST = 6
 
 @dataclass
 class SiaMemory:
-    """What is remembered from round to round."""
+    """What the policy remembers from round to round."""
 
     next_s: float = 0.0
     """When the next round begins."""
@@ -96,7 +96,7 @@ class SiaRounds:
     alone_known: ClassVar[bool] = True
     """True if the known goodput of a job on one GPU counts at its first start."""
     news: ClassVar[Event] = Event.ROUND | Event.CAPACITY | Event.IDLE
-    """What a decision is made at."""
+    """Events at which a decision is made."""
 
     def __init__(self, parameters: SiaParameters) -> None:
         self.parameters = parameters

@@ -19,14 +19,14 @@ class KeptAsk(NamedTuple):
     """An ask and all its inputs: while these are the same objects, the ask is the same."""
 
     asked: Grant
-    """What the inner policy gave."""
+    """The grant of the inner policy."""
     held: Grant | None
     wants: bytes
     ask: Ask
     by_size: SizeKey
 
     def is_of(self, grant: Grant, held: Grant | None, wants: Floats) -> bool:
-        """True if it was made of the same."""
+        """True if the ask was made of the same inputs."""
         return self.asked is grant and self.held is held and self.wants == wants.tobytes()
 
 

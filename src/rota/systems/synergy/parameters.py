@@ -1,4 +1,4 @@
-"""What the user may choose of `synergy`."""
+"""Parameters of Synergy."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class Synergy:
 
     @property
     def _news(self) -> Event:
-        """What ends a round before its time."""
+        """Events that end a round early."""
         news = Event.ROUND | Event.CAPACITY
         return news | Event.IDLE if self._keeps else news
 

@@ -25,7 +25,7 @@ class Unmoved:
         self._named: set[int] = set()
 
     def name(self, rows: Iterable[int]) -> None:
-        """Something has happened to `rows`."""
+        """Note that something has happened to `rows`."""
         self._named.update(rows)
 
     def knows(self, decision: Decision, down: Set[int]) -> bool:

@@ -47,7 +47,7 @@ class ContentApps:
 
     @cached_property
     def told(self) -> list[ToldApp]:
-        """Each with its ρ, by its first job."""
+        """Each app with its ρ, by its first job."""
         seen, grants, rows_of = self._seen, self._grants, dict[str, list[int]]()
         for row in seen.rows.tolist():
             rows_of.setdefault(key_of(self._groups, seen.table, row), []).append(row)

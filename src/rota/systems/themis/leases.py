@@ -65,7 +65,7 @@ class Leases:
         heapify(self._ends)
 
     def _look(self, snapshot: Snapshot, row: int) -> None:
-        """Something has happened to `row`."""
+        """Take in what has happened to `row`."""
         grant = snapshot.grants.get(row)
         self._bare.discard(row)
         if grant is not None and grant.devices:

@@ -21,7 +21,7 @@ class Members:
         self._of: dict[str, list[int]] = {}
         """Live rows of each app, ascending."""
         self._several: set[str] = set()
-        """Apps of more than one."""
+        """Apps of more than one live job."""
         self._news: dict[str, None] = {}
         """Apps with a job that has come or gone since the crowd last heard of it."""
         self._crowd: object = None
@@ -29,7 +29,7 @@ class Members:
         self._cursor = Cursor()
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Bring them up to date."""
+        """Bring the apps up to date."""
         table, changed = snapshot.jobs.table, snapshot.joined_or_left(self._cursor)
         if changed is None or self._jobs is not table:
             self._jobs, self._key, self._crowd = table, {}, None
@@ -71,7 +71,7 @@ class Members:
         return [row for rows in apps for row in rows], [len(rows) for rows in apps]
 
     def tell(self, crowd: Crowd[str], now: float) -> None:
-        """`crowd` hears of the apps that have come and gone."""
+        """Report to `crowd` the apps that have come and gone."""
         since, lives, news = crowd.memory["since"], self._of, self._news
         if self._crowd is not crowd.memory:
             self._crowd = crowd.memory

@@ -28,7 +28,7 @@ class AppStanding:
     """ρ with the smallest gang it could get: of apps that hold nothing the larger is worse."""
 
     def rank(self, app: App) -> tuple[float, float, float, int]:
-        """The worst first."""
+        """Sort key: the worst app first."""
         return (-self.rho, -self.at_best, app.began_s, min(app.rows))
 
 

@@ -30,7 +30,7 @@ _Pattern = list[tuple[int, list[int], list[int]]]
 
 
 class _Sum:
-    """What the sets of a size add up to."""
+    """Totals over the sets of a size."""
 
     def __init__(self, sets: list[NodeSet], node_gpus: int, size: int) -> None:
         self.jobs, self.nodes = 0, 0
@@ -78,7 +78,7 @@ class EqualNodeSets:
         self._watched: dict[int, _Pattern] | None = None
         """Patterns of the sizes that have changed since `watch`, as they were then."""
         self._order: list[int] = []
-        """The sizes that there were then."""
+        """The sizes that existed when `watch` was called."""
 
     def copy(self) -> EqualNodeSets:
         """A copy of the sets, to try steps on; they may not change as long as the copy is in use."""
@@ -87,7 +87,7 @@ class EqualNodeSets:
         return others
 
     def _change(self, size: int) -> list[NodeSet]:
-        """The sets of a size, which are about to change."""
+        """The sets of a size, for the caller to change."""
         self._sums.pop(size, None)
         self.changed.add(size)
         if self._watched is not None and size not in self._watched:

@@ -267,7 +267,7 @@ class SetTurns:
                 memory["lent"].append(node)
 
     def _take_back(self, snapshot: Snapshot, memory: Memory) -> None:
-        """Lent nodes on which nothing runs any more are free."""
+        """Free lent nodes on which nothing runs any more."""
         if not memory["lent"]:
             return
         node_of = snapshot.occupancy.free.node_of
@@ -279,7 +279,7 @@ class SetTurns:
     # -- one step ----------------------------------------------------------------------------------
 
     def _place_arrivals(self, snapshot: Snapshot, memory: Memory, sets: EqualNodeSets) -> None:
-        """Jobs that are in no list yet."""
+        """Place jobs that are in no list yet."""
         live = [row for row in _live(snapshot) if self._in_sets(snapshot, row)]
         queue = memory["queue"]
         queue[:] = [row for row in queue if snapshot.by_row.phase.item(row) == _PENDING]
