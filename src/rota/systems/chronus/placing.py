@@ -50,7 +50,7 @@ class StartGroup:
         return self._closeness.factor(self._class[grant.job], grant.devices)
 
     def _orders(self) -> list[list[int]]:
-        """Whole nodes first; then by part of its speed that a job loses, largest, smallest, speed lost."""
+        """Four orders: whole nodes first; then by speed lost, largest, smallest, or speed lost times GPUs."""
         keys: tuple[Callable[[int], float], ...] = (
             lambda row: -self.loses[row],
             lambda row: -self.gpus[row],

@@ -172,7 +172,7 @@ class AttemptQueues:
         self.offered: dict[tuple[float, ...], dict[int, int]] = {}
         """Candidate nodes in a full cluster, by needs and level."""
         self.offered_to: dict[int, dict[int, int]] = {}
-        """GPUs offered to each row that was asked for: its needs are looked up once."""
+        """Candidate nodes in a full cluster, by row and level: a row's needs are looked up once."""
 
     def add(self, row: int, of: Class, kind: Kind) -> None:
         """Add `row`, which has an entry in `attempts`, to the queue of its virtual cluster."""
