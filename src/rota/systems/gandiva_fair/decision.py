@@ -84,7 +84,7 @@ class FairDecision:
         self.is_changed = False
         """True if the live jobs, or the cluster, have changed since the last decision."""
         self.touched: set[int] = set()
-        """Servers with other jobs, running or assigned to them, than before."""
+        """Servers whose jobs, running or assigned, have changed."""
 
     def decide(self) -> Decision:
         self._follow_cluster()

@@ -110,7 +110,7 @@ class Synergy:
         """Grants by row as last computed."""
         self._seen: Snapshot | None = None
         self._ranking: Ranking | None = None
-        """What the inner policy decided when resources were last divided."""
+        """The ranking reported when resources were last divided."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         round_end_s = self._round_end_s(snapshot, memory.get("own", {}))

@@ -29,7 +29,7 @@ class Unmoved:
         self._named.update(rows)
 
     def knows(self, decision: Decision, down: Set[int]) -> bool:
-        """True if only named jobs have to be looked at; `decision` names the jobs that it starts or stops."""
+        """True if only named jobs have to be looked at; adds the jobs that `decision` starts or stops."""
         if not self._is_known or self._down != down:
             return False
         self._named.update(grant.job for grant in decision.grants)
